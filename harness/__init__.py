@@ -1,0 +1,1 @@
+"""From client records to differentially private weights: sharing, engines, outputs, post-processing."""

@@ -1,0 +1,150 @@
+"""The arithmetic domains in which values are shared: the ring of an MP-SPDZ run, the field of MPyC's.
+
+Values are numpy arrays of shape (..., words) of little-endian 64-bit words, so that one batch of a
+million clients is one array in either domain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+
+_BLOCK = 1 << 20  # values that one block of the seed's stream yields
+_LOW_32 = np.uint64(0xFFFFFFFF)
+
+
+class Domain(ABC):
+    """A finite ring with additive sharing."""
+
+    name: str
+    words: int
+    modulus: int
+
+    @property
+    def value_bytes(self) -> int:
+        return 8 * self.words
+
+    @abstractmethod
+    def encode(self, values: npt.NDArray[np.int64]) -> Words:
+        """Map integers of shape s to elements of shape s + (words,)."""
+
+    @abstractmethod
+    def subtract(self, a: Words, b: Words) -> Words:
+        """Return a - b, elementwise."""
+
+    @abstractmethod
+    def total(self, a: Words) -> Words:
+        """Sum over the last axis but the words: shape (..., n, words) to (..., words)."""
+
+    @abstractmethod
+    def reduce(self, raw: Words) -> Words:
+        """Map uniform words to uniform elements."""
+
+    def add(self, a: Words, b: Words) -> Words:
+        """Return a + b, elementwise."""
+        return self.subtract(a, self.subtract(np.zeros_like(b), b))
+
+    def to_integers(self, a: Words) -> list[int]:
+        """Return signed integers, flattened, each in [-modulus/2, modulus/2)."""
+        values = [
+            sum(int(word) << 64 * i for i, word in enumerate(element)) for element in a.reshape(-1, self.words)
+        ]
+        return [v - self.modulus if 2 * v >= self.modulus else v for v in values]
+
+    def to_bytes(self, a: Words) -> bytes:
+        return np.ascontiguousarray(a, dtype="<u8").tobytes()
+
+    def from_bytes(self, raw: bytes) -> Words:
+        """Return elements of shape (n, words); the caller has checked the length."""
+        return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
+
+    def expand(self, seed: bytes, count: int) -> Words:
+        """Stretch a 32-byte seed to `count` uniform elements, shape (count, words).
+
+        Computes: SHAKE-256 of the seed and a block counter; every party's Python yields the same.
+        """
+        out = np.empty((count, self.words), dtype=np.uint64)
+        for block, start in enumerate(range(0, count, _BLOCK)):
+            stop = min(start + _BLOCK, count)
+            stream = hashlib.shake_256(b"fairshares:share:1" + seed + block.to_bytes(8, "little"))
+            out[start:stop] = self.from_bytes(stream.digest((stop - start) * self.value_bytes))
+        return self.reduce(out)
+
+
+@dataclass(frozen=True)
+class Ring(Domain):
+    """Integers modulo 2^64, as in MP-SPDZ's `-R 64`; 8 bytes a value."""
+
+    name: str = "ring64"
+    words: int = 1
+    modulus: int = 1 << 64
+
+    def encode(self, values: npt.NDArray[np.int64]) -> Words:
+        return np.asarray(values, dtype=np.int64).view(np.uint64)[..., np.newaxis]
+
+    def subtract(self, a: Words, b: Words) -> Words:
+        return a - b
+
+    def total(self, a: Words) -> Words:
+        return a.sum(axis=-2, dtype=np.uint64)
+
+    def reduce(self, raw: Words) -> Words:
+        return raw
+
+
+@dataclass(frozen=True)
+class Field(Domain):
+    """Integers modulo the Mersenne prime 2^127 - 1, for MPyC; 16 bytes a value.
+
+    A uniform 127-bit string is a uniform element but for 2^-127: all ones stands for 0, as 0 does.
+    """
+
+    name: str = "field127"
+    words: int = 2
+    modulus: int = (1 << 127) - 1
+
+    def encode(self, values: npt.NDArray[np.int64]) -> Words:
+        signed = np.asarray(values, dtype=np.int64)
+        magnitude = np.stack([np.abs(signed).view(np.uint64), np.zeros(signed.shape, np.uint64)], axis=-1)
+        negative = self.subtract(np.zeros_like(magnitude), magnitude)
+        return np.where((signed < 0)[..., np.newaxis], negative, magnitude)
+
+    def subtract(self, a: Words, b: Words) -> Words:
+        return self._sum_of_two(a, b ^ self._all_ones())  # p - b is b's complement
+
+    def total(self, a: Words) -> Words:
+        # 32-bit limbs summed in 64 bits hold 2^32 clients; the few totals are then exact integers.
+        limbs = np.stack([a & _LOW_32, a >> np.uint64(32)], axis=-1).sum(axis=-3, dtype=np.uint64)
+        flat = limbs.reshape(-1, 4)
+        sums = [sum(int(limb) << 32 * i for i, limb in enumerate(row)) % self.modulus for row in flat]
+        words = [[value & (2**64 - 1), value >> 64] for value in sums]
+        return np.array(words, dtype=np.uint64).reshape((*a.shape[:-2], 2))
+
+    def reduce(self, raw: Words) -> Words:
+        return self._canonical(raw & self._all_ones())
+
+    @staticmethod
+    def _all_ones() -> Words:
+        return np.array([2**64 - 1, 2**63 - 1], dtype=np.uint64)
+
+    def _sum_of_two(self, a: Words, b: Words) -> Words:
+        low = a[..., 0] + b[..., 0]
+        high = a[..., 1] + b[..., 1] + (low < a[..., 0])
+        top = high >> np.uint64(63)
+        folded = low + top
+        high = (high & np.uint64(2**63 - 1)) + (folded < top)
+        return self._canonical(np.stack([folded, high], axis=-1))
+
+    def _canonical(self, a: Words) -> Words:
+        is_p = (a == self._all_ones()).all(axis=-1, keepdims=True)
+        return np.where(is_p, np.uint64(0), a)
+
+
+RING, FIELD = Ring(), Field()
+DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (RING, FIELD)}

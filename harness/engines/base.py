@@ -1,0 +1,95 @@
+"""The interface of an engine: it says whether it can run a protocol, and runs it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.models import Model
+from protocols.spec import InputForm, ProtocolSpec
+
+Progress = Callable[[str], None]  # told the name of each step as it begins
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program with its arguments and what each party feeds it.
+
+    Attributes: source: the `.mpc` file; arguments: as strings, in the order of `spec.arguments`;
+    party_inputs: per party, the file with its values in the model's domain, little-endian, or None;
+    fair_bits: (width, lanes) of each block of random bits that every party draws for itself, right
+    before it starts; given_bits: instead of random ones, per party, integers that a test feeds in
+    (only a program outside `Programs/Source` may be given any).
+    """
+
+    spec: ProtocolSpec
+    source: Path
+    arguments: tuple[str, ...]
+    party_inputs: tuple[Path | None, ...]
+    fair_bits: tuple[tuple[int, int], ...] = ()
+    given_bits: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """What a finished run opened and cost.
+
+    Attributes: outputs: the integers of each `OUT` line, the same at every party; mpc_s: slowest
+    party, seconds, preprocessing included, start-up and compilation not; sent_bytes: per party;
+    rounds: of the party with most, None if the engine does not count them.
+    """
+
+    model: Model
+    engine_version: str
+    outputs: Mapping[str, tuple[int, ...]]
+    mpc_s: float
+    compile_s: float
+    wall_s: float
+    rounds: int | None
+    sent_bytes: tuple[int, ...]
+    program_hash: str
+    compile_options: tuple[str, ...]
+    online_s: float | None = None
+    offline_s: float | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine(ABC):
+    """Runs `.mpc` programs, each party in a process and a directory of its own."""
+
+    name: str
+
+    @abstractmethod
+    def version(self) -> str | None:
+        """Return what identifies the installation in results, None if there is none."""
+
+    @abstractmethod
+    def availability(self, model: Model) -> str | None:
+        """Return None if the model can run here, else one sentence: what is missing, and the way out."""
+
+    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+        """Return None if this combination is sound and can run here, else why not.
+
+        Guarantees: in an active model no client value that came as a plain additive share is a factor
+        of a secret x secret product: a server could add to its share and have the product carry other
+        clients' values past the noise.  [test: tests/unit/test_supports.py]
+        """
+        if form.name not in spec.input_forms:
+            return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
+        if model.active and form.multiplies_client_values:
+            return (
+                f"Input form {form.name!r} multiplies plain shares, which one active server could use to open "
+                f"a client's value in {model.name}; use --input-form split, or a passive model."
+            )
+        return self.availability(model)
+
+    @abstractmethod
+    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
+        """Run the job with one process per party under `work`, which must be new; leave nothing there.
+
+        Raises: UnsupportedError, CompileError, UsedDirectoryError, PartyFailedError,
+        PartyTimeoutError, OutputError; whatever is raised, KeyboardInterrupt included, no process and
+        no secret file is left.
+        """

@@ -1,0 +1,72 @@
+"""A key and a certificate per party and run; only certificates travel.
+
+OpenSSL looks a trusted certificate up by the hash of its subject, so installing one is a link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_LIFETIME = timedelta(days=1)
+_CLOCK_SKEW = timedelta(hours=1)
+
+
+def make_key(directory: Path, stem: str, common_name: str) -> Path:
+    """Draw a P-256 key into `<stem>.key` (mode 0600) and self-sign `<stem>.pem`; return the latter."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = directory / f"{stem}.key"
+    private.touch(mode=0o600)
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    public = directory / f"{stem}.pem"
+    public.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return public
+
+
+def trust(certificate: Path, directory: Path) -> None:
+    """Copy a certificate into `directory` and link it under OpenSSL's name for its subject."""
+    copy = directory / certificate.name
+    if copy != certificate:
+        shutil.copyfile(certificate, copy)
+    subject = x509.load_pem_x509_certificate(copy.read_bytes()).subject
+    (directory / f"{subject_hash(subject)}.0").symlink_to(copy.name)
+
+
+def subject_hash(name: x509.Name) -> str:
+    """Return OpenSSL's hash of a subject that is one common name.
+
+    Source: OpenSSL, X509_NAME_hash_ex: SHA-1 of the canonical name (UTF-8, lower case, the outer
+    sequence's header left out), first four bytes, little-endian.  [test: tests/unit/test_certificates.py]
+    """
+    (attribute,) = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    value = str(attribute.value).lower().encode()
+    string = bytes([0x0C, len(value)]) + value
+    pair = bytes.fromhex("0603550403") + string
+    sequence = bytes([0x30, len(pair)]) + pair
+    canonical = bytes([0x31, len(sequence)]) + sequence
+    digest = hashlib.sha1(canonical, usedforsecurity=False).digest()
+    return digest[:4][::-1].hex()

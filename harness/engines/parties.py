@@ -1,0 +1,232 @@
+"""Starts the parties of one run on this machine, watches them, and leaves nothing behind.
+
+Each party is a process of its own (`harness.engines.party`) in a directory of its own, mode 0700,
+that holds that party's shares and key only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.engines import party as child
+from harness.engines.base import Job
+from harness.errors import PartyFailedError, PartyTimeoutError, UnsupportedError, UsedDirectoryError
+
+PROJECT = Path(__file__).resolve().parents[2]
+PROGRAMS = PROJECT / "Programs" / "Source"
+
+_POLL_S = 0.005
+_GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
+_PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
+
+# Lines of a party's log that may be shown: opened (noisy) outputs, costs, and errors of known text.
+_SHOWN = re.compile(
+    r"^(OUT |Time = |Data sent = |Global data sent = |Spent |Using |fairshares: )"
+    r"|not enough inputs|[Mm]ac ?check|MAC mismatch|check failed|inconsist|[Cc]onnection (reset|refused|closed)"
+    r"|end of file|certificate|handshake|SSL|bind|timed? ?out|bad_alloc|[Oo]ut of memory|No space left"
+    r"|bytecode|schedule|unknown option|hash|terminated"
+)
+
+
+@dataclass(frozen=True)
+class PartyLog:
+    """What one party printed, kept lines only, and when it ended (seconds after `go`)."""
+
+    lines: tuple[str, ...]
+    ended_s: float
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nothing listens on now."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise UnsupportedError(
+        f"No {count} free TCP ports between {_PORTS.start} and {_PORTS.stop}; stop what uses them."
+    )
+
+
+def run_parties(job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout_s: float) -> list[PartyLog]:
+    """Run one process per config to the end; return their logs.
+
+    Guarantees: on return and on every exception, KeyboardInterrupt included, all processes have ended
+    and `work` is gone.  [test: tests/e2e/test_faults.py]
+    Args: configs: per party, what `harness.engines.party` reads; `files` and `links` in it name what
+    the engine wants in the party's directory; work: a new directory.
+    Raises: UsedDirectoryError; PartyFailedError: names the first party to fail; PartyTimeoutError.
+    """
+    if job.given_bits is not None and job.source.resolve().is_relative_to(PROGRAMS):
+        raise UnsupportedError(f"{job.source.name} draws its own random bits; none can be given to it.")
+    work.mkdir(mode=0o700, parents=True)
+    processes: list[subprocess.Popen[str]] = []
+    try:
+        directories = [_lay_out(job, config, work / f"party-{i}") for i, config in enumerate(configs)]
+        processes = [_start(directory) for directory in directories]
+        deadline = time.monotonic() + timeout_s
+        _exchange_certificates(processes, directories, deadline, timeout_s)
+        started = time.monotonic()
+        ended = _watch(processes, directories, deadline, timeout_s)
+        return [
+            PartyLog(_kept_lines(directory), end - started)
+            for directory, end in zip(directories, ended, strict=True)
+        ]
+    finally:
+        _stop(processes)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _lay_out(job: Job, config: dict[str, Any], directory: Path) -> Path:
+    data = directory / child.DATA
+    for made in (directory, data, directory / "peers"):
+        made.mkdir(mode=0o700)
+    i = config["party"]
+    values = job.party_inputs[i]
+    if values is not None:
+        shutil.move(values, data / f"Input-Binary-P{i}-0")
+    if job.given_bits is not None:
+        (data / "given-bits").write_text("\n".join(map(str, job.given_bits[i])))
+    for name, text in config.pop("files", {}).items():
+        (directory / name).write_text(text)
+    for name, target in config.pop("links", {}).items():
+        (directory / name).symlink_to(target)
+    (directory / child.CONFIG).write_text(json.dumps(config))
+    return directory
+
+
+def _start(directory: Path) -> subprocess.Popen[str]:
+    if (directory / child.CLAIM).exists():
+        raise UsedDirectoryError(_used(directory))
+    return subprocess.Popen(
+        [sys.executable, "-m", child.__name__],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _used(directory: Path) -> str:
+    return f"{directory} was started before; share again into a new directory, a rerun could repeat its noise."
+
+
+def _exchange_certificates(
+    processes: list[subprocess.Popen[str]], directories: list[Path], deadline: float, timeout_s: float
+) -> None:
+    for i, process in enumerate(processes):
+        assert process.stdout is not None
+        readable, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            raise PartyTimeoutError(f"Party {i} did not start within {timeout_s:g} s; all were stopped.")
+        if process.stdout.readline().strip() != child.READY:
+            if process.wait() == child.CLAIMED_EXIT:
+                raise UsedDirectoryError(_used(directories[i]))
+            raise PartyFailedError(f"Party {i} ended before it was ready, with exit code {process.returncode}.")
+    for i, directory in enumerate(directories):
+        certificate = directory / child.DATA / f"P{i}.pem"
+        for other in directories:
+            if other != directory:
+                shutil.copyfile(certificate, other / "peers" / certificate.name)
+    for process in processes:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it died; _watch says so
+            process.stdin.write(child.GO + "\n")
+            process.stdin.close()
+
+
+def _watch(
+    processes: list[subprocess.Popen[str]], directories: list[Path], deadline: float, timeout_s: float
+) -> list[float]:
+    ended: dict[int, float] = {}
+    failed_at: float | None = None
+    while len(ended) < len(processes):
+        for i, process in enumerate(processes):
+            if i not in ended and process.poll() is not None:
+                ended[i] = time.monotonic()
+        failed = [i for i in ended if processes[i].returncode]
+        now = time.monotonic()
+        if failed and failed_at is None:
+            failed_at = now
+        if failed_at is not None and (now - failed_at > _GRACE_S or len(ended) == len(processes)):
+            raise PartyFailedError(_failure(processes, directories, failed))
+        if now > deadline:
+            raise PartyTimeoutError(_still_running(processes, timeout_s))
+        time.sleep(_POLL_S)
+    return [ended[i] for i in range(len(processes))]
+
+
+def _failure(processes: list[subprocess.Popen[str]], directories: list[Path], failed: list[int]) -> str:
+    # A party that lost its peer fails too, right after: the one killed by a signal is the cause.
+    culprit = next((i for i in failed if processes[i].returncode < 0), failed[0])
+    code = processes[culprit].returncode
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    last = [line for line in _kept_lines(directories[culprit]) if not line.startswith("OUT ")][-3:]
+    said = f" Its last lines: {' | '.join(last)}" if last else ""
+    return f"Party {culprit} {how}; the others were stopped and no result was written.{said}"
+
+
+def _still_running(processes: list[subprocess.Popen[str]], timeout_s: float) -> str:
+    running = [i for i, process in enumerate(processes) if process.poll() is None]
+    stopped = [i for i in running if _state(processes[i].pid) in ("T", "t")]
+    hint = f" (stopped: {', '.join(map(str, stopped))})" if stopped else ""
+    return (
+        f"Parties {', '.join(map(str, running))} had not finished after {timeout_s:g} s{hint}; "
+        "all were stopped and no result was written. Give more time with --timeout."
+    )
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "?"
+
+
+def _kept_lines(directory: Path) -> tuple[str, ...]:
+    def lines() -> Iterator[str]:
+        try:
+            with (directory / child.LOG).open(errors="replace") as log:
+                for line in log:
+                    if _SHOWN.search(line):
+                        yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:300]
+        except FileNotFoundError:
+            return
+
+    return tuple(lines())
+
+
+def _stop(processes: list[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    for process in processes:
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()

@@ -1,0 +1,99 @@
+"""One party's process: claims its directory, makes its key, draws its random bits, becomes the engine.
+
+Started as `python -m harness.engines.party` in the party's own directory, on the party's own host. It
+talks to whoever started it by two lines: it prints `ready` when its certificate can be collected, and
+goes on when it reads `go`, by when the others' certificates are there. From then on its output goes
+to `log`. No other process sees its key or its bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+CLAIM, CONFIG, LOG, READY, GO = "started", "party.json", "log", "ready", "go"
+DATA = "Player-Data"
+CLAIMED_EXIT = 17
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> int:
+    """Run the party that the current directory describes; return its exit code."""
+    _die_with_parent()
+    os.umask(0o077)
+    config: dict[str, Any] = json.loads(Path(CONFIG).read_text())
+    try:
+        os.close(os.open(CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return CLAIMED_EXIT
+    # Imported late: a refused start should not pay for it.
+    from harness.engines.certificates import make_key, trust
+
+    data = Path(DATA)
+    own = make_key(data, f"P{config['party']}", config["common_name"])
+    print(READY, flush=True)
+    if sys.stdin.readline().strip() != GO:
+        return 1
+    trust(own, data)
+    for certificate in sorted(Path("peers").glob("P*.pem")):
+        trust(certificate, data)
+    _redirect_output()
+    _supply_bits(config)
+    if config["engine"] == "embedded":
+        from harness.engines.embedded.party import run_party
+
+        return run_party(config)
+    os.execv(config["argv"][0], config["argv"])
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this process, and the engine it becomes, when its starter dies (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _redirect_output() -> None:
+    log = os.open(LOG, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+def _supply_bits(config: dict[str, Any]) -> None:
+    """Put this party's binary input where the engine reads it: in memory only, gone with the process.
+
+    The bits come from the operating system, fresh at every start. A test program's come from a file
+    that the test wrote; the engine lets no other program have one.
+    """
+    given = Path(DATA) / "given-bits"
+    values: Iterable[int]
+    if given.exists():
+        values = [int(word) for word in given.read_text().split()]
+    else:
+        values = (secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes))
+    descriptor = _anonymous_file()
+    with os.fdopen(os.dup(descriptor), "w") as file:
+        file.writelines(f"{value}\n" for value in values)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.set_inheritable(descriptor, True)
+    (Path(DATA) / f"Input-P{config['party']}-0").symlink_to(f"/dev/fd/{descriptor}")
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("fair-bits")
+    with tempfile.TemporaryFile(dir=DATA) as file:  # unlinked from the start
+        return os.dup(file.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Every mistake that a user, a client or a party can make, one class each.
+
+A message says what is wrong and what to do about it, in one or two sentences. Up to `sharing` it may
+name a row, a column and a value (it is read at the client's own terminal); from there on messages
+hold sizes, names and party numbers only, never a share or a value derived from one.
+"""
+
+from __future__ import annotations
+
+
+class FairSharesError(Exception):
+    """Base of all errors that end a command with one clear sentence and no traceback."""
+
+
+class OptionError(FairSharesError):
+    """A command-line option has a value that cannot be used."""
+
+
+class RecordsError(FairSharesError):
+    """A records file cannot be read or breaks the declared domain."""
+
+
+class RecordDomainError(FairSharesError):
+    """The declared groups, labels or limits make no sense."""
+
+
+class ShareError(FairSharesError):
+    """A share batch is damaged, belongs elsewhere, or does not fit the others."""
+
+
+class UnsupportedError(FairSharesError):
+    """The chosen model, protocol and input form do not go together, or the model is not available."""
+
+
+class CompileError(FairSharesError):
+    """MP-SPDZ's compiler refused a program."""
+
+
+class UsedDirectoryError(FairSharesError):
+    """A party directory was started before; a second start could release the same noise twice."""
+
+
+class PartyFailedError(FairSharesError):
+    """A party ended with an error; the others were stopped and nothing was written."""
+
+
+class PartyTimeoutError(FairSharesError):
+    """The parties did not finish in time; all were stopped and nothing was written."""
+
+
+class OutputError(FairSharesError):
+    """The parties' outputs are missing, disagree, or cannot be what the protocol opens."""
+
+
+class UnsupportedFeature(FairSharesError):
+    """A program uses a name that the embedded engine does not offer; says which, and where."""
+
+
+class DomainOverflow(FairSharesError):
+    """An opened value left [-2^63, 2^63), where MP-SPDZ would have wrapped around."""

@@ -1,0 +1,63 @@
+"""The security models that a protocol can run under: who computes, whom they need not trust."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.domain import FIELD, RING, Domain
+from harness.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the README's table of models.
+
+    Attributes: parties: r; corruptions: t, how many of them may collude; adversary: "passive" (they
+    follow the protocol) or "active" (they may not); virtual_machine: MP-SPDZ's program, None for the
+    embedded engine; statistical_security_bits: of the engine, None where it has no such term.
+    """
+
+    name: str
+    engine: str
+    parties: int
+    corruptions: int
+    adversary: str
+    domain: Domain
+    virtual_machine: str | None = None
+    compile_options: tuple[str, ...] = ()
+    run_options: tuple[str, ...] = ()
+    statistical_security_bits: int | None = None
+    paper_name: str | None = None
+
+    @property
+    def active(self) -> bool:
+        return self.adversary == "active"
+
+
+_RING = ("-R", "64")
+_ENCRYPT = ("-e",)  # the two-party machines send in the clear unless told
+
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        Model("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _ENCRYPT,
+              paper_name="OTSemi2k"),
+        Model("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x", (*_RING, "-Z", "3"),
+              paper_name="Replicated2k"),
+        Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _ENCRYPT, 40,
+              "SPDZ2k"),
+        Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"), (), 40,
+              "SPDZ-wise Replicated2k"),
+        Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"), (), 40,
+              "Rep4-2k"),
+        Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=40),
+    )
+}  # fmt: skip
+
+
+def get_model(name: str) -> Model:
+    """Return the model of that name. Raises: OptionError: there is none."""
+    try:
+        return MODELS[name]
+    except KeyError:
+        raise OptionError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.") from None

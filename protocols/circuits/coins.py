@@ -1,0 +1,206 @@
+"""Coins for the default noise: dyadic, cheap, and checked in exact rationals.
+
+Runs inside MP-SPDZ's compiler as well, so it imports the standard library only. What decides whether
+a set of coins is private is exact; floats only rank candidates, and only by + - * /, so that every
+Python derives the same coins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+
+MIN_EPSILON = Fraction(1, 10**7)
+MAX_EPSILON = Fraction(20)
+MAX_COINS = 30
+MIN_DELTA_BITS, MAX_DELTA_BITS = 20, 128
+
+_GRID_BITS = 256  # e^x is enclosed on this dyadic grid, far finer than any coin
+_MAX_FLIPS = 160  # fair bits of one coin
+_FRONTIER = 24  # partial designs kept per level of the search
+_CANDIDATES = 16  # ways to make one coin that the search considers
+_NOISE_OVERHEAD = 1.02  # mean square error allowed, relative to the ideal sampler's
+
+
+@dataclass(frozen=True)
+class Coin:
+    """A coin that shows 1 with probability ``numerator / 2**bits``, made from ``bits`` fair bits."""
+
+    numerator: int
+    bits: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.numerator < 1 << self.bits or self.numerator % 2 == 0:
+            raise ValueError(
+                f"coin {self.numerator}/2^{self.bits} is not a probability in (0, 1) in lowest terms"
+            )
+
+    @property
+    def probability(self) -> Fraction:
+        return Fraction(self.numerator, 1 << self.bits)
+
+    @property
+    def odds(self) -> Fraction:
+        return Fraction(self.numerator, (1 << self.bits) - self.numerator)
+
+
+def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Enclose e^x between two rationals.
+
+    Computes: Taylor's series with every term rounded down for the lower bound and up for the upper;
+    once n >= 2x the terms at least halve, so the tail is at most the last term.
+
+    Args: x: 0 <= x <= 64. Returns: (lower, upper), less than 2^-100 apart, relatively.
+    Raises: ValueError: x out of range.
+    """
+    if not 0 <= x <= 64:
+        raise ValueError(f"exp_bounds takes 0 <= x <= 64, not {x}")
+    one = 1 << _GRID_BITS
+    low = high = low_term = high_term = one
+    n = 0
+    while n < 2 * x or high_term > 1:
+        n += 1
+        low_term = low_term * x.numerator // (x.denominator * n)
+        high_term = -(-high_term * x.numerator // (x.denominator * n))
+        low += low_term
+        high += high_term
+    return Fraction(low, one), Fraction(high + high_term, one)
+
+
+def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
+    """Return e^(realised epsilon) of the sampler for sensitivity 1, exactly.
+
+    Source: the odds identity P(n+1)/P(n) = o_t / (o_0 ... o_{t-1}), t the number of trailing ones of
+    n; so as many ratios as there are coins cover every pair of neighbouring atoms of one sign. Across
+    the sign the ratio is 1.
+    Guarantees: max over neighbouring atoms, both ways.  [test: tests/unit/test_noise.py]
+    """
+    worst, below = Fraction(1), Fraction(1)
+    for coin in coins:
+        ratio = coin.odds / below
+        worst = max(worst, ratio, 1 / ratio)
+        below *= coin.odds
+    return worst
+
+
+def edge_mass(coins: tuple[Coin, ...]) -> Fraction:
+    """Return the mass of the outermost atom on one side: delta for sensitivity 1, exactly."""
+    return prod((coin.probability for coin in coins), start=Fraction(1, 2))
+
+
+def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
+    """Assert that the coins' sampler is (epsilon, 2^-delta_bits)-DP for sensitivity 1.
+
+    Raises: ValueError: it is not, or the enclosure of e^epsilon is too coarse to say.
+    """
+    if not coins or worst_ratio(coins) > exp_bounds(epsilon)[0]:
+        raise ValueError(f"the coins exceed epsilon = {epsilon}")
+    if edge_mass(coins) > Fraction(1, 1 << delta_bits):
+        raise ValueError(f"the coins exceed delta = 2^-{delta_bits}")
+
+
+@lru_cache(maxsize=64)
+def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
+    """Find the cheapest coins, in AND gates, that are private and waste little accuracy.
+
+    Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the
+    dyadic search are ours.
+    Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the
+    product of the odds below it; each candidate rounds that bound up to some number of fair bits.
+    Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the
+    ideal, untruncated sampler at the same epsilon.  [test: tests/unit/test_coins.py]
+    Edge cases: at large epsilon a second coin exists only to carry delta.
+    Args: epsilon: per unit of sensitivity, rational, in [10^-7, 20]; delta_bits: in [20, 128], the
+    outermost atom weighs at most 2^-delta_bits.
+    Returns: coins for the bits of the magnitude, lowest first; at most 30.
+    Raises: ValueError: a parameter is out of range, or no coins within 30 bits reach it.
+    """
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise ValueError(f"epsilon per unit must be between 10^-7 and 20, not {float(epsilon):g}")
+    if not MIN_DELTA_BITS <= delta_bits <= MAX_DELTA_BITS:
+        raise ValueError(f"delta must be between 2^-{MAX_DELTA_BITS} and 2^-{MIN_DELTA_BITS}")
+    low, high = exp_bounds(epsilon)
+    q_up, ratio_max, delta = 1 / low, low, Fraction(1, 1 << delta_bits)
+    q = float(1 / high)
+    mse_max = _NOISE_OVERHEAD * (q * (1 + q) / (1 - q) ** 2 + q / (1 - q) + 0.25)
+
+    states = [_Partial((), 0, Fraction(1), Fraction(1, 2))]
+    best: _Partial | None = None
+    for _ in range(MAX_COINS):
+        grown = [
+            state.then(coin)
+            for state in states
+            for coin in _candidates(q_up * state.odds, ratio_max * state.odds)
+        ]
+        grown = [s for s in grown if _error_if_ideal_above(s, q) <= mse_max]
+        grown.sort(key=lambda s: (s.gates, s.odds))
+        for state in grown:
+            if state.edge <= delta and (best is None or state.gates < best.gates):
+                best = state
+        states = _pareto([s for s in grown if best is None or s.gates < best.gates])
+        if not states:
+            break
+    if best is None:
+        raise ValueError(
+            f"no coins with at most {MAX_COINS} bits reach epsilon = {float(epsilon):g} at delta = 2^-{delta_bits}"
+        )
+    check(best.coins, epsilon, delta_bits)
+    return best.coins
+
+
+@dataclass(frozen=True)
+class _Partial:
+    coins: tuple[Coin, ...]
+    gates: int
+    odds: Fraction  # product of the coins' odds
+    edge: Fraction  # half the product of their probabilities
+
+    def then(self, coin: Coin) -> _Partial:
+        return _Partial(
+            (*self.coins, coin),
+            self.gates + coin.bits - 1,
+            self.odds * coin.odds,
+            self.edge * coin.probability,
+        )
+
+
+def _candidates(odds_min: Fraction, odds_max: Fraction) -> list[Coin]:
+    """Return coins of growing cost, each closer to the bound from above than all cheaper ones."""
+    p_min, p_max = odds_min / (1 + odds_min), odds_max / (1 + odds_max)
+    found: list[Coin] = []
+    closest = p_max
+    for bits in range(1, _MAX_FLIPS + 1):
+        numerator = -(-(p_min.numerator << bits) // p_min.denominator)
+        p = Fraction(numerator, 1 << bits)
+        if p < 1 and (p < closest or (p == closest and not found)):
+            found.append(Coin(numerator, bits))
+            closest = p
+            if len(found) == _CANDIDATES and p < p_min * Fraction(1025, 1024):
+                break
+    return found
+
+
+def _error_if_ideal_above(state: _Partial, q: float) -> float:
+    """Return the mean square error of the sampler if all further coins met their bound exactly."""
+    mean = variance = 0.0
+    weight, odds = 1.0, 1.0
+    for t in range(MAX_COINS + 1):
+        o = float(state.coins[t].odds) if t < len(state.coins) else q * odds
+        p = o / (1 + o)
+        mean += weight * p
+        variance += weight * weight * p * (1 - p)
+        weight, odds = 2 * weight, odds * o
+    return variance + (mean + 0.5) ** 2
+
+
+def _pareto(states: list[_Partial]) -> list[_Partial]:
+    """Keep, of states sorted by cost, those whose odds are lower than all cheaper ones'."""
+    kept: list[_Partial] = []
+    for state in states:
+        if not kept or state.odds < kept[-1].odds:
+            kept.append(state)
+        if len(kept) == _FRONTIER:
+            break
+    return kept

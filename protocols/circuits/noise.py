@@ -1,0 +1,96 @@
+"""The default noise as a circuit: truncated geometric bits, a sign by complement.
+
+Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours.
+Bits are anything with & ^ ~ that holds n lanes: MP-SPDZ's sbits, the embedded engine's secret bits,
+numpy arrays of bool. The circuit draws nothing: the fair bits come in as an argument.
+"""
+
+from __future__ import annotations
+
+MAX_INPUT_WIDTH = 63  # bits per lane that one binary input instruction takes; more come out as zeros
+
+
+def fair_bits_per_sample(coins) -> int:
+    """Return how many fair bits one sample takes: all coins' and the sign."""
+    return 1 + sum(coin.bits for coin in coins)
+
+
+def input_widths(n_bits: int) -> list[int]:
+    """Split n_bits fair bits per lane into the widths in which a party inputs them."""
+    full, rest = divmod(n_bits, MAX_INPUT_WIDTH)
+    return [MAX_INPUT_WIDTH] * full + [rest] * (rest > 0)
+
+
+def jointly_random_bits(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
+    """XOR all parties' private random bits (the paper's π_GR-RANDOM).
+
+    Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where
+    the model is active.  [test: tests/matrix/test_random_bits.py]
+    Reveals: nothing.
+    Args: bit_vector: MP-SPDZ's sbitvec or what stands for it; parties: r; lanes: samples.
+    Returns: n_bits secret bits of `lanes` lanes each.
+    """
+    drawn = []
+    for width in input_widths(n_bits):
+        columns = bit_vector.get_type(width)
+        shared = [columns.get_input_from(i, size=lanes).v for i in range(parties)]
+        for same_bit in zip(*shared):
+            bit = same_bit[0]
+            for other in same_bit[1:]:
+                bit = bit ^ other
+            drawn.append(bit)
+    return drawn
+
+
+def flip(coin, fair):
+    """Return [r < numerator] for r the integer of fair bits, lowest first.
+
+    Computes: the comparison with a constant, lowest bit first; a run of equal constant bits is one
+    balanced tree, so that the depth grows with the runs, not with the bits. bits - 1 ANDs.
+    """
+    assert len(fair) == coin.bits
+    less = ~fair[0]  # the numerator is odd
+    position = 1
+    while position < coin.bits:
+        one = coin.numerator >> position & 1
+        end = position
+        while end < coin.bits and (coin.numerator >> end & 1) == one:
+            end += 1
+        run = fair[position:end]
+        if one:  # less already, or some bit of the run is 0
+            less = ~(_and_all(run) & ~less)
+        else:  # less already, and all bits of the run are 0
+            less = _and_all([~bit for bit in run]) & less
+        position = end
+    return less
+
+
+def two_sided_geometric(coins, fair) -> list:
+    """Map fair bits to the two's complement bits of one noise sample per lane.
+
+    Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
+    Guarantees: `coins.check` gives its (epsilon, delta); X + 1/2 has mean 0.
+    [test: tests/unit/test_noise.py, by full enumeration]
+    Args: coins: magnitude, lowest first; fair: `fair_bits_per_sample(coins)` bits.
+    Returns: len(coins) + 1 bits, lowest first; the last one weighs -2^len(coins).
+    """
+    sign, used = fair[0], 1
+    magnitude = []
+    for coin in coins:
+        magnitude.append(flip(coin, fair[used : used + coin.bits]))
+        used += coin.bits
+    assert used == len(fair)
+    return [bit ^ sign for bit in magnitude] + [sign]
+
+
+def to_integer(bits, secret_integer):
+    """Convert two's complement bits to one secret integer per lane."""
+    parts = [secret_integer(bit) * (1 << i) for i, bit in enumerate(bits[:-1])]
+    return sum(parts) - secret_integer(bits[-1]) * (1 << (len(bits) - 1))
+
+
+def _and_all(bits):
+    while len(bits) > 1:
+        pairs = [a & b for a, b in zip(bits[::2], bits[1::2])]
+        bits = pairs + bits[2 * len(pairs) :]
+    return bits[0]

@@ -1,0 +1,65 @@
+"""What each protocol takes, computes and opens, as data that engines, reports and audits share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class InputForm:
+    """How clients' values enter a program.
+
+    Attributes: multiplies_client_values: whether a client value is a factor of a secret x secret
+    product; then plain additive shares are not safe against an active server; summed_by_party:
+    whether each party adds up its own column before the run, so that the program's cost does not
+    depend on the number of clients; public: what the execution shows besides the domain.
+    """
+
+    name: str
+    multiplies_client_values: bool
+    summed_by_party: bool
+    public: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProtocolSpec:
+    """One protocol, independent of any engine.
+
+    Attributes: name: the program `Programs/Source/<name>.mpc`; source: paper and protocol; arguments:
+    the program's arguments, in order; outputs: names of the `OUT` lines; revealed: what is opened, to
+    whom; portable: whether the program keeps to the subset that the embedded engine runs.
+    """
+
+    name: str
+    source: str
+    arguments: tuple[str, ...]
+    input_forms: Mapping[str, InputForm]
+    outputs: tuple[str, ...]
+    revealed: tuple[str, ...]
+    portable: bool = True
+
+
+SPLIT = InputForm("split", False, True, ("groups and labels", "number of clients"))
+PRODUCT = InputForm("product", True, False, ("groups and labels", "number of clients"))
+NO_INPUT = InputForm("none", False, False, ())
+
+PI_LAP = ProtocolSpec(
+    name="pi_lap",
+    source="PrivFairFL (Pentyala et al. 2022), Protocol 1; sampler replaced, see docs/decisions",
+    arguments=("parties", "samples", "epsilon", "delta_bits"),
+    input_forms={NO_INPUT.name: NO_INPUT},
+    outputs=("noise",),
+    revealed=("the samples, to all parties",),
+)
+
+PI_RW = ProtocolSpec(
+    name="pi_rw",
+    source="PrivFairFL (Pentyala et al. 2022), Protocol 2",
+    arguments=("form", "parties", "clients", "groups", "labels", "epsilon", "delta_bits"),
+    input_forms={form.name: form for form in (SPLIT, PRODUCT)},
+    outputs=("counts",),
+    revealed=("noisy count of records per (group, label), to all parties",),
+)
+
+PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (PI_LAP, PI_RW)}
