@@ -1,0 +1,189 @@
+"""The real engine: a build of MP-SPDZ that the user has made, found, checked and run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import Engine, EngineResult, Job, Progress
+from harness.engines.bytecode import compile_program
+from harness.engines.outlines import parse_outputs
+from harness.engines.parties import PartyLog, free_ports, run_parties
+from harness.errors import OutputError, UnsupportedError
+from harness.models import Model
+
+DOCUMENTATION = "https://mp-spdz.readthedocs.io"
+
+# A race in the MAC check, which active security rests on, was fixed on 11 May 2026, after 0.4.2.
+_FIX_COMMIT = "7bf16a74e10bb07850b762797e603a8eca8785c2"
+_FIX_TIME = 1778496164
+_FIRST_FIXED_RELEASE = (0, 4, 3)
+
+_TIME = re.compile(r"^Time = ([\d.e+-]+) seconds")
+_SENT = re.compile(r"^Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
+_PHASES = re.compile(r"^Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A directory with MP-SPDZ in it. `commit` is "unknown" outside a git checkout."""
+
+    home: Path
+    commit: str
+    release: str
+    fixed: bool
+
+    @property
+    def version(self) -> str:
+        return f"MP-SPDZ {self.release} ({self.commit[:12]})"
+
+
+class MpSpdzEngine(Engine):
+    """Compiles with MP-SPDZ's compiler and starts its virtual machines, one process per party."""
+
+    name = "mp-spdz"
+
+    def version(self) -> str | None:
+        found = find_installation()
+        return found.version if isinstance(found, Installation) else None
+
+    def availability(self, model: Model) -> str | None:
+        found = find_installation()
+        if isinstance(found, str):
+            return found
+        if not found.fixed:
+            return (
+                f"{found.version} at {found.home} is older than the fix of 11 May 2026 to its MAC check; "
+                f"update it, see {DOCUMENTATION}."
+            )
+        assert model.virtual_machine is not None
+        if not os.access(found.home / model.virtual_machine, os.X_OK):
+            return (
+                f"MP-SPDZ at {found.home} has no {model.virtual_machine}; "
+                f"its documentation says how to build it, see {DOCUMENTATION}."
+            )
+        return None
+
+    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
+        reason = self.availability(model)
+        found = find_installation()
+        if reason is not None or isinstance(found, str):
+            raise UnsupportedError(reason or str(found))
+        started = time.monotonic()
+        progress("compile")
+        bytecode = compile_program(job, found.home, found.commit, model.compile_options)
+        progress("run")
+        ports = free_ports(model.parties)
+        hosts = "".join(f"127.0.0.1:{port}\n" for port in ports)
+        # -OF . prints opened values at every party, so that their agreement can be checked.
+        tail = ["-ip", "hosts", "-v", "-OF", ".", *model.run_options, bytecode.name]
+        if model.parties == 2:
+            tail = ["-N", "2", *tail]
+        configs: list[dict[str, Any]] = [
+            {
+                "party": i,
+                "common_name": f"P{i}",
+                "engine": "mp-spdz",
+                "fair_bits": job.fair_bits,
+                "argv": [str(found.home / str(model.virtual_machine)), "-p", str(i), *tail],
+                "files": {"hosts": hosts},
+                "links": {"Programs": str(bytecode.programs)},
+            }
+            for i in range(model.parties)
+        ]
+        logs = run_parties(job, configs, work, timeout_s)
+        costs = [_costs(i, log) for i, log in enumerate(logs)]
+        slowest = max(costs, key=lambda cost: cost.seconds)
+        return EngineResult(
+            model=model,
+            engine_version=found.version,
+            outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
+            mpc_s=slowest.seconds,
+            compile_s=bytecode.compile_s,
+            wall_s=time.monotonic() - started,
+            rounds=max(cost.rounds for cost in costs),
+            sent_bytes=tuple(cost.sent_bytes for cost in costs),
+            program_hash=bytecode.program_hash,
+            compile_options=model.compile_options,
+            online_s=slowest.online_s,
+            offline_s=slowest.offline_s,
+        )
+
+
+@lru_cache(maxsize=1)
+def find_installation() -> Installation | str:
+    """Return the user's MP-SPDZ, or one sentence on why there is none.
+
+    Looks at `$MP_SPDZ_HOME` (`none` disables the search, empty counts as unset), else at `~/MP-SPDZ`
+    and `/opt/MP-SPDZ`.
+    """
+    chosen = os.environ.get("MP_SPDZ_HOME", "")
+    if chosen == "none":
+        return "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
+    if chosen:
+        candidates = [Path(chosen).expanduser()]
+        missing = f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
+    else:
+        candidates = [Path.home() / "MP-SPDZ", Path("/opt/MP-SPDZ")]
+        missing = (
+            f"MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; build it as {DOCUMENTATION} says."
+        )
+    for home in candidates:
+        if (home / "compile.py").is_file():
+            return _inspect(home.resolve())
+    return missing
+
+
+@dataclass(frozen=True)
+class _Costs:
+    seconds: float
+    rounds: int
+    sent_bytes: int
+    online_s: float | None
+    offline_s: float | None
+
+
+def _costs(party: int, log: PartyLog) -> _Costs:
+    def first(pattern: re.Pattern[str]) -> re.Match[str] | None:
+        return next((match for line in log.lines if (match := pattern.match(line))), None)
+
+    seconds, sent, phases = first(_TIME), first(_SENT), first(_PHASES)
+    if seconds is None or sent is None:
+        raise OutputError(f"Party {party} ended well but did not report its time and traffic; no result was written.")
+    online, offline = (float(phases[1]), float(phases[2])) if phases else (None, None)
+    return _Costs(float(seconds[1]), int(sent[2]), round(float(sent[1]) * 1e6), online, offline)
+
+
+def _inspect(home: Path) -> Installation:
+    release = _release(home)
+    number = tuple(int(part) for part in release.split(".")) if release != "unknown" else ()
+    commit = _git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
+    if commit is None:
+        return Installation(home, "unknown", release, number >= _FIRST_FIXED_RELEASE)
+    fixed = _git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
+    if not fixed and _git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
+        fixed = int(_git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
+    return Installation(home, commit, release, fixed)
+
+
+def _release(home: Path) -> str:
+    try:
+        match = re.search(r"^## (\d+(?:\.\d+)+)", (home / "CHANGELOG.md").read_text(), re.MULTILINE)
+    except OSError:
+        match = None
+    return match[1] if match else "unknown"
+
+
+def _git(home: Path, *arguments: str) -> str | None:
+    """Return git's answer, None if it says no or is not there."""
+    try:
+        done = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(home), *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,265 @@
+"""Splits clients' values into additive shares, and adds up what one party received.
+
+A share batch is one client's upload (or a simulation's, of many clients): one file per party, each
+with a public header and either values or a 32-byte seed that stretches to them. Any r - 1 of a
+client's r files are uniform, whatever the client has. From here on, no message holds a value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.domain import DOMAINS, Domain, Words
+from harness.errors import RecordDomainError, ShareError
+from harness.records import ClientRecords, RecordDomain, domain_from_json
+from protocols.spec import PRODUCT, SPLIT, InputForm
+
+SCHEMA = 1
+SUFFIX = ".share"
+SEED_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a share file says of itself in its first line; all of it is public.
+
+    Attributes: kind: "batch" (one upload) or "aggregate" (what a party feeds into a run); content:
+    "seed" or "values"; batch: identity of the upload, the same at every party; for an aggregate a hash
+    of all identities in it.
+    """
+
+    kind: str
+    batch: str
+    form: str
+    arithmetic: str
+    party: int
+    parties: int
+    clients: int
+    content: str
+    record_domain: dict[str, Any]
+    batches: int = 1
+    schema: int = SCHEMA
+
+    @property
+    def domain(self) -> Domain:
+        return DOMAINS[self.arithmetic]
+
+    @property
+    def columns(self) -> int:
+        return len(column_names(domain_from_json(self.record_domain, "the share's header"), self.form))
+
+    @property
+    def values(self) -> int:
+        """How many values the file stands for."""
+        summed = self.kind == "aggregate" and self.form == SPLIT.name
+        return self.columns * (1 if summed else self.clients)
+
+
+def column_names(domain: RecordDomain, form: str) -> list[str]:
+    """Name what a client shares, in order.
+
+    `split`: its count per (group, label), label fastest. `product` (the papers' form): an indicator
+    per group but the last, then its count per label.
+    """
+    if form == SPLIT.name:
+        return [f"{group}/{label}" for group in domain.groups for label in domain.labels]
+    return [*(f"is {group}" for group in domain.groups[:-1]), *domain.labels]
+
+
+def columns_of(records: ClientRecords, form: InputForm) -> npt.NDArray[np.int64]:
+    """Return what each client shares: shape (columns, M).
+
+    Raises: RecordsError: product form and a client with two groups.
+    """
+    counts = records.counts_per_client()
+    if form is SPLIT:
+        return counts
+    assert form is PRODUCT
+    group = records.group_per_client()
+    indicators = group == np.arange(len(records.domain.groups) - 1)[:, np.newaxis]
+    per_label = counts.reshape(len(records.domain.groups), len(records.domain.labels), -1).sum(axis=0)
+    return np.concatenate([indicators.astype(np.int64), per_label])
+
+
+def split_into_shares(values: Words, domain: Domain, parties: int) -> tuple[list[bytes], Words]:
+    """Return a seed for each party but the last, and the last one's values.
+
+    Guarantees: any r - 1 of the r shares are uniform and independent of the values (the seeds'
+    expansion taken as random); all r add up to them.  [test: tests/property/test_sharing.py]
+    """
+    seeds = [secrets.token_bytes(SEED_BYTES) for _ in range(parties - 1)]
+    rest = values.reshape(-1, domain.words)
+    for seed in seeds:
+        rest = domain.subtract(rest, domain.expand(seed, len(rest)))
+    return seeds, rest
+
+
+def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int, out: Path) -> str:
+    """Write one share file per party to `out/party-<i>/`; return the batch's identity.
+
+    Guarantees: all files appear, or none.  [test: tests/unit/test_sharing.py]
+    Raises: RecordsError; ShareError: the files cannot be written.
+    """
+    seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
+    payloads = [*seeds, domain.to_bytes(rest)]
+    batch = secrets.token_hex(16)
+    written: list[Path] = []
+    try:
+        for i, payload in enumerate(payloads):
+            directory = out / f"party-{i}"
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            content = "values" if i == parties - 1 else "seed"
+            header = Header(
+                "batch", batch, form.name, domain.name, i, parties, records.clients, content, records.domain.to_json()
+            )
+            written.append(directory / f"{batch}.partial")
+            _write(written[-1], header, payload)
+        for path in written:
+            path.rename(path.with_suffix(SUFFIX))
+    except BaseException as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+            path.with_suffix(SUFFIX).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ShareError(f"Cannot write shares to {out}: {error.strerror}; nothing was left there.") from None
+        raise
+    return batch
+
+
+def aggregate(party: int, directory: Path, out: Path) -> Header:
+    """Turn all batches that one party received into the one file that it feeds into a run.
+
+    Computes: split form: the sum over all clients, per column; product form: all clients' columns, one
+    after the other.
+    Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, or batches that do
+    not go together; `out` is not written.
+    """
+    paths = sorted(directory.glob(f"*{SUFFIX}"))
+    if not paths:
+        raise ShareError(f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares.")
+    headers = [read_header(path) for path in paths]
+    for path, header in zip(paths, headers, strict=True):
+        if header.kind != "batch" or header.party != party:
+            raise ShareError(f"{path} is not a batch for party {party}; each party takes its own files only.")
+        if _common(header) != _common(headers[0]):
+            raise ShareError(f"{path} and {paths[0]} differ in domain, input form or number of parties.")
+    identities = [header.batch for header in headers]
+    if len(set(identities)) != len(identities):
+        raise ShareError(f"{directory} holds the same upload twice; remove one of the copies.")
+    blocks = [_read_batch(path, header) for path, header in zip(paths, headers, strict=True)]
+    domain = headers[0].domain
+    if headers[0].form == SPLIT.name:
+        merged = domain.total(np.stack([domain.total(block) for block in blocks], axis=1))
+    else:
+        merged = np.concatenate(blocks, axis=1).reshape(-1, domain.words)
+    summary = replace(
+        headers[0],
+        kind="aggregate",
+        batch=hashlib.sha256("\n".join(identities).encode()).hexdigest(),
+        clients=sum(header.clients for header in headers),
+        content="values",
+        batches=len(headers),
+    )
+    partial = out.with_name(out.name + ".partial")
+    try:
+        _write(partial, summary, domain.to_bytes(merged))
+        partial.rename(out)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
+    return summary
+
+
+def check_aggregates(paths: Sequence[Path]) -> Header:
+    """Check that the parties' aggregates are of the same uploads; return what they have in common.
+
+    Raises: ShareError: says which party differs from party 0, and in what.
+    """
+    headers = [read_header(path) for path in paths]
+    first = headers[0]
+    for i, header in enumerate(headers):
+        if header.kind != "aggregate" or header.party != i or header.parties != len(paths):
+            raise ShareError(f"{paths[i]} is not the aggregate of party {i} of {len(paths)}; run `aggregate` again.")
+        if (header.batches, header.clients) != (first.batches, first.clients):
+            raise ShareError(
+                f"Party {i} has {header.batches} uploads of {header.clients} clients, party 0 has {first.batches} of "
+                f"{first.clients}: an upload reached only some parties. Remove it everywhere, or send it again."
+            )
+        if (header.batch, _common(header)) != (first.batch, _common(first)):
+            raise ShareError(f"Party {i} has other uploads than party 0; the same clients must reach every party.")
+    return first
+
+
+def extract_values(aggregate_file: Path, out: Path) -> Path:
+    """Write an aggregate's values alone, as engines read them; return `out`."""
+    header, payload = _read(aggregate_file)
+    if len(payload) != header.values * header.domain.value_bytes:
+        raise ShareError(f"{aggregate_file} is damaged: it has {len(payload)} bytes of values.")
+    _create(out, payload)
+    return out
+
+
+def read_header(path: Path) -> Header:
+    """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.readline(1 << 20))
+        header = Header(**found)
+        known = header.schema == SCHEMA and header.arithmetic in DOMAINS and header.form in (SPLIT.name, PRODUCT.name)
+        sound = known and header.clients > 0 and header.columns > 0
+    except OSError as error:
+        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
+    except (ValueError, TypeError, RecordDomainError):
+        sound = False
+    if not sound:
+        raise ShareError(f"{path} is not a share file of this version; share the records again.")
+    return header
+
+
+def _common(header: Header) -> tuple[Any, ...]:
+    return header.form, header.arithmetic, header.parties, header.record_domain
+
+
+def _read(path: Path) -> tuple[Header, bytes]:
+    header = read_header(path)
+    with path.open("rb") as file:
+        file.readline()
+        return header, file.read()
+
+
+def _read_batch(path: Path, header: Header) -> Words:
+    """Return a batch's values, shape (columns, clients, words)."""
+    _, payload = _read(path)
+    domain = header.domain
+    expected = SEED_BYTES if header.content == "seed" else header.values * domain.value_bytes
+    if len(payload) != expected:
+        raise ShareError(f"{path} is damaged: {len(payload)} bytes where {expected} belong; ask for it again.")
+    if header.content == "seed":
+        flat = domain.expand(payload, header.values)
+    else:
+        flat = domain.from_bytes(payload)
+    return flat.reshape(header.columns, header.clients, domain.words)
+
+
+def _write(path: Path, header: Header, payload: bytes) -> None:
+    _create(path, json.dumps(asdict(header), sort_keys=True).encode() + b"\n", payload)
+
+
+def _create(path: Path, *parts: bytes) -> None:
+    """Write a file that only its owner reads, through to the disk."""
+    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())

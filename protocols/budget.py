@@ -1,0 +1,81 @@
+"""Whom a guarantee protects, and how epsilon and delta spread over the noisy values of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins
+from protocols.noise import Guarantee, guarantee
+from protocols.release import LinearRelease
+
+
+class NeighboringRelation(StrEnum):
+    """Which two data sets the released values must not tell apart."""
+
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_ONE = "replace_one"
+
+
+class PrivacyUnit(StrEnum):
+    """What is added, removed or replaced."""
+
+    RECORD = "record"
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """The noise of one release: its coins, and the guarantee that they add up to.
+
+    Attributes: node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
+    guarantee of the whole release.
+    """
+
+    relation: NeighboringRelation
+    unit: PrivacyUnit
+    requested_epsilon: Fraction
+    node_epsilon: Fraction
+    node_delta_bits: int
+    coins: tuple[Coin, ...]
+    exact: Guarantee
+
+
+def nodes_changed(release: LinearRelease, relation: NeighboringRelation) -> int:
+    """Return how many noisy values two neighbours differ in at most; each by 1.
+
+    A replaced record is one removed and one added: twice the nodes of one, which a record that moves
+    between cells without a common node reaches.  [test: tests/unit/test_budget.py]
+    """
+    one = release.most_nodes_of_a_record
+    return 2 * one if relation is NeighboringRelation.REPLACE_ONE else one
+
+
+def plan_noise(
+    release: LinearRelease, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> NoisePlan:
+    """Choose the coins for a release, and compute its guarantee exactly.
+
+    Computes: epsilon and delta shared evenly among the nodes that two neighbours differ in.
+    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.  [test: tests/unit/test_budget.py]
+    Args: epsilon: total, > 0; delta: total, in (0, 1).
+    Raises: ValueError: no coins reach them; the message says which bound.
+    """
+    if not 0 < delta < 1:
+        raise ValueError("delta must be between 0 and 1")
+    nodes = nodes_changed(release, relation)
+    node_epsilon = epsilon / nodes
+    bits = max(MIN_DELTA_BITS, _bits_at_most(delta / nodes))
+    if bits > MAX_DELTA_BITS:
+        raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
+    coins = design_coins(node_epsilon, bits)
+    exact = guarantee(coins, nodes)
+    return NoisePlan(relation, PrivacyUnit.RECORD, epsilon, node_epsilon, bits, coins, exact)
+
+
+def _bits_at_most(delta: Fraction) -> int:
+    """Return the least b with 2^-b <= delta."""
+    bits = 0
+    while Fraction(1, 1 << bits) > delta:
+        bits += 1
+    return bits

@@ -1,0 +1,79 @@
+"""What the default noise is, exactly: its distribution, its privacy, its error.
+
+`circuits.coins` decides, during compilation, that coins are private; here the same facts are derived
+a second time, from the probability mass function, and turned into the numbers that a manifest prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
+
+from protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
+
+ENUMERABLE_COINS = 12
+
+_EPSILON_GRID = 10**12  # a printed epsilon is rounded up to this many parts
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy, both exact rational upper bounds.
+
+    `epsilon` is the least multiple of 10^-12 whose exponential provably reaches the worst ratio.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+
+def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
+    """Return what one release protects whose counts move by `units` in all, each by at most 1.
+
+    Computes: the worst likelihood ratio to the power `units`; `units` edge atoms (basic composition).
+    Guarantees: exact for one count; an upper bound for several.  [test: tests/unit/test_noise.py]
+    """
+    return Guarantee(log_upper_bound(worst_ratio(coins) ** units), edge_mass(coins) * units)
+
+
+def log_upper_bound(ratio: Fraction) -> Fraction:
+    """Return the least multiple of 10^-12 that provably is at least ln(ratio), 1 <= ratio <= e^64."""
+    with localcontext() as context:
+        context.prec = 60
+        guess = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * _EPSILON_GRID
+        parts = max(0, int(guess.to_integral_value(rounding=ROUND_CEILING)) - 1)
+    while exp_bounds(Fraction(parts, _EPSILON_GRID))[0] < ratio:
+        parts += 1
+    return Fraction(parts, _EPSILON_GRID)
+
+
+def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
+    """Return the noise's probability mass function, every atom exactly, by full enumeration.
+
+    Raises: ValueError: more than 12 coins, whose 2^13 atoms and more are not worth listing.
+    """
+    if len(coins) > ENUMERABLE_COINS:
+        raise ValueError(f"{len(coins)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
+    magnitudes = [Fraction(1)]
+    for coin in coins:
+        p = coin.probability
+        magnitudes = [mass * (1 - p) for mass in magnitudes] + [mass * p for mass in magnitudes]
+    half = Fraction(1, 2)
+    masses = {g: half * mass for g, mass in enumerate(magnitudes)}
+    masses |= {-1 - g: half * mass for g, mass in enumerate(magnitudes)}
+    return dict(sorted(masses.items()))
+
+
+def largest_noise(coins: tuple[Coin, ...]) -> int:
+    """Return the largest value; the smallest is its complement."""
+    return (1 << len(coins)) - 1
+
+
+def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
+    """Return E[(X + 1/2)^2], the error of opened + 1/2, from the independence of the bits."""
+    mean = sum(((1 << i) * coin.probability for i, coin in enumerate(coins)), Fraction(0))
+    variance = sum(
+        ((1 << 2 * i) * coin.probability * (1 - coin.probability) for i, coin in enumerate(coins)), Fraction(0)
+    )
+    return variance + (mean + Fraction(1, 2)) ** 2

@@ -1,0 +1,43 @@
+"""Clear-text oracles of the protocols, written without their circuits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+
+def counts(group: Integers, label: Integers, groups: int, labels: int) -> Integers:
+    """Count records per (group, label); group and label are indices, one per record."""
+    table = np.zeros((groups, labels), dtype=np.int64)
+    np.add.at(table, (group, label), 1)
+    return table
+
+
+def balanced_weights(table: Sequence[Sequence[int]]) -> list[list[Fraction]]:
+    """Return W(s, y) = N / (k m C(s, y)), exactly.
+
+    Source: PrivFairFL, Protocol 2, lines 14-20, with k groups and m labels for its 2 and 2.
+    """
+    total = sum(map(sum, table))
+    cells = len(table) * len(table[0])
+    return [[Fraction(total, cells * count) for count in row] for row in table]
+
+
+def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
+    """Return the noise that given fair bits make, by comparing integers.
+
+    Args: coins: (numerator, bits) of each, lowest first; bits: the sign, then each coin's, lowest bit
+    first.
+    """
+    stream = iter(bits)
+    sign = next(stream)
+    magnitude = 0
+    for i, (numerator, width) in enumerate(coins):
+        r = sum(next(stream) << j for j in range(width))
+        magnitude += (r < numerator) << i
+    return -1 - magnitude if sign else magnitude
