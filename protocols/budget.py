@@ -10,6 +10,8 @@ from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, desig
 from protocols.noise import Guarantee, guarantee
 from protocols.release import LinearRelease
 
+_EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
+
 
 class NeighboringRelation(StrEnum):
     """Which two data sets the released values must not tell apart."""
@@ -64,7 +66,7 @@ def plan_noise(
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
     nodes = nodes_changed(release, relation)
-    node_epsilon = epsilon / nodes
+    node_epsilon = Fraction(epsilon * _EPSILON_GRID // nodes, _EPSILON_GRID)
     bits = max(MIN_DELTA_BITS, _bits_at_most(delta / nodes))
     if bits > MAX_DELTA_BITS:
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")

@@ -77,3 +77,37 @@ def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
         ((1 << 2 * i) * coin.probability * (1 - coin.probability) for i, coin in enumerate(coins)), Fraction(0)
     )
     return variance + (mean + Fraction(1, 2)) ** 2
+
+
+def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
+    """Return P(G < n) for the magnitude G, exactly, for any number of coins.
+
+    Computes: digit by digit from the highest, since the bits are independent.
+    """
+    if n >= 1 << len(coins):
+        return Fraction(1)
+    below, equal_so_far = Fraction(0), Fraction(1)
+    for i in reversed(range(len(coins))):
+        p = coins[i].probability
+        if n >> i & 1:
+            below += equal_so_far * (1 - p)
+            equal_so_far *= p
+        else:
+            equal_so_far *= 1 - p
+    return below
+
+
+def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:
+    """Return the least t with P(|X + 1/2| > t) <= failure, exactly.
+
+    Computes: |X + 1/2| = G + 1/2 whatever the sign; bisection on P(G < n).
+    [test: tests/unit/test_noise.py]
+    """
+    low, high = 1, 1 << len(coins)  # least n with P(G < n) >= 1 - failure
+    while low < high:
+        middle = (low + high) // 2
+        if magnitude_below(coins, middle) >= 1 - failure:
+            high = middle
+        else:
+            low = middle + 1
+    return low - Fraction(1, 2)

@@ -1,0 +1,156 @@
+"""The commands behind the tasks: read options, call the pipeline, show people what came out."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, ParamSpec
+
+from rich.console import Console
+from rich.progress import Progress as RichProgress
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from harness.errors import FairSharesError
+
+P = ParamSpec("P")
+
+INTERRUPTED_EXIT = 130
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """Make a task end well: one sentence for our own errors, no traceback, exit code != 0.
+
+    Being terminated counts as Ctrl-C, so that parties are stopped and shares removed then, too.
+    """
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            function(*args, **kwargs)
+            sys.stdout.flush()
+        except FairSharesError as error:
+            err.print(f"[bold red]Error:[/] {_plain(str(error))}")
+            sys.exit(1)
+        except KeyboardInterrupt:
+            err.print("Interrupted: all parties were stopped and no result was written.")
+            sys.exit(INTERRUPTED_EXIT)
+        except BrokenPipeError:  # the reader of our output left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+
+    return guarded
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+@contextmanager
+def steps(total_of: dict[str, str]) -> Iterator[Callable[[str], None]]:
+    """Show each step as it runs, with its time, on stderr; yield what starts the next one.
+
+    Args: total_of: for each step's name, what to call it.
+    """
+    display = RichProgress(
+        SpinnerColumn(finished_text="[green]✓[/]"),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=err,
+        disable=not err.is_terminal,
+    )
+    current: list[Any] = []
+    begun = [0.0, ""]
+
+    def finish() -> None:
+        if current:
+            display.update(current.pop(), completed=1)
+            if not err.is_terminal:
+                err.print(f"{begun[1]}: {time.monotonic() - float(begun[0]):.2f} s")
+
+    def begin(name: str) -> None:
+        finish()
+        begun[:] = [time.monotonic(), total_of.get(name, name)]
+        current.append(display.add_task(str(begun[1]), total=1))
+
+    with display:
+        yield begin
+        finish()
+
+
+WEIGHT_STEPS = {
+    "read": "read records",
+    "share": "clients: split counts into shares",
+    "aggregate": "parties: add up their own columns",
+    "compile": "compile the program",
+    "run": "parties: run π_RW",
+    "weights": "derive weights from the noisy counts",
+}
+
+
+def show_schemes(as_json: bool) -> None:
+    """Print which models can run here."""
+    from harness.schemes import schemes
+
+    rows = schemes()
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("model", "engine", "parties", "adversary", "available", "why not")
+    for row in rows:
+        table.add_row(
+            row["model"],
+            row["engine_version"] or row["engine"],
+            str(row["parties"]),
+            row["adversary"],
+            "[green]yes[/]" if row["available"] else "[red]no[/]",
+            _plain(row["reason"] or ""),
+        )
+    out.print(table)
+
+
+def show_weights(run: Any) -> None:
+    """Print a finished run's weights, its privacy statement and its cost."""
+    from harness.models import get_model
+    from harness.report import privacy_statement
+
+    weights, manifest = run.weights, run.manifest
+    table = Table("group", "label", "noisy count", "weight", f"{float(weights.confidence):.0%} interval")
+    for s, group in enumerate(weights.domain.groups):
+        for y, label in enumerate(weights.domain.labels):
+            low, high = weights.interval[s, y]
+            count = f"{weights.noisy_counts[s, y]:,.1f}" + (" → floor 1" if weights.floored[s, y] else "")
+            table.add_row(_plain(group), _plain(label), count, f"{weights.weights[s, y]:.4g}", f"{low:.4g} – {high:.4g}")
+    out.print(table)
+    if weights.floored.any():
+        out.print("A noisy count below 1 was raised to 1: its weight says little; more records or a larger ε would.")
+    out.print("[bold]Privacy of what the computation opened[/]")
+    for sentence in privacy_statement(manifest["privacy"], get_model(manifest["model"])):
+        out.print(f"  {_plain(sentence)}")
+    sent = sum(manifest["sent_bytes"])
+    rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
+    out.print(
+        f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent by all parties{rounds}; "
+        f"{manifest['wall_s']:.2f} s in all ({manifest['engine_version']}).",
+    )
+
+
+def user_path(text: str) -> Path:
+    """Return the path that the user means, relative to where the command was called."""
+    return Path(os.environ.get("FAIRSHARES_CWD", "")) / Path(text).expanduser()

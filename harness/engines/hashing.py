@@ -1,0 +1,18 @@
+"""Identifies a compiled program by everything that it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from harness.engines.base import Job
+from harness.engines.parties import PROJECT
+
+
+def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
+    """Return a SHA-256 over the program's text, all circuits, its arguments and what the engine adds."""
+    sources = [job.source, *sorted((PROJECT / "protocols" / "circuits").glob("*.py"))]
+    texts = [[path.name, path.read_text(encoding="utf-8")] for path in sources]
+    whole = json.dumps([texts, list(job.arguments), list(extra)])
+    return hashlib.sha256(whole.encode()).hexdigest()

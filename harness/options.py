@@ -1,0 +1,85 @@
+"""Reads the values of command-line options; a value that makes no sense ends in one clear sentence."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+from harness.errors import OptionError
+from protocols.budget import NeighboringRelation
+from protocols.circuits.coins import MAX_EPSILON
+
+_POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
+_LONGEST = 40
+
+
+def parse_epsilon(text: str) -> Fraction:
+    """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or value <= 0:
+        raise OptionError(f"--epsilon must be a number above 0 and at most {MAX_EPSILON}, for example 1; got {text!r}.")
+    return value
+
+
+def parse_delta(text: str) -> Fraction:
+    """Read a total delta: `2^-40` or `1e-12`. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or not 0 < value < 1:
+        raise OptionError(f"--delta must be a number between 0 and 1, for example 2^-40; got {text!r}.")
+    return value
+
+
+def parse_max_count(text: str) -> int:
+    """Read a count such as `1000` or `2^31`. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or value.denominator != 1 or value < 1:
+        raise OptionError(f"--max-count must be a whole number of at least 1, for example 2^31; got {text!r}.")
+    return value.numerator
+
+
+def parse_seconds(text: str) -> float:
+    """Read a time limit in seconds. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or value <= 0:
+        raise OptionError(f"--timeout must be a number of seconds above 0; got {text!r}.")
+    return float(value)
+
+
+def parse_relation(text: str) -> NeighboringRelation:
+    """Read a neighbouring relation's name. Raises: OptionError."""
+    return NeighboringRelation(parse_choice("--neighboring-relation", text, [str(r) for r in NeighboringRelation]))
+
+
+def parse_choice(option: str, text: str, choices: list[str]) -> str:
+    """Return text if it is one of the choices. Raises: OptionError."""
+    if text not in choices:
+        raise OptionError(f"{option} must be {' or '.join(choices)}; got {text!r}.")
+    return text
+
+
+def parse_names(option: str, text: str) -> list[str]:
+    """Read a comma-separated list of names. Raises: OptionError: one is empty."""
+    names = [name.strip() for name in text.split(",")]
+    if "" in names:
+        raise OptionError(f"{option} must be names separated by commas, for example a,b; got {text!r}.")
+    return names
+
+
+def float_up(value: Fraction) -> float:
+    """Return the least float that is not below value."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _rational(text: str) -> Fraction | None:
+    power = _POWER.fullmatch(text.strip())
+    if power:
+        base, exponent = int(power[1]), int(power[2])
+        return Fraction(base) ** exponent if base else None
+    if len(text) > _LONGEST or re.search(r"[eE][+-]?\d{4}", text):
+        return None
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return None

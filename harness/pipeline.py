@@ -1,0 +1,204 @@
+"""The main job: shares in, differentially private weights out, by way of files that parties could hold apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from harness import report, sharing
+from harness.engines.base import EngineResult, Job, Progress
+from harness.engines.parties import PROGRAMS
+from harness.errors import FairSharesError, OptionError, ShareError, UnsupportedError
+from harness.models import Model
+from harness.outputs import read_counts
+from harness.postprocess import GroupWeights, balanced_weights
+from harness.records import ClientRecords, domain_from_json
+from harness.schemes import engine_of
+from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
+from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.release import each_cell_once
+from protocols.spec import PI_RW, InputForm
+
+DEFAULT_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose for one release. epsilon, delta: totals of the release."""
+
+    model: Model
+    form: InputForm
+    epsilon: Fraction
+    delta: Fraction
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+
+@dataclass(frozen=True)
+class WeightsRun:
+    """A finished run: what it gives, and the manifest that says what it opened and cost."""
+
+    weights: GroupWeights
+    manifest: dict[str, Any]
+
+
+def weights_from_records(
+    records: ClientRecords, settings: Settings, out: Path, progress: Progress
+) -> WeightsRun:
+    """Share all clients' records, run π_RW, write `weights.json` and `manifest.json` into `out`.
+
+    Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
+    """
+    started = time.monotonic()
+    check_supported(settings)
+    plan = plan_weights(settings, records.domain.cells)
+    with _new_directory(out) as partial:
+        progress("share")
+        shares = partial / "shares"
+        before = time.monotonic()
+        sharing.share(records, settings.form, settings.model.domain, settings.model.parties, shares)
+        share_s = time.monotonic() - before
+        run = _run_on_shares(shares, settings, plan, partial, progress, started, share_s, records.domain.inferred)
+        shutil.rmtree(shares)
+    return run
+
+
+def weights_from_shares(shares: Path, settings: Settings, out: Path, progress: Progress) -> WeightsRun:
+    """Run π_RW on what `share` wrote, all parties on this machine; the shares stay where they are.
+
+    Raises: FairSharesError: `out` does not exist then.
+    """
+    started = time.monotonic()
+    check_supported(settings)
+    parties = len(list(shares.glob("party-*")))
+    if parties != settings.model.parties:
+        raise ShareError(
+            f"{shares} holds shares for {parties} parties, model {settings.model.name} has {settings.model.parties}; "
+            "share for this model, or choose the one it was shared for."
+        )
+    first = next((shares / "party-0").glob(f"*{sharing.SUFFIX}"), None)
+    if first is None:
+        raise ShareError(f"{shares / 'party-0'} holds no share files (*{sharing.SUFFIX}); run `share` first.")
+    header = sharing.read_header(first)
+    if header.form != settings.form.name or header.arithmetic != settings.model.domain.name:
+        raise ShareError(
+            f"{shares} was shared as {header.form} over {header.arithmetic}; model {settings.model.name} with "
+            f"--input-form {settings.form.name} takes {settings.form.name} over {settings.model.domain.name}."
+        )
+    plan = plan_weights(settings, domain_from_json(header.record_domain, str(first)).cells)
+    with _new_directory(out) as partial:
+        return _run_on_shares(shares, settings, plan, partial, progress, started, 0.0, inferred=False)
+
+
+def check_supported(settings: Settings) -> None:
+    """Raise UnsupportedError unless the model can run π_RW on this input form here."""
+    reason = engine_of(settings.model).supports(PI_RW, settings.model, settings.form)
+    if reason is not None:
+        raise UnsupportedError(f"Model {settings.model.name} cannot do this. {reason}")
+
+
+def plan_weights(settings: Settings, cells: int) -> NoisePlan:
+    """Choose the noise of a release of `cells` counts. Raises: OptionError: none fits the budget."""
+    try:
+        return plan_noise(each_cell_once(cells), settings.relation, settings.epsilon, settings.delta)
+    except ValueError as error:
+        raise OptionError(
+            f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."
+        ) from None
+
+
+def default_out(task: str) -> Path:
+    """Return a new directory's name under `runs/`."""
+    return Path("runs") / f"{task}-{datetime.now():%Y%m%d-%H%M%S-%f}"
+
+
+def _run_on_shares(
+    shares: Path,
+    settings: Settings,
+    plan: NoisePlan,
+    partial: Path,
+    progress: Progress,
+    started: float,
+    share_s: float,
+    inferred: bool,
+) -> WeightsRun:
+    model = settings.model
+    progress("aggregate")
+    inputs = partial / "inputs"
+    inputs.mkdir(mode=0o700)
+    aggregates = [inputs / f"party-{i}.aggregate" for i in range(model.parties)]
+    for i, path in enumerate(aggregates):
+        sharing.aggregate(i, shares / f"party-{i}", path)
+    header = sharing.check_aggregates(aggregates)
+    values = [sharing.extract_values(path, path.with_suffix(".values")) for path in aggregates]
+    domain = domain_from_json(header.record_domain, "the shares' header")
+    job = rw_job(settings, plan, header.clients, len(domain.groups), len(domain.labels), values)
+    result = engine_of(model).run(job, model, partial / "parties", settings.timeout_s, progress)
+    shutil.rmtree(inputs)
+    progress("weights")
+    weights = balanced_weights(read_counts(result, domain, header.clients, plan.coins))
+    privacy = report.privacy_fields(PI_RW, settings.form, model, plan, inferred)
+    manifest = report.manifest("weights", result, privacy, time.monotonic() - started, share_s)
+    _write_json(partial / "weights.json", {"schema": report.SCHEMA, **weights.to_json(), "privacy": privacy})
+    _write_json(partial / "manifest.json", manifest)
+    return WeightsRun(weights, manifest)
+
+
+def rw_job(
+    settings: Settings, plan: NoisePlan, clients: int, groups: int, labels: int, values: list[Path]
+) -> Job:
+    """Return the job of π_RW; its arguments are those that `protocols.spec.PI_RW` names, in order."""
+    cells = groups * labels
+    arguments = {
+        "form": settings.form.name,
+        "parties": settings.model.parties,
+        "clients": 0 if settings.form.summed_by_party else clients,
+        "groups": groups,
+        "labels": labels,
+        "epsilon": plan.node_epsilon,
+        "delta_bits": plan.node_delta_bits,
+    }
+    return Job(
+        spec=PI_RW,
+        source=PROGRAMS / f"{PI_RW.name}.mpc",
+        arguments=tuple(str(arguments[name]) for name in PI_RW.arguments),
+        party_inputs=tuple(values),
+        fair_bits=tuple((width, cells) for width in input_widths(fair_bits_per_sample(plan.coins))),
+    )
+
+
+@contextmanager
+def _new_directory(out: Path) -> Iterator[Path]:
+    """Yield a private directory that becomes `out` when all is well, and vanishes when it is not."""
+    if out.exists():
+        raise OptionError(f"--out {out} exists already; name a new directory.")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.partial-", dir=out.parent))
+    except OSError as error:
+        raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
+    try:
+        yield partial
+        partial.rename(out)
+    except OSError as error:
+        raise FairSharesError(f"Cannot write to {out}: {error.strerror}; no result was written.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,105 @@
+"""What a run says of itself: the manifest for machines, the privacy statement for people."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from harness.engines.base import EngineResult
+from harness.models import Model
+from harness.options import float_up
+from protocols.budget import NoisePlan
+from protocols.spec import InputForm, ProtocolSpec
+
+SCHEMA = 1
+INPUT_PATH = "additive shares"
+ONE_MACHINE = (
+    "All parties ran on this machine, and it saw all records: this run protects nothing against the machine's owner."
+)
+
+
+def privacy_fields(
+    spec: ProtocolSpec, form: InputForm, model: Model, plan: NoisePlan, inferred: bool
+) -> dict[str, Any]:
+    """Return the `privacy` object of a manifest.
+
+    Guarantees: epsilon and delta are upper bounds of the exact ones, which are rational; the engine's
+    own security is stated beside them, never merged.  [test: tests/unit/test_report.py]
+    """
+    return {
+        "epsilon": float_up(plan.exact.epsilon),
+        "delta": float_up(plan.exact.delta),
+        "epsilon_exact": str(plan.exact.epsilon),
+        "delta_exact": str(plan.exact.delta),
+        "epsilon_requested": str(plan.requested_epsilon),
+        "neighboring_relation": str(plan.relation),
+        "privacy_unit": str(plan.unit),
+        "mpc_statistical_security_bits": model.statistical_security_bits,
+        "input_form": form.name,
+        "input_path": INPUT_PATH,
+        "revealed": list(spec.revealed),
+        "public": [
+            *form.public,
+            "most records of one client",
+            *(["domain inferred from records"] if inferred else []),
+        ],
+    }
+
+
+def manifest(
+    task: str, result: EngineResult, privacy: dict[str, Any], wall_s: float, share_s: float
+) -> dict[str, Any]:
+    """Return a finished run's `manifest.json`."""
+    return {
+        "schema": SCHEMA,
+        "task": task,
+        "model": result.model.name,
+        "engine": result.model.engine,
+        "engine_version": result.engine_version,
+        "program_hash": result.program_hash,
+        "compile_options": list(result.compile_options),
+        "privacy": privacy,
+        "mpc_s": result.mpc_s,
+        "online_s": result.online_s,
+        "offline_s": result.offline_s,
+        "wall_s": wall_s,
+        "compile_s": result.compile_s,
+        "share_s": share_s,
+        "rounds": result.rounds,
+        "sent_bytes": list(result.sent_bytes),
+        "environment": {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "cores": os.cpu_count(),
+            "load_average": list(os.getloadavg()),
+            "packages": {name: version(name) for name in ("mpyc", "numpy", "pandas")},
+        },
+    }
+
+
+def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
+    """Say in sentences what was opened, what that gives away at most, and under which assumptions."""
+    unit = f"one {privacy['privacy_unit']} of a client"
+    change = {
+        "add_or_remove_one": f"{unit} added or removed",
+        "replace_one": f"{unit} replaced by another",
+    }[privacy["neighboring_relation"]]
+    parties = "party" if model.corruptions == 1 else "parties"
+    behaviour = {
+        "passive": "follows the protocol but looks at all it receives",
+        "active": "may deviate from the protocol in the computation; its input shares are taken as they are",
+    }[model.adversary]
+    statistical = privacy["mpc_statistical_security_bits"]
+    slack = "" if statistical is None else f" Its own security fails with probability 2^-{statistical} at most."
+    return [
+        f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
+        f"Guarantee: (ε, δ)-differential privacy with ε = {privacy['epsilon']:.6f} and δ = {privacy['delta']:.3g}, "
+        f"for {change}; exact values are in manifest.json.",
+        f"Public: {', '.join(privacy['public'])}.",
+        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} {parties} that "
+        f"{behaviour} learns nothing more.{slack}",
+    ]
