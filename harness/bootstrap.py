@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,19 +24,18 @@ from typing import IO, NoReturn, TextIO
 
 PROJECT = Path(__file__).resolve().parents[1]
 
+LOCK = "requirements.lock"
+
 _STAMP = "fairshares-lock"  # in the environment: what it was made from
 _SHOWN_LINES = 6  # of pip's output, when it fails
 _REDRAW_S = 0.2  # on a terminal
 _REPORT_S = 10.0  # between lines where there is none
-_NO_NETWORK = (
-    "Retrying (Retry(",
-    "NewConnectionError",
-    "ConnectTimeoutError",
-    "ReadTimeoutError",
-    "Failed to establish a new connection",
-    "Cannot connect to proxy",
-    "Temporary failure in name resolution",
+# In pip's last lines: it has no package of that name at all, or lost the connection.
+_UNREACHABLE = re.compile(
+    r"\(from versions: none\)|ConnectionPool\(|(Timeout|Connection|Protocol|Proxy)Error"
 )
+_NOT_FOUND = re.compile(r"No matching distribution found for (\S+)")
+_WRONG_PYTHON = "require a different python version"
 
 
 class SetupError(Exception):
@@ -59,6 +59,9 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
     except SetupError as error:
         print(f"inv: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"inv: cannot write {environment}: {error}; no .venv was made.", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninv: interrupted; .venv was not made, and nothing of it is left.", file=sys.stderr)
         return 130
@@ -81,12 +84,15 @@ def _stamp(environment: Path, project: Path) -> str:
     The interpreter is named because a system upgrade can turn the link into another Python, which
     would not see the packages.
     """
-    digest = hashlib.sha256(_lock_file(project).read_bytes()).hexdigest()
+    digest = hashlib.sha256(_read_lock(project)).hexdigest()
     return f"{digest}\n{os.path.realpath(environment / 'bin' / 'python')}\n"
 
 
-def _lock_file(project: Path) -> Path:
-    return project / "requirements.lock"
+def _read_lock(project: Path) -> bytes:
+    try:
+        return (project / LOCK).read_bytes()
+    except FileNotFoundError:
+        raise SetupError(f"{project / LOCK} is missing; restore it from the repository.") from None
 
 
 def _hand_over(environment: Path, project: Path, arguments: Sequence[str]) -> NoReturn:
@@ -120,11 +126,16 @@ def _make_under_lock(environment: Path, project: Path) -> None:
 def _make(environment: Path, project: Path) -> None:
     started = time.monotonic()
     packages = _locked_packages(project)
-    why = "requirements.lock or Python changed" if environment.exists() else "first use"
+    if not os.path.lexists(environment):
+        why = "first use"
+    elif (environment / _STAMP).exists():
+        why = f"{LOCK} or Python has changed"
+    else:
+        why = "replacing the .venv there, which ./inv did not make"
     report = _Report(sys.stderr)
     report.line(f"{why}: setting up .venv with the {len(packages)} packages of requirements.lock")
     for leftover in [*project.glob(".venv.partial-*"), *project.glob(".venv.old-*")]:
-        shutil.rmtree(leftover, ignore_errors=True)  # of a killed start: we hold the lock
+        _remove(leftover)  # of a start that was killed, as we hold the lock
     partial = project / f".venv.partial-{os.getpid()}"
     old = project / f".venv.old-{os.getpid()}"
     try:
@@ -132,21 +143,24 @@ def _make(environment: Path, project: Path) -> None:
         _run_pip(partial, project, packages, report)
         _rename_inside(partial, environment)
         (partial / _STAMP).write_text(_stamp(partial, project))
-        if environment.exists():
+        if os.path.lexists(environment):
             environment.rename(old)
         partial.rename(environment)
     finally:
         for leftover in (partial, old):
-            shutil.rmtree(leftover, ignore_errors=True)
+            _remove(leftover)
     report.line(f".venv is ready after {time.monotonic() - started:.0f} s")
 
 
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def _locked_packages(project: Path) -> list[str]:
-    try:
-        text = _lock_file(project).read_text()
-    except FileNotFoundError:
-        raise SetupError(f"{_lock_file(project)} is missing; restore it from the repository.") from None
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    lines = (line.partition("#")[0].strip() for line in _read_lock(project).decode().splitlines())
     return [line for line in lines if line]
 
 
@@ -161,7 +175,7 @@ def _run_pip(partial: Path, project: Path, packages: list[str], report: _Report)
     # --no-deps: the lock file is complete, so nothing that it does not pin can come in.
     # --no-compile: a module is compiled when first imported; most never are.
     pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-compile"]
-    quiet = ["--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off"]
+    quiet = ["--no-user", "--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off"]
     fetched: list[str] = []
     before = len(list(partial.glob("lib/python*/site-packages/*.dist-info")))
 
@@ -175,16 +189,17 @@ def _run_pip(partial: Path, project: Path, packages: list[str], report: _Report)
         if line.startswith(("Collecting ", "Processing ")):
             fetched.append(line.split()[1].rpartition("/")[2])
 
-    code, lines = _run([*pip, *quiet, "-r", str(_lock_file(project))], report, progress, note)
+    code, lines = _run([*pip, *quiet, "-r", str(project / LOCK)], report, progress, note)
     if not code:
         return
-    if any(sign in line for line in lines for sign in _NO_NETWORK):
-        stopped_at = fetched[-1] if fetched else packages[0]
-        rest = len(packages) - max(len(fetched), 1)
+    last = "\n".join(lines[-_SHOWN_LINES:])
+    if _UNREACHABLE.search(last) and not any(_WRONG_PYTHON in line for line in lines):
+        not_found = _NOT_FOUND.search(last)
+        missing = packages[len(fetched) if not_found else max(len(fetched) - 1, 0) :]
         raise SetupError(
-            f"could not fetch {stopped_at} and the {rest} packages after it in requirements.lock: PyPI (or the "
-            "package index that pip is configured for) could not be reached. Connect this machine to the "
-            "network, or set pip's proxy or index, and run the command again; no .venv was made."
+            f"could not fetch {len(missing)} of the {len(packages)} packages of {LOCK} ({missing[0]} came first), "
+            "as PyPI, or the package index that pip is set to use, could not be reached. "
+            "Connect this machine to the network and run the command again; no .venv was made."
         )
     raise SetupError(_failed("pip could not install the packages of requirements.lock", lines))
 
@@ -207,7 +222,7 @@ def _run(
     command: Sequence[str],
     report: _Report,
     progress: Callable[[], str],
-    note: Callable[[str], None] = lambda line: None,
+    note: Callable[[str], None] | None = None,
 ) -> tuple[int, list[str]]:
     """Run a command to its end, showing progress; return its exit code and what it printed.
 
@@ -229,7 +244,8 @@ def _run(
     def read(stream: IO[str]) -> None:
         for line in stream:
             lines.append(line.rstrip())
-            note(line)
+            if note is not None:
+                note(line)
 
     reader = threading.Thread(target=read, args=(process.stdout,), daemon=True)
     reader.start()
@@ -241,11 +257,11 @@ def _run(
                 break
             except subprocess.TimeoutExpired:
                 report.progress(progress(), time.monotonic() - started)
-        reader.join()
     finally:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        reader.join()
         report.clear()
     if process.returncode == 0:
         report.line(f"{progress()}, {time.monotonic() - started:.0f} s")
@@ -279,13 +295,14 @@ class _Report:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Have SIGTERM unwind the set-up as Ctrl-C does."""
+    """Have a termination or a closed terminal unwind the set-up as Ctrl-C does."""
 
-    def interrupt(number: int, frame: object) -> NoReturn:
+    def interrupt(_number: int, _frame: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
