@@ -1,17 +1,135 @@
-"""The commands of `./inv`: thin, so that listing them imports nothing that is slow."""
+"""The commands: `./inv --list` names them, `./inv --help COMMAND` explains one."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 
 from invoke import Context, task
 
+# What a command needs is imported when it runs, so that each starts fast.
 
-@task(help={"keyword": "only tests whose names match, as pytest's -k", "args": "more of pytest's options"})
-def test(_context: Context, keyword: str = "", args: str = "") -> None:
-    """Run ruff, mypy and pytest."""
+_RECORDS = "CSV or Parquet with client_id, group, label"
+_RELEASE_HELP = {
+    "epsilon": "total of this command, for example 1 or 0.5",
+    "delta": "upper bound of the total, for example 2^-40",
+    "model": "see `./inv schemes`; default: ring if available, else mpyc",
+    "input-form": "split (default: counts per group and label) or product (group indicator times label counts)",
+    "neighboring-relation": "add_or_remove_one (default) or replace_one",
+    "out": "a new directory for the results; default: runs/<task>-<time>",
+    "timeout": "seconds that the parties may take",
+}
+_DOMAIN_HELP = {
+    "records": _RECORDS,
+    "domain": 'JSON file: {"groups": [...], "labels": [...], "max_count": n}',
+    "groups": "all groups, for example a,b",
+    "labels": "all labels, for example 0,1",
+    "max-count": "most records of one client",
+}
+
+
+@task(help={"model": _RELEASE_HELP["model"], "epsilon": _RELEASE_HELP["epsilon"]})
+def quickstart(_c: Context, model: str = "", epsilon: str = "1", out: str = "") -> None:
+    """Run the main job on real data: DP weights from secret shares, then before and after."""
+    from harness.commands import quickstart
+
+    quickstart(model, epsilon, out)
+
+
+@task(help={"json": "print JSON"})
+def schemes(_c: Context, json: bool = False) -> None:
+    """Say which models can run here, on which engine, and why one cannot."""
+    from harness.commands import schemes
+
+    schemes(json)
+
+
+@task(help={**_DOMAIN_HELP, "out": "directory for one file per party", "model": _RELEASE_HELP["model"]})
+def share(
+    _c: Context,
+    records: str,
+    out: str,
+    domain: str = "",
+    groups: str = "",
+    labels: str = "",
+    max_count: str = "",
+    model: str = "",
+    input_form: str = "split",
+) -> None:
+    """Split records into shares: a client's step, one file per party."""
+    from harness.commands import share
+
+    share(records, out, domain, groups, labels, max_count, model, input_form)
+
+
+@task(
+    help={"party": "number of the party, from 0", "shares": "what `share` wrote", "out": "the file to write"}
+)
+def aggregate(_c: Context, party: int, shares: str, out: str) -> None:
+    """Turn one party's shares into what it feeds into a run: a party's step."""
+    from harness.commands import aggregate
+
+    aggregate(party, shares, out)
+
+
+@task(
+    help={
+        **_DOMAIN_HELP,
+        **_RELEASE_HELP,
+        "shares": "instead of --records: what `share` wrote",
+        "reweighing": "balanced",
+        "reveal": "counts",
+        "privacy-unit": "record",
+        "json": "print weights.json, too",
+    }
+)
+def weights(
+    _c: Context,
+    epsilon: str,
+    records: str = "",
+    shares: str = "",
+    domain: str = "",
+    groups: str = "",
+    labels: str = "",
+    max_count: str = "",
+    model: str = "",
+    input_form: str = "split",
+    delta: str = "2^-40",
+    neighboring_relation: str = "add_or_remove_one",
+    privacy_unit: str = "record",
+    reweighing: str = "balanced",
+    reveal: str = "counts",
+    out: str = "",
+    timeout: str = "600",
+    json: bool = False,
+) -> None:
+    """Compute DP sample weights per group and label (π_RW)."""
+    from harness.commands import weights
+
+    weights(
+        epsilon=epsilon,
+        records=records,
+        shares=shares,
+        declared=(domain, groups, labels, max_count),
+        model=model,
+        input_form=input_form,
+        delta=delta,
+        relation=neighboring_relation,
+        only={
+            "--privacy-unit": (privacy_unit, "record"),
+            "--reweighing": (reweighing, "balanced"),
+            "--reveal": (reveal, "counts"),
+        },
+        out=out,
+        timeout=timeout,
+        as_json=json,
+    )
+
+
+@task(help={"args": "passed on to pytest, for example '-k sharing'"})
+def test(_c: Context, args: str = "") -> None:
+    """Check format, lint and types, then run the tests."""
+    import shlex
+
     from harness.checks import run_checks
 
-    selected = ["-k", keyword] if keyword else []
-    sys.exit(run_checks([*selected, *shlex.split(args)]))
+    sys.exit(run_checks(shlex.split(args)))

@@ -63,10 +63,10 @@ def _plain(text: str) -> str:
 
 
 @contextmanager
-def steps(total_of: dict[str, str]) -> Iterator[Callable[[str], None]]:
+def steps(names: dict[str, str]) -> Iterator[Callable[[str], None]]:
     """Show each step as it runs, with its time, on stderr; yield what starts the next one.
 
-    Args: total_of: for each step's name, what to call it.
+    Args: names: what to call a step, by its key.
     """
     display = RichProgress(
         SpinnerColumn(finished_text="[green]✓[/]"),
@@ -86,7 +86,7 @@ def steps(total_of: dict[str, str]) -> Iterator[Callable[[str], None]]:
 
     def begin(name: str) -> None:
         finish()
-        begun[:] = [time.monotonic(), total_of.get(name, name)]
+        begun[:] = [time.monotonic(), names.get(name, name)]
         current.append(display.add_task(str(begun[1]), total=1))
 
     with display:
@@ -125,6 +125,19 @@ def show_schemes(as_json: bool) -> None:
     out.print(table)
 
 
+def show_results(directory: Path) -> None:
+    """Print where the result files are, last."""
+    out.print(f"Results: {_plain(str(directory))}")
+
+
+def show_one_machine(saw_records: bool) -> None:
+    """Print what a run with all parties on one machine does not protect."""
+    seen = "and it saw all records" if saw_records else "and it held all shares"
+    out.print(
+        f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner."
+    )
+
+
 def show_weights(run: Any) -> None:
     """Print a finished run's weights, its privacy statement and its cost."""
     from harness.models import get_model
@@ -136,10 +149,14 @@ def show_weights(run: Any) -> None:
         for y, label in enumerate(weights.domain.labels):
             low, high = weights.interval[s, y]
             count = f"{weights.noisy_counts[s, y]:,.1f}" + (" → floor 1" if weights.floored[s, y] else "")
-            table.add_row(_plain(group), _plain(label), count, f"{weights.weights[s, y]:.4g}", f"{low:.4g} – {high:.4g}")
+            table.add_row(
+                _plain(group), _plain(label), count, f"{weights.weights[s, y]:.4g}", f"{low:.4g} – {high:.4g}"
+            )
     out.print(table)
     if weights.floored.any():
-        out.print("A noisy count below 1 was raised to 1: its weight says little; more records or a larger ε would.")
+        out.print(
+            "A noisy count below 1 was raised to 1: its weight says little; more records or a larger ε would."
+        )
     out.print("[bold]Privacy of what the computation opened[/]")
     for sentence in privacy_statement(manifest["privacy"], get_model(manifest["model"])):
         out.print(f"  {_plain(sentence)}")
@@ -149,8 +166,3 @@ def show_weights(run: Any) -> None:
         f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent by all parties{rounds}; "
         f"{manifest['wall_s']:.2f} s in all ({manifest['engine_version']}).",
     )
-
-
-def user_path(text: str) -> Path:
-    """Return the path that the user means, relative to where the command was called."""
-    return Path(os.environ.get("FAIRSHARES_CWD", "")) / Path(text).expanduser()

@@ -16,9 +16,6 @@ from protocols.spec import InputForm, ProtocolSpec
 
 SCHEMA = 1
 INPUT_PATH = "additive shares"
-ONE_MACHINE = (
-    "All parties ran on this machine, and it saw all records: this run protects nothing against the machine's owner."
-)
 
 
 def privacy_fields(
@@ -94,7 +91,9 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         "active": "may deviate from the protocol in the computation; its input shares are taken as they are",
     }[model.adversary]
     statistical = privacy["mpc_statistical_security_bits"]
-    slack = "" if statistical is None else f" Its own security fails with probability 2^-{statistical} at most."
+    slack = (
+        "" if statistical is None else f" Its own security fails with probability 2^-{statistical} at most."
+    )
     return [
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
         f"Guarantee: (ε, δ)-differential privacy with ε = {privacy['epsilon']:.6f} and δ = {privacy['delta']:.3g}, "

@@ -1,0 +1,142 @@
+"""One function per command: reads the options' text, calls the pipeline, shows what came out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import cli, sharing
+from harness.cli import command
+from harness.errors import OptionError
+from harness.models import Model
+from harness.options import (
+    parse_choice,
+    parse_delta,
+    parse_epsilon,
+    parse_max_count,
+    parse_names,
+    parse_relation,
+    parse_seconds,
+)
+from harness.pipeline import Settings, check_supported, default_out, weights_from_records, weights_from_shares
+from harness.records import DEFAULT_MAX_COUNT, RecordDomain, read_domain, read_records
+from harness.schemes import choose_model
+from protocols.spec import PI_RW, InputForm
+
+
+@command
+def schemes(as_json: bool) -> None:
+    """Print which models can run here."""
+    cli.show_schemes(as_json)
+
+
+@command
+def share(
+    records: str, out: str, domain: str, groups: str, labels: str, max_count: str, model: str, input_form: str
+) -> None:
+    """Write one share file per party for the clients of a records file."""
+    declared = _declared(domain, groups, labels, max_count)
+    if declared is None:
+        raise OptionError(
+            "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
+        )
+    chosen = choose_model(model or None)
+    found = read_records(Path(records), declared)
+    batch = sharing.share(found, _form(input_form), chosen.domain, chosen.parties, Path(out))
+    cli.out.print(
+        f"Shared {found.clients} clients for the {chosen.parties} parties of model {chosen.name}: "
+        f"{Path(out) / 'party-<i>' / (batch + sharing.SUFFIX)}. Send each party its own file only."
+    )
+
+
+@command
+def aggregate(party: int, shares: str, out: str) -> None:
+    """Write what one party feeds into a run."""
+    directory = Path(shares)
+    own = directory / f"party-{party}"
+    header = sharing.aggregate(party, own if own.is_dir() else directory, Path(out))
+    cli.out.print(
+        f"Party {party}: {header.batches} uploads of {header.clients} clients in {out}. "
+        f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
+    )
+
+
+@command
+def weights(
+    epsilon: str,
+    records: str,
+    shares: str,
+    declared: tuple[str, str, str, str],
+    model: str,
+    input_form: str,
+    delta: str,
+    relation: str,
+    only: dict[str, tuple[str, str]],
+    out: str,
+    timeout: str,
+    as_json: bool,
+) -> None:
+    """Run π_RW on a records file or on shares, all parties on this machine."""
+    for option, (given, offered) in only.items():
+        parse_choice(option, given, [offered])
+    if bool(records) == bool(shares):
+        raise OptionError(
+            "Give either --records (a file of clients' records) or --shares (what `share` wrote)."
+        )
+    settings = Settings(
+        model=_model(model),
+        form=_form(input_form),
+        epsilon=parse_epsilon(epsilon),
+        delta=parse_delta(delta),
+        relation=parse_relation(relation),
+        timeout_s=parse_seconds(timeout),
+    )
+    check_supported(settings)
+    target = Path(out) if out else default_out("weights")
+    with cli.steps(cli.WEIGHT_STEPS) as begin:
+        if records:
+            begin("read")
+            domain = _declared(*declared)
+            most = parse_max_count(declared[3]) if declared[3] else DEFAULT_MAX_COUNT
+            found = read_records(Path(records), domain, most)
+            run = weights_from_records(found, settings, target, begin)
+        else:
+            if any(declared):
+                raise OptionError(
+                    "With --shares the domain is the one that was shared; leave out the options for it."
+                )
+            run = weights_from_shares(Path(shares), settings, target, begin)
+    cli.show_weights(run)
+    cli.show_one_machine(bool(records))
+    if as_json:
+        print((target / "weights.json").read_text(encoding="utf-8"), end="")
+    cli.show_results(target)
+
+
+def _model(name: str) -> Model:
+    chosen = choose_model(name or None)
+    if not name:
+        cli.err.print(f"Model: {chosen.name} (choose another with --model; ./inv schemes lists them)")
+    return chosen
+
+
+def _form(name: str) -> InputForm:
+    return PI_RW.input_forms[parse_choice("--input-form", name, list(PI_RW.input_forms))]
+
+
+def _declared(domain: str, groups: str, labels: str, max_count: str) -> RecordDomain | None:
+    """Return the domain that the options declare, None if they leave it to be inferred."""
+    if domain:
+        if groups or labels or max_count:
+            raise OptionError(
+                "Declare the domain either by --domain or by --groups, --labels and --max-count."
+            )
+        return read_domain(Path(domain))
+    if bool(groups) != bool(labels):
+        raise OptionError("--groups and --labels go together: declare both.")
+    if not groups:
+        return None
+    return RecordDomain(
+        tuple(sorted(parse_names("--groups", groups))),
+        tuple(sorted(parse_names("--labels", labels))),
+        parse_max_count(max_count) if max_count else DEFAULT_MAX_COUNT,
+    )
