@@ -13,7 +13,8 @@ _RELEASE_HELP = {
     "epsilon": "total of this command, for example 1 or 0.5",
     "delta": "upper bound of the total, for example 2^-40",
     "model": "see `./inv schemes`; default: ring if available, else mpyc",
-    "input-form": "split (default: counts per group and label) or product (group indicator times label counts)",
+    "input-form": "split (default: counts per group and label) or product (group "
+    "indicator times label counts)",
     "neighboring-relation": "add_or_remove_one (default) or replace_one",
     "out": "a new directory for the results; default: runs/<task>-<time>",
     "timeout": "seconds that the parties may take",

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec
 
 from rich.console import Console
 from rich.progress import Progress as RichProgress
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from harness.errors import FairSharesError
@@ -75,19 +75,19 @@ def steps(names: dict[str, str]) -> Iterator[Callable[[str], None]]:
         console=err,
         disable=not err.is_terminal,
     )
-    current: list[Any] = []
-    begun = [0.0, ""]
+    running: list[tuple[TaskID, str, float]] = []
 
     def finish() -> None:
-        if current:
-            display.update(current.pop(), completed=1)
+        if running:
+            row, name, begun = running.pop()
+            display.update(row, completed=1)
             if not err.is_terminal:
-                err.print(f"{begun[1]}: {time.monotonic() - float(begun[0]):.2f} s")
+                err.print(f"{name}: {time.monotonic() - begun:.2f} s")
 
-    def begin(name: str) -> None:
+    def begin(key: str) -> None:
         finish()
-        begun[:] = [time.monotonic(), names.get(name, name)]
-        current.append(display.add_task(str(begun[1]), total=1))
+        name = names.get(key, key)
+        running.append((display.add_task(name, total=1), name, time.monotonic()))
 
     with display:
         yield begin
@@ -163,6 +163,7 @@ def show_weights(run: Any) -> None:
     sent = sum(manifest["sent_bytes"])
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
     out.print(
-        f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent by all parties{rounds}; "
+        f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent "
+        f"by all parties{rounds}; "
         f"{manifest['wall_s']:.2f} s in all ({manifest['engine_version']}).",
     )

@@ -53,7 +53,8 @@ class Domain(ABC):
     def to_integers(self, a: Words) -> list[int]:
         """Return signed integers, flattened, each in [-modulus/2, modulus/2)."""
         values = [
-            sum(int(word) << 64 * i for i, word in enumerate(element)) for element in a.reshape(-1, self.words)
+            sum(int(word) << 64 * i for i, word in enumerate(element))
+            for element in a.reshape(-1, self.words)
         ]
         return [v - self.modulus if 2 * v >= self.modulus else v for v in values]
 
@@ -92,7 +93,8 @@ class Ring(Domain):
         return a - b
 
     def total(self, a: Words) -> Words:
-        return a.sum(axis=-2, dtype=np.uint64)
+        summed: Words = a.sum(axis=-2, dtype=np.uint64)
+        return summed
 
     def reduce(self, raw: Words) -> Words:
         return raw

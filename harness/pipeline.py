@@ -1,4 +1,5 @@
-"""The main job: shares in, differentially private weights out, by way of files that parties could hold apart."""
+"""The main job: shares in, differentially private weights out, by way of files that "
+"parties could hold apart."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import report, sharing
-from harness.engines.base import EngineResult, Job, Progress
+from harness.engines.base import Job, Progress
 from harness.engines.parties import PROGRAMS
 from harness.errors import FairSharesError, OptionError, ShareError, UnsupportedError
 from harness.models import Model
@@ -68,7 +69,9 @@ def weights_from_records(
         before = time.monotonic()
         sharing.share(records, settings.form, settings.model.domain, settings.model.parties, shares)
         share_s = time.monotonic() - before
-        run = _run_on_shares(shares, settings, plan, partial, progress, started, share_s, records.domain.inferred)
+        run = _run_on_shares(
+            shares, settings, plan, partial, progress, started, share_s, records.domain.inferred
+        )
         shutil.rmtree(shares)
     return run
 
@@ -83,7 +86,8 @@ def weights_from_shares(shares: Path, settings: Settings, out: Path, progress: P
     parties = len(list(shares.glob("party-*")))
     if parties != settings.model.parties:
         raise ShareError(
-            f"{shares} holds shares for {parties} parties, model {settings.model.name} has {settings.model.parties}; "
+            f"{shares} holds shares for {parties} parties, model {settings.model.name} "
+            f"has {settings.model.parties}; "
             "share for this model, or choose the one it was shared for."
         )
     first = next((shares / "party-0").glob(f"*{sharing.SUFFIX}"), None)
@@ -92,7 +96,8 @@ def weights_from_shares(shares: Path, settings: Settings, out: Path, progress: P
     header = sharing.read_header(first)
     if header.form != settings.form.name or header.arithmetic != settings.model.domain.name:
         raise ShareError(
-            f"{shares} was shared as {header.form} over {header.arithmetic}; model {settings.model.name} with "
+            f"{shares} was shared as {header.form} over {header.arithmetic}; model "
+            f"{settings.model.name} with "
             f"--input-form {settings.form.name} takes {settings.form.name} over {settings.model.domain.name}."
         )
     plan = plan_weights(settings, domain_from_json(header.record_domain, str(first)).cells)

@@ -49,7 +49,9 @@ class RecordDomain:
                     f"fairness between groups needs at least two. Declare all with --{kind}s a,b."
                 )
             if len(set(values)) != len(values) or "" in values:
-                raise RecordDomainError(f"The domain's {kind}s {list(values)} must be distinct and not empty.")
+                raise RecordDomainError(
+                    f"The domain's {kind}s {list(values)} must be distinct and not empty."
+                )
         if not 1 <= self.max_count < MAX_TOTAL:
             raise RecordDomainError(f"The maximum count must be between 1 and 2^62, not {self.max_count}.")
 
@@ -78,7 +80,11 @@ def read_domain(path: Path) -> RecordDomain:
 
 def domain_from_json(found: Any, where: str) -> RecordDomain:
     """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
-    if not isinstance(found, dict) or not {"groups", "labels"} <= set(found) <= {"groups", "labels", "max_count"}:
+    if not isinstance(found, dict) or not {"groups", "labels"} <= set(found) <= {
+        "groups",
+        "labels",
+        "max_count",
+    }:
         raise RecordDomainError(f"{where} must have the keys groups, labels and, if wanted, max_count.")
     lists = [found["groups"], found["labels"]]
     max_count = found.get("max_count", DEFAULT_MAX_COUNT)
@@ -110,12 +116,14 @@ class ClientRecords:
         over = np.flatnonzero(most > self.domain.max_count)
         if len(over):
             raise RecordsError(
-                f"Client {str(self.client_ids[over[0]])!r} has {most[over[0]]} records, over the declared maximum of "
+                f"Client {str(self.client_ids[over[0]])!r} has {most[over[0]]} records, "
+                "over the declared maximum of "
                 f"{self.domain.max_count}; leave some out, or declare a larger --max-count at all clients."
             )
         if self.clients * self.domain.max_count >= MAX_TOTAL:
             raise RecordsError(
-                f"{self.clients} clients with up to {self.domain.max_count} records each could overflow the sum; "
+                f"{self.clients} clients with up to {self.domain.max_count} records each "
+                "could overflow the sum; "
                 f"declare a --max-count below {MAX_TOTAL // self.clients}."
             )
 
@@ -138,12 +146,15 @@ class ClientRecords:
         if len(mixed):
             who = str(self.client_ids[self.client[mixed[0]]])
             raise RecordsError(
-                f"Client {who!r} has records of two groups, which the product form cannot hold; use --input-form split."
+                f"Client {who!r} has records of two groups, which the product form cannot "
+                "hold; use --input-form split."
             )
         return group
 
 
-def read_records(path: Path, domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT) -> ClientRecords:
+def read_records(
+    path: Path, domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT
+) -> ClientRecords:
     """Read CSV or Parquet with the columns client_id, group, label.
 
     Args: domain: what was declared; None infers groups and labels from this one file. max_count: for
@@ -157,7 +168,9 @@ def read_records(path: Path, domain: RecordDomain | None, max_count: int = DEFAU
     for name in _COLUMNS:
         missing = np.flatnonzero(frame[name].str.strip().str.lower().isin(["", "nan"]).to_numpy())
         if len(missing):
-            raise RecordsError(f"{path}, row {missing[0] + first_row}: column {name} is empty or not a number (NaN).")
+            raise RecordsError(
+                f"{path}, row {missing[0] + first_row}: column {name} is empty or not a number (NaN)."
+            )
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
         domain = RecordDomain(groups, labels, max_count, inferred=True)
@@ -167,13 +180,18 @@ def read_records(path: Path, domain: RecordDomain | None, max_count: int = DEFAU
         unknown = np.flatnonzero(index < 0)
         if len(unknown):
             raise RecordsError(
-                f"{path}, row {unknown[0] + first_row}: {name} {str(frame[name].iloc[unknown[0]])!r} is not declared "
+                f"{path}, row {unknown[0] + first_row}: {name} "
+                f"{str(frame[name].iloc[unknown[0]])!r} is not declared "
                 f"(declared: {', '.join(declared)})."
             )
         indices[name] = index.astype(np.int64)
     client, client_ids = pd.factorize(frame["client_id"])
     return ClientRecords(
-        domain, np.asarray(client_ids, dtype=object), client.astype(np.int64), indices["group"], indices["label"]
+        domain,
+        np.asarray(client_ids, dtype=object),
+        client.astype(np.int64),
+        indices["group"],
+        indices["label"],
     )
 
 
@@ -194,7 +212,12 @@ def _read_csv(path: Path) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(
-                path, usecols=list(_COLUMNS), dtype=str, na_filter=False, encoding="utf-8-sig", index_col=False
+                path,
+                usecols=list(_COLUMNS),
+                dtype=str,
+                na_filter=False,
+                encoding="utf-8-sig",
+                index_col=False,
             )
     except UnicodeDecodeError:
         raise RecordsError(f"{path} is not UTF-8 text; save it as UTF-8, or as Parquet.") from None

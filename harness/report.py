@@ -85,7 +85,6 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         "add_or_remove_one": f"{unit} added or removed",
         "replace_one": f"{unit} replaced by another",
     }[privacy["neighboring_relation"]]
-    parties = "party" if model.corruptions == 1 else "parties"
     behaviour = {
         "passive": "follows the protocol but looks at all it receives",
         "active": "may deviate from the protocol in the computation; its input shares are taken as they are",
@@ -96,9 +95,10 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
     )
     return [
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
-        f"Guarantee: (ε, δ)-differential privacy with ε = {privacy['epsilon']:.6f} and δ = {privacy['delta']:.3g}, "
+        f"Guarantee: (ε, δ)-differential privacy with ε = {privacy['epsilon']:.6f} and δ "
+        f"= {privacy['delta']:.3g}, "
         f"for {change}; exact values are in manifest.json.",
         f"Public: {', '.join(privacy['public'])}.",
-        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} {parties} that "
+        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them that "
         f"{behaviour} learns nothing more.{slack}",
     ]

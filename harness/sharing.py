@@ -120,7 +120,15 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             content = "values" if i == parties - 1 else "seed"
             header = Header(
-                "batch", batch, form.name, domain.name, i, parties, records.clients, content, records.domain.to_json()
+                "batch",
+                batch,
+                form.name,
+                domain.name,
+                i,
+                parties,
+                records.clients,
+                content,
+                records.domain.to_json(),
             )
             written.append(directory / f"{batch}.partial")
             _write(written[-1], header, payload)
@@ -131,7 +139,9 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
             path.unlink(missing_ok=True)
             path.with_suffix(SUFFIX).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise ShareError(f"Cannot write shares to {out}: {error.strerror}; nothing was left there.") from None
+            raise ShareError(
+                f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
+            ) from None
         raise
     return batch
 
@@ -146,7 +156,9 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
     """
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     if not paths:
-        raise ShareError(f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares.")
+        raise ShareError(
+            f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
+        )
     headers = [read_header(path) for path in paths]
     for path, header in zip(paths, headers, strict=True):
         if header.kind != "batch" or header.party != party:
@@ -189,14 +201,20 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
     first = headers[0]
     for i, header in enumerate(headers):
         if header.kind != "aggregate" or header.party != i or header.parties != len(paths):
-            raise ShareError(f"{paths[i]} is not the aggregate of party {i} of {len(paths)}; run `aggregate` again.")
+            raise ShareError(
+                f"{paths[i]} is not the aggregate of party {i} of {len(paths)}; run `aggregate` again."
+            )
         if (header.batches, header.clients) != (first.batches, first.clients):
             raise ShareError(
-                f"Party {i} has {header.batches} uploads of {header.clients} clients, party 0 has {first.batches} of "
-                f"{first.clients}: an upload reached only some parties. Remove it everywhere, or send it again."
+                f"Party {i} has {header.batches} uploads of {header.clients} clients, "
+                f"party 0 has {first.batches} of "
+                f"{first.clients}: an upload reached only some parties. Remove it "
+                "everywhere, or send it again."
             )
         if (header.batch, _common(header)) != (first.batch, _common(first)):
-            raise ShareError(f"Party {i} has other uploads than party 0; the same clients must reach every party.")
+            raise ShareError(
+                f"Party {i} has other uploads than party 0; the same clients must reach every party."
+            )
     return first
 
 
@@ -215,7 +233,11 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             found = json.loads(file.readline(1 << 20))
         header = Header(**found)
-        known = header.schema == SCHEMA and header.arithmetic in DOMAINS and header.form in (SPLIT.name, PRODUCT.name)
+        known = (
+            header.schema == SCHEMA
+            and header.arithmetic in DOMAINS
+            and header.form in (SPLIT.name, PRODUCT.name)
+        )
         sound = known and header.clients > 0 and header.columns > 0
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
@@ -243,7 +265,9 @@ def _read_batch(path: Path, header: Header) -> Words:
     domain = header.domain
     expected = SEED_BYTES if header.content == "seed" else header.values * domain.value_bytes
     if len(payload) != expected:
-        raise ShareError(f"{path} is damaged: {len(payload)} bytes where {expected} belong; ask for it again.")
+        raise ShareError(
+            f"{path} is damaged: {len(payload)} bytes where {expected} belong; ask for it again."
+        )
     if header.content == "seed":
         flat = domain.expand(payload, header.values)
     else:

@@ -74,7 +74,8 @@ def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
     """Return E[(X + 1/2)^2], the error of opened + 1/2, from the independence of the bits."""
     mean = sum(((1 << i) * coin.probability for i, coin in enumerate(coins)), Fraction(0))
     variance = sum(
-        ((1 << 2 * i) * coin.probability * (1 - coin.probability) for i, coin in enumerate(coins)), Fraction(0)
+        ((1 << 2 * i) * coin.probability * (1 - coin.probability) for i, coin in enumerate(coins)),
+        Fraction(0),
     )
     return variance + (mean + Fraction(1, 2)) ** 2
 

@@ -81,7 +81,9 @@ def _compile(job: Job, home: Path, directory: Path, options: tuple[str, ...]) ->
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CompileError(f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped.") from None
+        raise CompileError(
+            f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped."
+        ) from None
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no message"]
         raise CompileError(f"MP-SPDZ's compiler refused {job.spec.name} {' '.join(job.arguments)}: {last[0]}")

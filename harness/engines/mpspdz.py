@@ -128,11 +128,14 @@ def find_installation() -> Installation | str:
         return "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
     if chosen:
         candidates = [Path(chosen).expanduser()]
-        missing = f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
+        missing = (
+            f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
+        )
     else:
         candidates = [Path.home() / "MP-SPDZ", Path("/opt/MP-SPDZ")]
         missing = (
-            f"MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; build it as {DOCUMENTATION} says."
+            "MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; "
+            f"build it as its documentation says, {DOCUMENTATION}."
         )
     for home in candidates:
         if (home / "compile.py").is_file():
@@ -155,7 +158,9 @@ def _costs(party: int, log: PartyLog) -> _Costs:
 
     seconds, sent, phases = first(_TIME), first(_SENT), first(_PHASES)
     if seconds is None or sent is None:
-        raise OutputError(f"Party {party} ended well but did not report its time and traffic; no result was written.")
+        raise OutputError(
+            f"Party {party} ended well but did not report its time and traffic; no result was written."
+        )
     online, offline = (float(phases[1]), float(phases[2])) if phases else (None, None)
     return _Costs(float(seconds[1]), int(sent[2]), round(float(sent[1]) * 1e6), online, offline)
 
@@ -183,7 +188,12 @@ def _release(home: Path) -> str:
 def _git(home: Path, *arguments: str) -> str | None:
     """Return git's answer, None if it says no or is not there."""
     try:
-        done = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(home), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", str(home), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     except FileNotFoundError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None

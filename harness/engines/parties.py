@@ -37,7 +37,8 @@ _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client soc
 # Lines of a party's log that may be shown: opened (noisy) outputs, costs, and errors of known text.
 _SHOWN = re.compile(
     r"^(OUT |Time = |Data sent = |Global data sent = |Spent |Using |fairshares: )"
-    r"|not enough inputs|[Mm]ac ?check|MAC mismatch|check failed|inconsist|[Cc]onnection (reset|refused|closed)"
+    r"|not enough inputs|[Mm]ac ?check|MAC mismatch|check failed|inconsist|[Cc]onnection "
+    r"(reset|refused|closed)"
     r"|end of file|certificate|handshake|SSL|bind|timed? ?out|bad_alloc|[Oo]ut of memory|No space left"
     r"|bytecode|schedule|unknown option|hash|terminated"
 )
@@ -131,7 +132,9 @@ def _start(directory: Path) -> subprocess.Popen[str]:
 
 
 def _used(directory: Path) -> str:
-    return f"{directory} was started before; share again into a new directory, a rerun could repeat its noise."
+    return (
+        f"{directory} was started before; share again into a new directory, a rerun could repeat its noise."
+    )
 
 
 def _exchange_certificates(
@@ -145,7 +148,9 @@ def _exchange_certificates(
         if process.stdout.readline().strip() != child.READY:
             if process.wait() == child.CLAIMED_EXIT:
                 raise UsedDirectoryError(_used(directories[i]))
-            raise PartyFailedError(f"Party {i} ended before it was ready, with exit code {process.returncode}.")
+            raise PartyFailedError(
+                f"Party {i} ended before it was ready, with exit code {process.returncode}."
+            )
     for i, directory in enumerate(directories):
         certificate = directory / child.DATA / f"P{i}.pem"
         for other in directories:

@@ -144,7 +144,8 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
             break
     if best is None:
         raise ValueError(
-            f"no coins with at most {MAX_COINS} bits reach epsilon = {float(epsilon):g} at delta = 2^-{delta_bits}"
+            f"no coins with at most {MAX_COINS} bits reach epsilon = {float(epsilon):g} "
+            f"at delta = 2^-{delta_bits}"
         )
     check(best.coins, epsilon, delta_bits)
     return best.coins

@@ -27,7 +27,8 @@ def counts_by_product(secret_integer, columns, clients: int, groups: int, labels
 
     local_counts = [column(groups - 1 + y) for y in range(labels)]
     rows = [
-        [secret_integer.dot_product(column(s), local_counts[y]) for y in range(labels)] for s in range(groups - 1)
+        [secret_integer.dot_product(column(s), local_counts[y]) for y in range(labels)]
+        for s in range(groups - 1)
     ]
     rows.append([local_counts[y].sum() - sum(row[y] for row in rows) for y in range(labels)])
     return secret_integer.concat([count for row in rows for count in row])
