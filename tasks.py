@@ -28,7 +28,7 @@ _DOMAIN_HELP = {
 }
 
 
-@task(help={"model": _RELEASE_HELP["model"], "epsilon": _RELEASE_HELP["epsilon"]})
+@task(help={name: _RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
 def quickstart(_c: Context, model: str = "", epsilon: str = "1", out: str = "") -> None:
     """Run the main job on real data: DP weights from secret shares, then before and after."""
     from harness.commands import quickstart

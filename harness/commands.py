@@ -17,10 +17,17 @@ from harness.options import (
     parse_relation,
     parse_seconds,
 )
-from harness.pipeline import Settings, check_supported, default_out, weights_from_records, weights_from_shares
+from harness.pipeline import (
+    DEFAULT_DELTA,
+    Settings,
+    check_supported,
+    default_out,
+    weights_from_records,
+    weights_from_shares,
+)
 from harness.records import DEFAULT_MAX_COUNT, RecordDomain, read_domain, read_records
 from harness.schemes import choose_model
-from protocols.spec import PI_RW, InputForm
+from protocols.spec import PI_RW, SPLIT, InputForm
 
 
 @command
@@ -140,3 +147,16 @@ def _declared(domain: str, groups: str, labels: str, max_count: str) -> RecordDo
         tuple(sorted(parse_names("--labels", labels))),
         parse_max_count(max_count) if max_count else DEFAULT_MAX_COUNT,
     )
+
+
+@command
+def quickstart(model: str, epsilon: str, out: str) -> None:
+    """Run the main job on the mortgage applications and show what the weights do."""
+    from harness.quickstart import quickstart as run_quickstart  # scikit-learn is slow to import
+
+    settings = Settings(_model(model), SPLIT, parse_epsilon(epsilon), parse_delta(DEFAULT_DELTA))
+    target = Path(out) if out else default_out("quickstart")
+    with cli.steps(cli.QUICKSTART_STEPS) as begin:
+        shown = run_quickstart(settings, target, begin)
+    cli.show_quickstart(shown)
+    cli.show_results(target)

@@ -31,6 +31,7 @@ from protocols.release import each_cell_once
 from protocols.spec import PI_RW, InputForm
 
 DEFAULT_TIMEOUT_S = 600.0
+DEFAULT_DELTA = "2^-40"
 
 
 @dataclass(frozen=True)

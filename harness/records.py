@@ -163,13 +163,27 @@ def read_records(
     an inferred domain has fewer than two groups or labels.
     """
     frame, first_row = _read_table(path)
+    return records_from_frame(frame, domain, max_count, str(path), first_row)
+
+
+def records_from_frame(
+    frame: pd.DataFrame,
+    domain: RecordDomain | None,
+    max_count: int = DEFAULT_MAX_COUNT,
+    where: str = "The records",
+    first_row: int = 1,
+) -> ClientRecords:
+    """Check a table of strings with the columns client_id, group, label; as `read_records` otherwise.
+
+    Args: where: what messages call the table; first_row: the number that its first record goes by.
+    """
     if frame.empty:
-        raise RecordsError(f"{path} has no records.")
+        raise RecordsError(f"{where} has no records.")
     for name in _COLUMNS:
         missing = np.flatnonzero(frame[name].str.strip().str.lower().isin(["", "nan"]).to_numpy())
         if len(missing):
             raise RecordsError(
-                f"{path}, row {missing[0] + first_row}: column {name} is empty or not a number (NaN)."
+                f"{where}, row {missing[0] + first_row}: column {name} is empty or not a number (NaN)."
             )
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
@@ -180,7 +194,7 @@ def read_records(
         unknown = np.flatnonzero(index < 0)
         if len(unknown):
             raise RecordsError(
-                f"{path}, row {unknown[0] + first_row}: {name} "
+                f"{where}, row {unknown[0] + first_row}: {name} "
                 f"{str(frame[name].iloc[unknown[0]])!r} is not declared "
                 f"(declared: {', '.join(declared)})."
             )
