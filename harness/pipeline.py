@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import report, sharing
-from harness.engines.base import Job, Progress
-from harness.engines.parties import PROGRAMS
+from harness.engines.base import PROGRAMS, Job, Progress
 from harness.errors import FairSharesError, OptionError, ShareError, UnsupportedError
 from harness.models import Model
 from harness.outputs import read_counts

@@ -86,8 +86,8 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         "replace_one": f"{unit} replaced by another",
     }[privacy["neighboring_relation"]]
     behaviour = {
-        "passive": "follows the protocol but looks at all it receives",
-        "active": "may deviate from the protocol in the computation; its input shares are taken as they are",
+        "passive": "keeps to the protocol but looks at all it receives",
+        "active": "may deviate from the protocol (but gives its shares of the clients' inputs as it likes)",
     }[model.adversary]
     statistical = privacy["mpc_statistical_security_bits"]
     slack = (
@@ -99,6 +99,6 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         f"= {privacy['delta']:.3g}, "
         f"for {change}; exact values are in manifest.json.",
         f"Public: {', '.join(privacy['public'])}.",
-        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them that "
-        f"{behaviour} learns nothing more.{slack}",
+        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
+        f"{behaviour}, learns nothing more.{slack}",
     ]

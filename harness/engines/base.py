@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.errors import UnsupportedError
 from harness.models import Model
 from protocols.spec import InputForm, ProtocolSpec
+
+PROJECT = Path(__file__).resolve().parents[2]
+PROGRAMS = PROJECT / "Programs" / "Source"
 
 Progress = Callable[[str], None]  # told the name of each step as it begins
 
@@ -30,6 +34,10 @@ class Job:
     party_inputs: tuple[Path | None, ...]
     fair_bits: tuple[tuple[int, int], ...] = ()
     given_bits: tuple[tuple[int, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.given_bits is not None and self.source.resolve().is_relative_to(PROGRAMS):
+            raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
 
 
 @dataclass(frozen=True)

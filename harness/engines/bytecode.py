@@ -15,9 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.engines.base import Job
+from harness.engines.base import PROJECT, Job
 from harness.engines.hashing import program_hash
-from harness.engines.parties import PROJECT
 from harness.errors import CompileError
 
 _TIMEOUT_S = 1800

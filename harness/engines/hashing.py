@@ -6,8 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from harness.engines.base import Job
-from harness.engines.parties import PROJECT
+from harness.engines.base import PROJECT, Job
 
 
 def program_hash(job: Job, extra: Sequence[str] = ()) -> str:

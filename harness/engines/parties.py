@@ -24,11 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines import party as child
-from harness.engines.base import Job
+from harness.engines.base import PROJECT, Job
 from harness.errors import PartyFailedError, PartyTimeoutError, UnsupportedError, UsedDirectoryError
-
-PROJECT = Path(__file__).resolve().parents[2]
-PROGRAMS = PROJECT / "Programs" / "Source"
 
 _POLL_S = 0.005
 _GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
@@ -78,8 +75,6 @@ def run_parties(job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout
     the engine wants in the party's directory; work: a new directory.
     Raises: UsedDirectoryError; PartyFailedError: names the first party to fail; PartyTimeoutError.
     """
-    if job.given_bits is not None and job.source.resolve().is_relative_to(PROGRAMS):
-        raise UnsupportedError(f"{job.source.name} draws its own random bits; none can be given to it.")
     work.mkdir(mode=0o700, parents=True)
     processes: list[subprocess.Popen[str]] = []
     try:
