@@ -205,5 +205,6 @@ def show_quickstart(shown: Any) -> None:
         table.add_row(name, *(f"{rows.loc[m, 'mean']:.3f} ± {rows.loc[m, 'std']:.3f}" for m in models))
     out.print(table)
     out.print(
-        "Split 0's weights are those opened above; the other splits' are the same release simulated in the clear."
+        "Split 0's weights are those opened above; the other splits' come from the same release, "
+        "simulated in the clear."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from fractions import Fraction
 
@@ -18,7 +17,9 @@ def parse_epsilon(text: str) -> Fraction:
     """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
     value = _rational(text)
     if value is None or value <= 0:
-        raise OptionError(f"--epsilon must be a number above 0 and at most {MAX_EPSILON}, for example 1; got {text!r}.")
+        raise OptionError(
+            f"--epsilon must be a number above 0 and at most {MAX_EPSILON}, for example 1; got {text!r}."
+        )
     return value
 
 
@@ -34,7 +35,9 @@ def parse_max_count(text: str) -> int:
     """Read a count such as `1000` or `2^31`. Raises: OptionError."""
     value = _rational(text)
     if value is None or value.denominator != 1 or value < 1:
-        raise OptionError(f"--max-count must be a whole number of at least 1, for example 2^31; got {text!r}.")
+        raise OptionError(
+            f"--max-count must be a whole number of at least 1, for example 2^31; got {text!r}."
+        )
     return value.numerator
 
 
@@ -48,7 +51,9 @@ def parse_seconds(text: str) -> float:
 
 def parse_relation(text: str) -> NeighboringRelation:
     """Read a neighbouring relation's name. Raises: OptionError."""
-    return NeighboringRelation(parse_choice("--neighboring-relation", text, [str(r) for r in NeighboringRelation]))
+    return NeighboringRelation(
+        parse_choice("--neighboring-relation", text, [str(r) for r in NeighboringRelation])
+    )
 
 
 def parse_choice(option: str, text: str, choices: list[str]) -> str:
@@ -64,12 +69,6 @@ def parse_names(option: str, text: str) -> list[str]:
     if "" in names:
         raise OptionError(f"{option} must be names separated by commas, for example a,b; got {text!r}.")
     return names
-
-
-def float_up(value: Fraction) -> float:
-    """Return the least float that is not below value."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def _rational(text: str) -> Fraction | None:

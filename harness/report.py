@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
+from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
 from harness.engines.base import EngineResult
 from harness.models import Model
-from harness.options import float_up
+from harness.rounding import digits_up, float_up
 from protocols.budget import NoisePlan
 from protocols.spec import InputForm, ProtocolSpec
 
@@ -89,15 +90,15 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         "passive": "keeps to the protocol but looks at all it receives",
         "active": "may deviate from the protocol (but gives its shares of the clients' inputs as it likes)",
     }[model.adversary]
+    epsilon, delta = (digits_up(Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta"))
     statistical = privacy["mpc_statistical_security_bits"]
     slack = (
         "" if statistical is None else f" Its own security fails with probability 2^-{statistical} at most."
     )
     return [
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
-        f"Guarantee: (ε, δ)-differential privacy with ε = {privacy['epsilon']:.6f} and δ "
-        f"= {privacy['delta']:.3g}, "
-        f"for {change}; exact values are in manifest.json.",
+        f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change}; "
+        "exact values are in manifest.json.",
         f"Public: {', '.join(privacy['public'])}.",
         f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
         f"{behaviour}, learns nothing more.{slack}",
