@@ -24,6 +24,10 @@ class RecordDomainError(FairSharesError):
     """The declared groups, labels or limits make no sense."""
 
 
+class DataSetError(FairSharesError):
+    """A public data set is not installed, or is not the version that was checked."""
+
+
 class ShareError(FairSharesError):
     """A share batch is damaged, belongs elsewhere, or does not fit the others."""
 

