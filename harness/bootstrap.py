@@ -197,7 +197,7 @@ def _run_pip(partial: Path, project: Path, packages: list[str], report: _Report)
         not_found = _NOT_FOUND.search(last)
         missing = packages[len(fetched) if not_found else max(len(fetched) - 1, 0) :]
         raise SetupError(
-            f"could not fetch {len(missing)} of the {len(packages)} packages of {LOCK}, from {missing[0]} on, "
+            f"could not fetch {len(missing)} of the {len(packages)} packages of {LOCK}, {missing[0]} first, "
             "as PyPI, or the package index that pip is set to use, could not be reached. "
             "Connect this machine to the network and run the command again; no .venv was made."
         )

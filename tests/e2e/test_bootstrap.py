@@ -118,7 +118,7 @@ def test_no_network_is_named_with_what_is_missing(copy: Path) -> None:
     code, _, err = run(copy, "--list", env=closed_port)
     message = refused(copy, code, err)
     assert message.startswith(
-        "inv: could not fetch 2 of the 2 packages of requirements.lock, from invoke==3.0.3 on, as"
+        "inv: could not fetch 2 of the 2 packages of requirements.lock, invoke==3.0.3 first, as"
     )
     assert "PyPI, or the package index that pip is set to use, could not be reached" in message
 
