@@ -1,0 +1,95 @@
+"""The embedded engine: the same programs on MPyC, three parties on this machine, nothing to set up."""
+
+from __future__ import annotations
+
+import re
+import time
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import Engine, EngineResult, Job, Progress
+from harness.engines.embedded.party import common_name
+from harness.engines.hashing import program_hash
+from harness.engines.outlines import parse_outputs
+from harness.engines.parties import PartyLog, free_ports, run_parties
+from harness.errors import OutputError, UnsupportedError
+from harness.models import Model
+from protocols.spec import InputForm, ProtocolSpec
+
+_TIME = re.compile(r"Time = (\d+\.\d+) seconds")
+_SENT = re.compile(r"Data sent = (\d+) bytes")
+
+
+class EmbeddedEngine(Engine):
+    """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, one process per party.
+
+    Guarantees: passive security against one of three parties, statistical distance at most 2^-40 per
+    comparison; the parties listen on 127.0.0.1 only and take no connection without this run's
+    certificates.  [test: tests/e2e/test_embedded.py]
+    """
+
+    name = "embedded"
+
+    def version(self) -> str | None:
+        try:
+            return f"MPyC {installed_version('mpyc')}"
+        except PackageNotFoundError:
+            return None
+
+    def availability(self, model: Model) -> str | None:
+        if model.engine != self.name:
+            return f"Model {model.name} runs on {model.engine}, not on the embedded engine."
+        if self.version() is None:
+            return "MPyC is not installed in this environment; ./inv installs it."
+        return None
+
+    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+        if not spec.portable:
+            return f"{spec.name} uses features that only MP-SPDZ has; choose one of its models."
+        return super().supports(spec, model, form)
+
+    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
+        version, reason = self.version(), self.availability(model)
+        if version is None or reason is not None:
+            raise UnsupportedError(str(reason))
+        started = time.monotonic()
+        progress("run")
+        ports = free_ports(model.parties)
+        configs: list[dict[str, Any]] = [
+            {
+                "party": i,
+                "common_name": common_name(i),
+                "engine": self.name,
+                "fair_bits": job.fair_bits,
+                "program": str(job.source.resolve()),
+                "arguments": [job.spec.name, *job.arguments],
+                "ports": ports,
+                "threshold": model.corruptions,
+                "security_bits": model.statistical_security_bits,
+            }
+            for i in range(model.parties)
+        ]
+        logs = run_parties(job, configs, work, timeout_s)
+        costs = [_costs(i, log) for i, log in enumerate(logs)]
+        return EngineResult(
+            model=model,
+            engine_version=version,
+            outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
+            mpc_s=max(seconds for seconds, _ in costs),
+            compile_s=0.0,
+            wall_s=time.monotonic() - started,
+            rounds=None,
+            sent_bytes=tuple(sent for _, sent in costs),
+            program_hash=program_hash(job, (version,)),
+            compile_options=(),
+        )
+
+
+def _costs(party: int, log: PartyLog) -> tuple[float, int]:
+    seconds = [match for line in log.lines if (match := _TIME.fullmatch(line))]
+    sent = [match for line in log.lines if (match := _SENT.fullmatch(line))]
+    if len(seconds) != 1 or len(sent) != 1:
+        raise OutputError(f"Party {party} ended well but did not report its time and traffic.")
+    return float(seconds[0][1]), int(sent[0][1])
