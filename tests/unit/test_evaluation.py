@@ -253,9 +253,13 @@ def change(exact: Evaluation, model: str, metric: str) -> float:
 
 
 def test_kamiran_calders_narrows_the_gaps(exact: Evaluation) -> None:
+    """On average; on a hundred other splits demographic parity improves in 98, equalised odds in 80.
+
+    The price is a model that approves still more applicants, so balanced accuracy falls.
+    """
     for metric in ("demographic_parity_difference", "equalized_odds_difference"):
-        assert change(exact, "kamiran-calders", metric) < 0
-        assert pick(exact.changes(), "kamiran-calders", metric)["lower"] >= 18
+        assert change(exact, "kamiran-calders", metric) < -0.02
+    assert change(exact, "kamiran-calders", "selection_rate") > 0
     assert -0.01 < change(exact, "kamiran-calders", "accuracy") < 0
     assert change(exact, "kamiran-calders", "balanced_accuracy") < 0
 
@@ -263,8 +267,9 @@ def test_kamiran_calders_narrows_the_gaps(exact: Evaluation) -> None:
 def test_balanced_widens_the_gaps_and_finds_more_denials(exact: Evaluation) -> None:
     """What balanced weights do on these data, which is not what a reader would hope for.
 
-    They weigh denied applicants about as much as all approved ones together, so the model denies a
-    quarter and no longer a twentieth, and the quarter is not spread evenly over the groups.
+    They give the denied applicants as much weight as the approved ones, so the model denies a quarter
+    and no longer a twentieth, and that quarter is not spread evenly over the groups. On a hundred other
+    splits the demographic parity difference rises in all, that of equalised odds in 68.
     """
     assert change(exact, "balanced", "selection_rate") < -0.15
     assert change(exact, "balanced", "accuracy") < -0.08
