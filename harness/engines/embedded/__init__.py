@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ class EmbeddedEngine(Engine):
 
     def version(self) -> str | None:
         try:
-            return f"MPyC {installed_version('mpyc')}"
+            return f"MPyC {version('mpyc')}"
         except PackageNotFoundError:
             return None
 
@@ -51,8 +50,8 @@ class EmbeddedEngine(Engine):
         return super().supports(spec, model, form)
 
     def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
-        version, reason = self.version(), self.availability(model)
-        if version is None or reason is not None:
+        installed, reason = self.version(), self.availability(model)
+        if installed is None or reason is not None:
             raise UnsupportedError(str(reason))
         started = time.monotonic()
         progress("run")
@@ -75,14 +74,14 @@ class EmbeddedEngine(Engine):
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         return EngineResult(
             model=model,
-            engine_version=version,
+            engine_version=installed,
             outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
             mpc_s=max(seconds for seconds, _ in costs),
             compile_s=0.0,
             wall_s=time.monotonic() - started,
             rounds=None,
             sent_bytes=tuple(sent for _, sent in costs),
-            program_hash=program_hash(job, (version,)),
+            program_hash=program_hash(job, (installed,)),
             compile_options=(),
         )
 

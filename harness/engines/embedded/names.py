@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from harness.engines.embedded.machine import Machine
 from harness.errors import DomainOverflow, UnsupportedFeature
 from protocols.circuits.noise import MAX_INPUT_WIDTH
-
-if TYPE_CHECKING:
-    from harness.engines.embedded.interpreter import Machine
 
 PORTABLE: dict[str, str] = {
     "program.args": "the program's name and arguments, strings",

@@ -39,7 +39,8 @@ def _run(config: dict[str, Any]) -> None:
     _lay_out_certificates(config["party"], len(config["ports"]))
     mpc = _load_mpyc(config)
     # Imported late, like MPyC: a party that is refused at the start should not pay for it.
-    from harness.engines.embedded.interpreter import Machine, execute
+    from harness.engines.embedded.interpreter import execute
+    from harness.engines.embedded.machine import Machine
 
     mpc.run(mpc.start())
     _check_peers(mpc)
