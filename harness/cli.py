@@ -178,9 +178,14 @@ def show_weights(run: Any) -> None:
 _SHOWN_METRICS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
+    "selection_rate": "selection rate (approved)",
     "demographic_parity_difference": "demographic parity difference",
     "equal_opportunity_difference": "equal opportunity difference",
     "equalized_odds_difference": "equalized odds difference",
+}
+_SHOWN_CHANGES = {
+    metric: _SHOWN_METRICS[metric]
+    for metric in ("balanced_accuracy", "demographic_parity_difference", "equalized_odds_difference")
 }
 
 
@@ -188,23 +193,35 @@ def show_quickstart(shown: Any) -> None:
     """Print the private result, then, apart from it, the evaluation in the clear."""
     out.print(
         f"\n[bold]DP weights for {shown.clients:,} mortgage applicants[/] "
-        "(each a client with one record: group and whether the loan was approved)"
+        "(each a client with one record: group, and whether the loan was approved)"
     )
     show_weights(shown.run)
     show_one_machine(saw_records=True)
     out.print(
         "\n[bold]Evaluation in the clear on public data: no privacy guarantee; model training is not DP[/]\n"
-        f"Logistic regression without the group, assessed on the {shown.test_rows:,} applicants held out; "
-        "mean ± standard deviation over 20 splits."
+        f"Logistic regression without the group, on the {shown.test_rows:,} applicants held out, before and "
+        "after refitting\nwith weights from the noisy counts; mean ± standard deviation over 20 splits."
     )
     summary = shown.evaluation.summary()
     models = list(dict.fromkeys(summary["model"]))
-    table = Table("metric", *models)
+    table = Table("", *models)
     for metric, name in _SHOWN_METRICS.items():
         rows = summary[summary["metric"] == metric].set_index("model")
         table.add_row(name, *(f"{rows.loc[m, 'mean']:.3f} ± {rows.loc[m, 'std']:.3f}" for m in models))
     out.print(table)
+    changes = shown.evaluation.changes().set_index(["model", "metric"])
+    for model in models[1:]:
+        told = [_moved(name, changes.loc[(model, metric)]) for metric, name in _SHOWN_CHANGES.items()]
+        out.print(f"{model}: {', '.join(told)}.")
     out.print(
-        "Split 0's weights are those opened above; the other splits' come from the same release, "
-        "simulated in the clear."
+        "Differences are between groups, best at 0. A model that approves almost everybody has small ones, and\n"
+        "finds few denials: read them beside balanced accuracy. `balanced` gives every group and label the same\n"
+        "weight, `kamiran-calders` makes group and label independent. Split 0's weights come from the counts\n"
+        "opened above, the other splits' from the same release simulated in the clear."
     )
+
+
+def _moved(name: str, change: Any) -> str:
+    rose, fell = int(change["higher"]), int(change["lower"])
+    verb, often = ("rose", rose) if rose >= fell else ("fell", fell)
+    return f"{name} {verb} in {often} of {int(change['splits'])} splits ({change['mean']:+.3f} on average)"

@@ -25,6 +25,7 @@ from harness.pipeline import (
     weights_from_records,
     weights_from_shares,
 )
+from harness.postprocess import REWEIGHINGS
 from harness.records import DEFAULT_MAX_COUNT, RecordDomain, read_domain, read_records
 from harness.schemes import choose_model
 from protocols.spec import PI_RW, SPLIT, InputForm
@@ -77,6 +78,7 @@ def weights(
     input_form: str,
     delta: str,
     relation: str,
+    reweighing: str,
     only: dict[str, tuple[str, str]],
     out: str,
     timeout: str,
@@ -96,6 +98,7 @@ def weights(
         delta=parse_delta(delta),
         relation=parse_relation(relation),
         timeout_s=parse_seconds(timeout),
+        reweighing=parse_choice("--reweighing", reweighing, list(REWEIGHINGS)),
     )
     check_supported(settings)
     target = Path(out) if out else default_out("weights")

@@ -20,8 +20,8 @@ from harness import report, sharing
 from harness.engines.base import PROGRAMS, Job, Progress
 from harness.errors import FairSharesError, OptionError, ShareError, UnsupportedError
 from harness.models import Model
-from harness.outputs import read_counts
-from harness.postprocess import GroupWeights, balanced_weights
+from harness.outputs import NoisyCounts, read_counts
+from harness.postprocess import REWEIGHINGS, GroupWeights
 from harness.records import ClientRecords, domain_from_json
 from harness.schemes import engine_of
 from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
@@ -43,12 +43,14 @@ class Settings:
     delta: Fraction
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
     timeout_s: float = DEFAULT_TIMEOUT_S
+    reweighing: str = "balanced"
 
 
 @dataclass(frozen=True)
 class WeightsRun:
-    """A finished run: what it gives, and the manifest that says what it opened and cost."""
+    """A finished run: what it opened, what follows from that, and the manifest."""
 
+    counts: NoisyCounts
     weights: GroupWeights
     manifest: dict[str, Any]
 
@@ -151,12 +153,13 @@ def _run_on_shares(
     result = engine_of(model).run(job, model, partial / "parties", settings.timeout_s, progress)
     shutil.rmtree(inputs)
     progress("weights")
-    weights = balanced_weights(read_counts(result, domain, header.clients, plan.coins))
+    counts = read_counts(result, domain, header.clients, plan.coins)
+    weights = REWEIGHINGS[settings.reweighing](counts)
     privacy = report.privacy_fields(PI_RW, settings.form, model, plan, inferred)
     manifest = report.manifest("weights", result, privacy, time.monotonic() - started, share_s)
     _write_json(partial / "weights.json", {"schema": report.SCHEMA, **weights.to_json(), "privacy": privacy})
     _write_json(partial / "manifest.json", manifest)
-    return WeightsRun(weights, manifest)
+    return WeightsRun(counts, weights, manifest)
 
 
 def rw_job(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +13,14 @@ from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.engines.base import Progress
 from harness.evaluation import Evaluation, WeightsTable, evaluate
 from harness.outputs import DEBIAS, NoisyCounts
-from harness.pipeline import Settings, WeightsRun, plan_weights, weights_from_records
-from harness.postprocess import balanced_weights
+from harness.pipeline import Settings, WeightsRun, weights_from_records
+from harness.postprocess import REWEIGHINGS
 from harness.records import ClientRecords, RecordDomain, records_from_frame
 from protocols import reference
 from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample
 
-DP_WEIGHTS, EXACT_WEIGHTS = "DP weights", "exact weights (not private)"
+SCHEMES = ("balanced", "kamiran-calders")
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,14 @@ def quickstart(settings: Settings, out: Path, progress: Progress) -> Quickstart:
     train, test = data.split(FIXED_SPLIT)
     run = weights_from_records(applicants(data, train), settings, out, progress)
     progress("evaluate")
-    coins = plan_weights(settings, len(data.groups) * len(data.labels)).coins
+    opened = {FIXED_SPLIT: run.counts}
 
-    def private(seed: int) -> WeightsTable:
-        if seed == FIXED_SPLIT:
-            return run.weights.weights
-        return _weights(data, seed, lambda: simulated_noise(coins) + DEBIAS, coins)
+    def weights(scheme: str, seed: int) -> WeightsTable:
+        if seed not in opened:
+            opened[seed] = simulated_release(data, seed, run.counts.coins)
+        return REWEIGHINGS[scheme](opened[seed]).weights
 
-    def exact(seed: int) -> WeightsTable:
-        return _weights(data, seed, lambda: 0.0, coins)
-
-    evaluation = evaluate(data, {DP_WEIGHTS: private, EXACT_WEIGHTS: exact}, SPLITS)
+    evaluation = evaluate(data, {scheme: partial(weights, scheme) for scheme in SCHEMES}, SPLITS)
     return Quickstart(run, evaluation, len(train), len(test))
 
 
@@ -64,17 +61,15 @@ def applicants(data: LoanApplications, rows: np.ndarray[tuple[int], np.dtype[np.
     return records_from_frame(data.clients(rows), RecordDomain(data.groups, data.labels, max_count=1))
 
 
+def simulated_release(data: LoanApplications, seed: int, coins: tuple[Coin, ...]) -> NoisyCounts:
+    """Return what π_RW would open for a split's training applicants, computed in the clear."""
+    records = applicants(data, data.split(seed)[0])
+    counts = reference.counts(records.group, records.label, len(data.groups), len(data.labels))
+    noise = np.array([simulated_noise(coins) for _ in range(counts.size)]).reshape(counts.shape)
+    return NoisyCounts(records.domain, counts + noise + DEBIAS, coins)
+
+
 def simulated_noise(coins: tuple[Coin, ...]) -> int:
     """Draw one noise value in the clear, from the operating system's bits."""
     bits = [secrets.randbits(1) for _ in range(fair_bits_per_sample(coins))]
     return reference.noise_of_bits([(coin.numerator, coin.bits) for coin in coins], bits)
-
-
-def _weights(
-    data: LoanApplications, seed: int, noise: Callable[[], float], coins: tuple[Coin, ...]
-) -> WeightsTable:
-    train, _ = data.split(seed)
-    records = applicants(data, train)
-    counts = reference.counts(records.group, records.label, len(data.groups), len(data.labels))
-    noisy = counts + np.array([noise() for _ in range(counts.size)]).reshape(counts.shape)
-    return balanced_weights(NoisyCounts(records.domain, noisy, coins)).weights
