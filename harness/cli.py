@@ -214,10 +214,10 @@ def show_quickstart(shown: Any) -> None:
         told = [_moved(name, changes.loc[(model, metric)]) for metric, name in _SHOWN_CHANGES.items()]
         out.print(f"{model}: {', '.join(told)}.")
     out.print(
-        "Differences are between groups, best at 0. A model that approves almost everybody has small ones, and\n"
-        "finds few denials: read them beside balanced accuracy. `balanced` gives every group and label the same\n"
-        "weight, `kamiran-calders` makes group and label independent. Split 0's weights come from the counts\n"
-        "opened above, the other splits' from the same release simulated in the clear."
+        "Differences are between groups, best at 0. A model that approves almost everybody has small ones,\n"
+        "and finds few denials: read them beside balanced accuracy. `balanced` gives every group and label\n"
+        "the same weight, `kamiran-calders` makes group and label independent. Split 0's weights come from\n"
+        "the counts opened above, the other splits' from the same release simulated in the clear."
     )
 
 
