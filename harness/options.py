@@ -11,12 +11,13 @@ from protocols.circuits.coins import MAX_EPSILON
 
 _POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
 _LONGEST = 40
+_MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 
 def parse_epsilon(text: str) -> Fraction:
     """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
     value = _rational(text)
-    if value is None or value <= 0:
+    if value is None or not 0 < value <= MAX_EPSILON:
         raise OptionError(
             f"--epsilon must be a number above 0 and at most {MAX_EPSILON}, for example 1; got {text!r}."
         )
@@ -44,8 +45,10 @@ def parse_max_count(text: str) -> int:
 def parse_seconds(text: str) -> float:
     """Read a time limit in seconds. Raises: OptionError."""
     value = _rational(text)
-    if value is None or value <= 0:
-        raise OptionError(f"--timeout must be a number of seconds above 0; got {text!r}.")
+    if value is None or not 0 < value <= _MAX_SECONDS:
+        raise OptionError(
+            f"--timeout must be a number of seconds above 0 and at most {_MAX_SECONDS}; got {text!r}."
+        )
     return float(value)
 
 
@@ -76,7 +79,7 @@ def _rational(text: str) -> Fraction | None:
     if power:
         base, exponent = int(power[1]), int(power[2])
         return Fraction(base) ** exponent if base else None
-    if len(text) > _LONGEST or re.search(r"[eE][+-]?\d{4}", text):
+    if len(text) > _LONGEST or "_" in text or re.search(r"[eE][+-]?\d{4}", text):
         return None
     try:
         return Fraction(text)

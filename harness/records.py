@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,8 +162,8 @@ def read_records(
     Raises: RecordsError: names the file, and the row and value where there is one; RecordDomainError:
     an inferred domain has fewer than two groups or labels.
     """
-    frame, first_row = _read_table(path)
-    return records_from_frame(frame, domain, max_count, str(path), first_row)
+    frame, rows = _read_table(path)
+    return records_from_frame(frame, domain, max_count, str(path), rows)
 
 
 def records_from_frame(
@@ -171,19 +171,20 @@ def records_from_frame(
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
     where: str = "The records",
-    first_row: int = 1,
+    rows: Sequence[int] | None = None,
 ) -> ClientRecords:
     """Check a table of strings with the columns client_id, group, label; as `read_records` otherwise.
 
-    Args: where: what messages call the table; first_row: the number that its first record goes by.
+    Args: where: what messages call the table; rows: the numbers that its records go by; 1, 2 ... if None.
     """
     if frame.empty:
         raise RecordsError(f"{where} has no records.")
+    rows = range(1, len(frame) + 1) if rows is None else rows
     for name in _COLUMNS:
         missing = np.flatnonzero(frame[name].str.strip().str.lower().isin(["", "nan"]).to_numpy())
         if len(missing):
             raise RecordsError(
-                f"{where}, row {missing[0] + first_row}: column {name} is empty or not a number (NaN)."
+                f"{where}, row {rows[missing[0]]}: column {name} is empty or not a number (NaN)."
             )
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
@@ -194,7 +195,7 @@ def records_from_frame(
         unknown = np.flatnonzero(index < 0)
         if len(unknown):
             raise RecordsError(
-                f"{where}, row {unknown[0] + first_row}: {name} "
+                f"{where}, row {rows[unknown[0]]}: {name} "
                 f"{str(frame[name].iloc[unknown[0]])!r} is not declared "
                 f"(declared: {', '.join(declared)})."
             )
@@ -209,46 +210,59 @@ def records_from_frame(
     )
 
 
-def _read_table(path: Path) -> tuple[pd.DataFrame, int]:
-    """Return the needed columns as strings, and the number that the file's first record goes by."""
+def _read_table(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
+    """Return the needed columns as strings, and the numbers that the file's records go by."""
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
-            return _read_parquet(path), 1
-        return _read_csv(path), 2  # the header is row 1
+            frame = _read_parquet(path)
+            return frame, range(1, len(frame) + 1)
+        return _read_csv(path)
     except OSError as error:
-        raise RecordsError(f"Cannot read {path}: {error.strerror or error}.") from None
+        raise RecordsError(f"Cannot read {path}: {str(error.strerror or error).rstrip('.')}.") from None
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _read_csv(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
+    """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
+    columns: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
+    numbers: list[int] = []
+    row = 1
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            _check_columns(path, next(csv.reader(file), []))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path,
-                usecols=list(_COLUMNS),
-                dtype=str,
-                na_filter=False,
-                encoding="utf-8-sig",
-                index_col=False,
-            )
+            lines = csv.reader(file, strict=True)
+            header = next(lines, [])
+            _check_columns(path, header)
+            places = list(zip(columns, map(header.index, _COLUMNS), strict=True))
+            for row, values in enumerate(lines, 2):
+                if len(values) != len(header):
+                    if not "".join(values).strip():
+                        continue
+                    raise RecordsError(
+                        f"{path}, row {row} has {len(values)} values where the header has {len(header)}."
+                    )
+                numbers.append(row)
+                for column, place in places:
+                    column.append(values[place])
     except UnicodeDecodeError:
         raise RecordsError(f"{path} is not UTF-8 text; save it as UTF-8, or as Parquet.") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
-        raise RecordsError(f"{path} is not a well-formed CSV file: {str(error).strip()}.") from None
+    except csv.Error as error:
+        raise RecordsError(f"{path} is not a well-formed CSV file after row {row}: {error}.") from None
+    return pd.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), dtype=str), numbers
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         _check_columns(path, pyarrow.parquet.read_schema(path).names)
-        frame: pd.DataFrame = pyarrow.parquet.read_table(path, columns=list(_COLUMNS)).to_pandas()
+        frame: pd.DataFrame = pyarrow.parquet.read_table(path, columns=list(_COLUMNS)).to_pandas(
+            ignore_metadata=True  # which may make a column an index
+        )
     except pyarrow.ArrowInvalid:
         raise RecordsError(f"{path} is not a readable Parquet file.") from None
     for name in _COLUMNS:
         missing = frame[name].isna()
-        if pd.api.types.is_float_dtype(frame[name]) and (frame[name].dropna() % 1 == 0).all():
-            frame[name] = frame[name].astype("Int64")  # whole numbers that a missing value turned into floats
+        if pd.api.types.is_float_dtype(frame[name]):
+            present = frame[name][~missing]
+            if (present.abs() < 2**53).all() and (present % 1 == 0).all():
+                frame[name] = frame[name].astype("Int64")  # whole numbers that a missing value made floats
         frame[name] = frame[name].astype(str).where(~missing, "")
     return frame
 

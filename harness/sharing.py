@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from harness.domain import DOMAINS, Domain, Words
 from harness.errors import RecordDomainError, ShareError
-from harness.records import ClientRecords, RecordDomain, domain_from_json
+from harness.records import MAX_TOTAL, ClientRecords, RecordDomain, domain_from_json
 from protocols.spec import PRODUCT, SPLIT, InputForm
 
 SCHEMA = 1
@@ -151,16 +151,20 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
 
     Computes: split form: the sum over all clients, per column; product form: all clients' columns, one
     after the other.
-    Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, or batches that do
-    not go together; `out` is not written.
+    Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
+    go together, or so many clients that the sum could overflow; `out` is not written.
     """
-    paths = sorted(directory.glob(f"*{SUFFIX}"))
-    if not paths:
+    # In the same order at every party, whatever the files are called there.
+    found = sorted(
+        ((read_header(path), path) for path in directory.glob(f"*{SUFFIX}")),
+        key=lambda pair: (pair[0].batch, pair[1]),
+    )
+    if not found:
         raise ShareError(
             f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
         )
-    headers = [read_header(path) for path in paths]
-    for path, header in zip(paths, headers, strict=True):
+    headers, paths = [header for header, _ in found], [path for _, path in found]
+    for header, path in found:
         if header.kind != "batch" or header.party != party:
             raise ShareError(f"{path} is not a batch for party {party}; each party takes its own files only.")
         if _common(header) != _common(headers[0]):
@@ -168,7 +172,14 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
     identities = [header.batch for header in headers]
     if len(set(identities)) != len(identities):
         raise ShareError(f"{directory} holds the same upload twice; remove one of the copies.")
-    blocks = [_read_batch(path, header) for path, header in zip(paths, headers, strict=True)]
+    clients = sum(header.clients for header in headers)
+    most = domain_from_json(headers[0].record_domain, str(paths[0])).max_count
+    if clients * most >= MAX_TOTAL:
+        raise ShareError(
+            f"{directory} holds {clients} clients with up to {most} records each, whose sum could overflow; "
+            f"all clients must declare a --max-count below {MAX_TOTAL // clients}."
+        )
+    blocks = [_read_batch(path, header) for header, path in found]
     domain = headers[0].domain
     if headers[0].form == SPLIT.name:
         merged = domain.total(np.stack([domain.total(block) for block in blocks], axis=1))
@@ -178,7 +189,7 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
         headers[0],
         kind="aggregate",
         batch=hashlib.sha256("\n".join(identities).encode()).hexdigest(),
-        clients=sum(header.clients for header in headers),
+        clients=clients,
         content="values",
         batches=len(headers),
     )
@@ -233,15 +244,19 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             found = json.loads(file.readline(1 << 20))
         header = Header(**found)
+        numbers = (header.party, header.parties, header.clients, header.batches)
         known = (
             header.schema == SCHEMA
             and header.arithmetic in DOMAINS
             and header.form in (SPLIT.name, PRODUCT.name)
+            and header.content in ("seed", "values")
+            and header.batch.isalnum()
+            and all(type(number) is int for number in numbers)
         )
         sound = known and header.clients > 0 and header.columns > 0
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
-    except (ValueError, TypeError, RecordDomainError):
+    except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError):
         sound = False
     if not sound:
         raise ShareError(f"{path} is not a share file of this version; share the records again.")

@@ -124,7 +124,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
     low, high = exp_bounds(epsilon)
     q_up, ratio_max, delta = 1 / low, low, Fraction(1, 1 << delta_bits)
     q = float(1 / high)
-    mse_max = _NOISE_OVERHEAD * (q * (1 + q) / (1 - q) ** 2 + q / (1 - q) + 0.25)
+    mse_max = _NOISE_OVERHEAD * (q * (1 + q) / ((1 - q) * (1 - q)) + q / (1 - q) + 0.25)
 
     states = [_Partial((), 0, Fraction(1), Fraction(1, 2))]
     best: _Partial | None = None
@@ -193,7 +193,7 @@ def _error_if_ideal_above(state: _Partial, q: float) -> float:
         mean += weight * p
         variance += weight * weight * p * (1 - p)
         weight, odds = 2 * weight, odds * o
-    return variance + (mean + 0.5) ** 2
+    return variance + (mean + 0.5) * (mean + 0.5)
 
 
 def _pareto(states: list[_Partial]) -> list[_Partial]:
