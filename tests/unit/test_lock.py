@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from harness.bootstrap import LOCK
@@ -89,12 +90,10 @@ def test_nothing_is_pinned_in_vain(project: Path) -> None:
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_pinned_versions_run_on_every_python(python: str, project: Path) -> None:
-    claims = {name: distribution(name).metadata.get("Requires-Python") for name in locked(project)}
-    refusing = [
-        name
-        for name, claim in claims.items()
-        if claim and not Requirement(f"x{claim}").specifier.contains(python)
-    ]
+    about = {name: distribution(name).metadata for name in locked(project)}
+    claims = {name: said["Requires-Python"] for name, said in about.items() if "Requires-Python" in said}
+    refusing = [name for name, claim in claims.items() if not SpecifierSet(claim).contains(python)]
+    assert len(claims) > 30
     assert refusing == []
 
 
