@@ -1,0 +1,133 @@
+"""What tests of real runs share: the models that can run here, given bits, shares of given values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from _pytest.mark import ParameterSet
+
+from harness.engines.base import PROGRAMS, EngineResult, Job
+from harness.models import MODELS, Model
+from harness.schemes import engine_of
+from harness.sharing import split_into_shares
+from protocols.spec import InputForm, ProtocolSpec
+
+TEST_PROGRAMS = Path(__file__).parent / "programs"
+RUN_TIMEOUT_S = 60.0
+INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
+
+Bits = npt.NDArray[np.bool_]  # shape (bits, lanes)
+
+
+def model_parameters(*forms: InputForm, models: Iterable[Model] = MODELS.values()) -> list[ParameterSet]:
+    """Return pytest parameters: a model, after a form if there are any; skipped where it cannot run.
+
+    Left out: forms that multiply clients' plain shares, in active models, which refuse them.
+    """
+    return [
+        pytest.param(
+            *form,
+            model,
+            id="-".join([*(one.name for one in form), model.name]),
+            marks=pytest.mark.mpspdz(model.name) if model.virtual_machine else (),
+        )
+        for form in _each_or_none(forms)
+        for model in models
+        if not (model.active and any(one.multiplies_client_values for one in form))
+    ]
+
+
+def _each_or_none(forms: tuple[InputForm, ...]) -> list[tuple[InputForm, ...]]:
+    return [(form,) for form in forms] or [()]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the parties feed in.
+
+    Attributes: fair_bits: (width, lanes) of each block that they draw; given_bits: instead of these,
+    per party, shape (bits, lanes); values: integers that they hold shares of.
+    """
+
+    fair_bits: tuple[tuple[int, int], ...] = ()
+    given_bits: Sequence[Bits] | None = None
+    values: Sequence[int] | None = None
+
+
+def run(
+    spec: ProtocolSpec,
+    source: Path,
+    arguments: Sequence[object],
+    inputs: Inputs,
+    model: Model,
+    work: Path,
+) -> EngineResult:
+    """Run a program once on new shares and bits; `work` is made and emptied."""
+    job = make_job(spec, source, arguments, inputs, model, work)
+    return engine_of(model).run(job, model, work / "parties", RUN_TIMEOUT_S, lambda step: None)
+
+
+def make_job(
+    spec: ProtocolSpec,
+    source: Path,
+    arguments: Sequence[object],
+    inputs: Inputs,
+    model: Model,
+    work: Path,
+) -> Job:
+    """Write the parties' input files into `work`, a new directory, and return the job."""
+    work.mkdir()
+    shares: list[Path] | None = None
+    if inputs.values is not None:
+        shares = share_values(inputs.values, model, work)
+    return Job(
+        spec=spec,
+        source=source,
+        arguments=tuple(map(str, arguments)),
+        party_inputs=tuple(shares or [None] * model.parties),
+        fair_bits=inputs.fair_bits,
+        given_bits=None if inputs.given_bits is None else tuple(map(as_integers, inputs.given_bits)),
+    )
+
+
+def program_spec(name: str, *outputs: str) -> ProtocolSpec:
+    """Return the specification of a test program."""
+    return ProtocolSpec(name, "a test program", (), {}, outputs, ("all of it",))
+
+
+def copy_of_program(name: str, directory: Path) -> Path:
+    """Copy a production program, to the letter, to where it may be given bits."""
+    copy = directory / f"{name}.mpc"
+    copy.write_bytes((PROGRAMS / copy.name).read_bytes())
+    return copy
+
+
+def xor_shares(bits: Bits, parties: int, rng: np.random.Generator) -> list[Bits]:
+    """Return one array per party, all but the last random, whose XOR is `bits`."""
+    shares = [rng.integers(0, 2, bits.shape).astype(bool) for _ in range(parties - 1)]
+    return [*shares, np.logical_xor.reduce([bits, *shares])]
+
+
+def as_integers(bits: Bits) -> tuple[int, ...]:
+    """Write bits as a party's input holds them: per 63 bits, an integer per lane, lowest bit first."""
+    blocks = [bits[at : at + INPUT_WIDTH] for at in range(0, len(bits), INPUT_WIDTH)]
+    return tuple(
+        sum(int(bit) << i for i, bit in enumerate(lane)) for block in blocks for lane in block.T.tolist()
+    )
+
+
+def share_values(values: Sequence[int], model: Model, directory: Path) -> list[Path]:
+    """Share integers over the model's domain; return a file per party, as engines read them."""
+    domain = model.domain
+    encoded = domain.encode(np.array(values, dtype=np.int64))
+    seeds, rest = split_into_shares(encoded, domain, model.parties)
+    shares = [*(domain.expand(seed, len(values)) for seed in seeds), rest]
+    paths = [directory / f"party-{i}.values" for i in range(model.parties)]
+    for path, share in zip(paths, shares, strict=True):
+        path.write_bytes(domain.to_bytes(share))
+    return paths
