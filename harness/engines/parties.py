@@ -31,13 +31,21 @@ _POLL_S = 0.005
 _GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
 
-# Lines of a party's log that may be shown: opened (noisy) outputs, costs, and errors of known text.
-_SHOWN = re.compile(
-    r"^(OUT |Time = |Data sent = |Global data sent = |Spent |Using |fairshares: )"
-    r"|not enough inputs|[Mm]ac ?check|MAC mismatch|check failed|inconsist|[Cc]onnection "
-    r"(reset|refused|closed)"
-    r"|end of file|certificate|handshake|SSL|bind|timed? ?out|bad_alloc|[Oo]ut of memory|No space left"
-    r"|bytecode|schedule|unknown option|hash|terminated"
+# What may be shown of a party's log: opened (noisy) outputs, costs and our own messages, as whole lines;
+# of any other line only the known error text in it, as MP-SPDZ quotes inputs beside some.
+_OWN = "fairshares: "
+_KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |{_OWN}")
+_LONGEST = 300
+_LOST_PEER = re.compile(
+    r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
+)
+_KNOWN_ERROR = re.compile(
+    rf"{_LOST_PEER.pattern}"
+    r"|(not enough inputs in|cannot read integer from|failure reading from) [\w./-]+"
+    r"|[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|check hash mismatch|check failed|inconsist[a-z ]+"
+    r"|certificate [a-z ]+|handshake [a-z ]+|timed? ?out|Address already in use"
+    r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
+    r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"
 )
 
 
@@ -180,13 +188,15 @@ def _watch(
 
 
 def _failure(processes: list[subprocess.Popen[str]], directories: list[Path], failed: list[int]) -> str:
-    # A party that lost its peer fails too, right after: the one killed by a signal is the cause.
-    culprit = next((i for i in failed if processes[i].returncode < 0), failed[0])
+    said = {i: _errors(directories[i]) for i in failed}
+    # A party that lost its peer fails too, right after, and may be seen first.
+    killed = [i for i in failed if processes[i].returncode < 0]
+    alone = [i for i in failed if not any(_LOST_PEER.fullmatch(line) for line in said[i])]
+    culprit = [*killed, *alone, *failed][0]
     code = processes[culprit].returncode
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    last = [line for line in _kept_lines(directories[culprit]) if not line.startswith("OUT ")][-3:]
-    said = f" Its last lines: {' | '.join(last)}" if last else ""
-    return f"Party {culprit} {how}; the others were stopped and no result was written.{said}"
+    last = f" Its last lines: {' | '.join(said[culprit][-3:])}" if said[culprit] else ""
+    return f"Party {culprit} {how}; the others were stopped and no result was written.{last}"
 
 
 def _still_running(processes: list[subprocess.Popen[str]], timeout_s: float) -> str:
@@ -206,13 +216,19 @@ def _state(pid: int) -> str:
         return "?"
 
 
+def _errors(directory: Path) -> list[str]:
+    return [line for line in _kept_lines(directory) if line.startswith(_OWN) or not _KEPT.match(line)]
+
+
 def _kept_lines(directory: Path) -> tuple[str, ...]:
     def lines() -> Iterator[str]:
         try:
             with (directory / child.LOG).open(errors="replace") as log:
                 for line in log:
-                    if _SHOWN.search(line):
-                        yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:300]
+                    if _KEPT.match(line):
+                        yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]
+                    elif known := _KNOWN_ERROR.search(line):
+                        yield known[0].strip()
         except FileNotFoundError:
             return
 
