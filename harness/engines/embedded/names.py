@@ -39,7 +39,7 @@ PORTABLE: dict[str, str] = {
     "+": "sint and cint vectors, with each other and with integers; one lane goes with any number of lanes",
     "-": "as +",
     "*": "as +",
-    "<": "a sint vector with a sint, a cint or an integer: a sint of 0 and 1; so <= > >= == !=",
+    "<": "a sint vector with a sint, a cint or an integer, less than 2^62 apart: 0 or 1; so <= > >= == !=",
     "&": "secret bits with as many lanes",
     "^": "as &",
     "~": "secret bits",
@@ -107,8 +107,7 @@ class _Vector(Value, name="vector"):
             raise IndexError("no such lane")
         return self.get_vector(index % len(self), 1)
 
-    def get_vector(self, base: int = 0, size: int | None = None) -> Any:
-        size = len(self) - base if size is None else size
+    def get_vector(self, base: int, size: int) -> Any:
         if base < 0 or not 0 < size <= len(self) - base:
             raise UnsupportedFeature(f"A vector of {len(self)} has no lanes {base} to {base + size}.")
         return self._of(self._lanes[base : base + size])
@@ -210,12 +209,13 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def dot_product(cls, x: Any, y: Any) -> Any:
-        if len(x) != len(y) or not len(x):
-            raise UnsupportedFeature(f"dot_product takes equal lengths, not {len(x)} and {len(y)}.")
-        if isinstance(x, Secret) and isinstance(y, Secret):
-            product = x._lanes.reshape(1, len(x)) @ y._lanes.reshape(len(y), 1)
-            return cls._of(product.reshape(1))
-        return sum(_secret(a) * _secret(b) for a, b in zip(x, y, strict=True))
+        both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
+        lanes = {n} if both_vectors else {len(_secret(each)) for each in [*x, *y]}
+        if n != len(y) or len(lanes) != 1:
+            raise UnsupportedFeature("dot_product takes two vectors, or two lists of them, of equal lengths.")
+        if both_vectors:
+            return cls._of((x._lanes.reshape(1, n) @ y._lanes.reshape(n, 1)).reshape(1))
+        return sum(a * b for a, b in zip(x, y, strict=True))
 
     def sum(self) -> Any:
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))

@@ -1,0 +1,113 @@
+"""What the embedded engine says about itself, and how it sets MPyC up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.engines import embedded
+from harness.engines.embedded import EmbeddedEngine
+from harness.engines.embedded.party import _check_peers, common_name, listen_on_loopback
+from harness.engines.parties import PartyLog
+from harness.errors import OutputError, PartyFailedError
+from harness.models import get_model
+from protocols.spec import NO_INPUT, PI_LAP
+
+MPYC = get_model("mpyc")
+
+
+def test_it_runs_its_own_model_only() -> None:
+    engine = EmbeddedEngine()
+    assert engine.version() == "MPyC 0.11"
+    assert engine.supports(PI_LAP, MPYC, NO_INPUT) is None
+    assert "not on the embedded engine" in str(engine.availability(get_model("ring")))
+
+
+def test_a_program_that_is_not_portable_is_refused() -> None:
+    reason = EmbeddedEngine().supports(replace(PI_LAP, portable=False), MPYC, NO_INPUT)
+    assert "only MP-SPDZ has" in str(reason)
+
+
+def test_without_mpyc_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(embedded, "version", nothing)
+    assert EmbeddedEngine().version() is None
+    assert "./inv installs it" in str(EmbeddedEngine().availability(MPYC))
+
+
+@pytest.mark.parametrize(
+    "lines", [(), ("Time = 0.5 seconds",), ("Data sent = 5 bytes",), ("Time = fast", "Data sent = 5 bytes")]
+)
+def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
+    assert embedded._costs(0, PartyLog(("Time = 0.5 seconds", "Data sent = 5 bytes"), 1.0)) == (0.5, 5)
+    with pytest.raises(OutputError, match="Party 2 "):
+        embedded._costs(2, PartyLog(lines, 1.0))
+
+
+def test_servers_are_bound_to_loopback_only() -> None:
+    async def addresses() -> list[str]:
+        loop = asyncio.get_running_loop()
+        listen_on_loopback(loop)
+        # As MPyC calls it: a port, no host.
+        server = await loop.create_server(asyncio.Protocol, port=0, ssl=None)
+        async with server:
+            return [listener.getsockname()[0] for listener in server.sockets]
+
+    assert asyncio.run(addresses()) == ["127.0.0.1"]
+
+
+def peer(pid: int, name: str) -> Any:
+    """Return what MPyC knows of a connected peer."""
+    known = {"peercert": {"subject": ((("commonName", name),),)}}
+    return SimpleNamespace(
+        pid=pid, protocol=SimpleNamespace(transport=SimpleNamespace(get_extra_info=known.get))
+    )
+
+
+def test_a_peer_is_who_its_certificate_says() -> None:
+    own, good = SimpleNamespace(pid=0), peer(1, common_name(1))
+    _check_peers(SimpleNamespace(pid=0, parties=[own, good, peer(2, common_name(2))]))
+    with pytest.raises(PartyFailedError, match="party 2"):
+        _check_peers(SimpleNamespace(pid=0, parties=[own, good, peer(2, common_name(1))]))
+
+
+SHOW_OPTIONS = """
+import json, sys
+from harness.engines.embedded.party import _load_mpyc
+mpc = _load_mpyc(json.loads(sys.argv[1]))
+print(json.dumps([mpc.version, mpc.pid, mpc.threshold, mpc.options.sec_param, mpc.options.ssl,
+                  mpc.options.no_prss, mpc.SecInt(64).array.__name__,
+                  [[peer.host, peer.port] for peer in mpc.parties]]))
+"""
+
+
+def options_of_mpyc(security_bits: int) -> subprocess.CompletedProcess[str]:
+    config = {"party": 2, "threshold": 1, "security_bits": security_bits, "ports": [1111, 2222, 3333]}
+    return subprocess.run(
+        [sys.executable, "-c", SHOW_OPTIONS, json.dumps(config)],
+        env={**os.environ, "MPYC_NOPRSS": "1", "MPYC_NONUMPY": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_mpyc_gets_its_options_from_the_model_and_none_from_the_environment() -> None:
+    shown = options_of_mpyc(MPYC.statistical_security_bits or 0)
+    addresses = [["127.0.0.1", port] for port in (1111, 2222, 3333)]
+    assert json.loads(shown.stdout) == ["0.11", 2, 1, 40, True, False, "ArraySecInt64", addresses]
+
+
+def test_mpycs_default_security_is_too_low() -> None:
+    assert "AssertionError" in options_of_mpyc(30).stderr
