@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,3 +132,11 @@ def share_values(values: Sequence[int], model: Model, directory: Path) -> list[P
     for path, share in zip(paths, shares, strict=True):
         path.write_bytes(domain.to_bytes(share))
     return paths
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    """Wait for a condition; fail when it takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "what a test waits for did not happen"
+        time.sleep(0.002)
