@@ -61,6 +61,7 @@ def manifest(
         "compile_options": list(result.compile_options),
         "privacy": privacy,
         "mpc_s": result.mpc_s,
+        "party_mpc_s": list(result.party_mpc_s),
         "online_s": result.online_s,
         "offline_s": result.offline_s,
         "wall_s": wall_s,

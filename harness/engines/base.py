@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UnsupportedError
@@ -44,7 +44,7 @@ class Job:
 class EngineResult:
     """What a finished run opened and cost.
 
-    Attributes: outputs: the integers of each `OUT` line, the same at every party; mpc_s: slowest
+    Attributes: outputs: the integers of each `OUT` line, the same at every party; party_mpc_s: per
     party, seconds, preprocessing included, start-up and compilation not; sent_bytes: per party;
     rounds: of the party with most, None if the engine does not count them.
     """
@@ -52,7 +52,7 @@ class EngineResult:
     model: Model
     engine_version: str
     outputs: Mapping[str, tuple[int, ...]]
-    mpc_s: float
+    party_mpc_s: tuple[float, ...]
     compile_s: float
     wall_s: float
     rounds: int | None
@@ -61,7 +61,11 @@ class EngineResult:
     compile_options: tuple[str, ...]
     online_s: float | None = None
     offline_s: float | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mpc_s(self) -> float:
+        """The slowest party's seconds: what every comparison with the papers uses."""
+        return max(self.party_mpc_s)
 
 
 class Engine(ABC):

@@ -104,7 +104,7 @@ class MpSpdzEngine(Engine):
             model=model,
             engine_version=found.version,
             outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
-            mpc_s=slowest.seconds,
+            party_mpc_s=tuple(cost.seconds for cost in costs),
             compile_s=bytecode.compile_s,
             wall_s=time.monotonic() - started,
             rounds=max(cost.rounds for cost in costs),

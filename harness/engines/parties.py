@@ -196,7 +196,11 @@ def _failure(processes: list[subprocess.Popen[str]], directories: list[Path], fa
     code = processes[culprit].returncode
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     last = f" Its last lines: {' | '.join(said[culprit][-3:])}" if said[culprit] else ""
-    return f"Party {culprit} {how}; the others were stopped and no result was written.{last}"
+    codes = ", ".join(f"{i}: {processes[i].poll()}" for i in range(len(processes)) if i != culprit)
+    return (
+        f"Party {culprit} {how}; the others were stopped and no result was written "
+        f"(exit codes of the others, None where still running: {codes}).{last}"
+    )
 
 
 def _still_running(processes: list[subprocess.Popen[str]], timeout_s: float) -> str:

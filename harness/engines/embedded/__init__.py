@@ -76,7 +76,7 @@ class EmbeddedEngine(Engine):
             model=model,
             engine_version=installed,
             outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
-            mpc_s=max(seconds for seconds, _ in costs),
+            party_mpc_s=tuple(seconds for seconds, _ in costs),
             compile_s=0.0,
             wall_s=time.monotonic() - started,
             rounds=None,
