@@ -77,14 +77,14 @@ def vector(
 def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
     """Run a vector; return it with what MP-SPDZ did."""
     spied = mock.patch("harness.engines.mpspdz.run_parties", wraps=run_parties)
-    with tempfile.TemporaryDirectory() as name, spied as call:
+    with tempfile.TemporaryDirectory() as name, spied as started:
         job = job_of(one, MODEL, Path(name))
         digest = program_hash(job, (*MODEL.compile_options, installation.commit))
         try:
             did: dict[str, Any] = {"opened": run_job(job, MODEL, Path(name))}
         except PartyFailedError as error:
             did = {"fails": str(error).rpartition(": ")[2]}
-        machine, *arguments = call.call_args.args[1][0]["argv"]
+        machine, *arguments = started.call_args.args[1][0]["argv"]
     compiler = ["compile.py", *MODEL.compile_options, one["program"], *one["arguments"]]
     commands = [" ".join(compiler), " ".join([Path(machine).name, *arguments])]
     return {**one, **did, "commands_of_party_0": commands, "program_hash": digest}

@@ -44,11 +44,7 @@ def test_fails_where_it_was_recorded_to_fail(vector: Vector, model: Model, tmp_p
     what, to_blame = ("bits", short) if short else ("values", range(model.parties))
     with pytest.raises(PartyFailedError) as error:
         run_job(job_of(vector, model, tmp_path), model, tmp_path)
-    found = re.fullmatch(
-        r"Party (\d) ended with exit code 1; the others were stopped and no result was written\. "
-        r"Its last lines: (.*)",
-        str(error.value),
-    )
+    found = re.fullmatch(r"Party (\d) ended with exit code 1; .* Its last lines: (.*)", str(error.value))
     assert found is not None and int(found[1]) in to_blame
     said = {
         "mp-spdz": re.sub(r"P\d", f"P{found[1]}", vector["fails"]),
