@@ -9,14 +9,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.engines import embedded
+from harness.engines.base import PROGRAMS, Job
 from harness.engines.embedded import EmbeddedEngine
 from harness.engines.embedded.party import _check_peers, common_name, listen_on_loopback
+from harness.engines.hashing import program_hash
 from harness.engines.parties import PartyLog
 from harness.errors import OutputError, PartyFailedError
 from harness.models import get_model
@@ -53,6 +56,29 @@ def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[
     assert embedded._costs(0, PartyLog(("Time = 0.5 seconds", "Data sent = 5 bytes"), 1.0)) == (0.5, 5)
     with pytest.raises(OutputError, match="Party 2 "):
         embedded._costs(2, PartyLog(lines, 1.0))
+
+
+def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: list[dict[str, Any]] = []
+
+    def run_parties(job: Job, configs: list[dict[str, Any]], work: Path, timeout_s: float) -> list[PartyLog]:
+        given.extend(configs)
+        assert (job.spec, work, timeout_s) == (PI_LAP, tmp_path / "run", 9.0)
+        return [
+            PartyLog(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"), 1.0)
+            for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
+        ]
+
+    monkeypatch.setattr(embedded, "run_parties", run_parties)
+    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), (None,) * 3, fair_bits=((58, 2),))
+    result = EmbeddedEngine().run(job, MPYC, tmp_path / "run", 9.0, lambda step: None)
+    assert (result.outputs, result.mpc_s, result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
+    assert result.program_hash == program_hash(job, ("MPyC 0.11",))
+    assert [config["party"] for config in given] == [0, 1, 2]
+    for config in given:
+        assert config["fair_bits"] == ((58, 2),)
+        assert config["arguments"] == ["pi_lap", "3", "2", "1", "40"]
+        assert len(set(config["ports"])) == 3 and config["ports"] == given[0]["ports"]
 
 
 def test_servers_are_bound_to_loopback_only() -> None:

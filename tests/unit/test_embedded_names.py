@@ -8,7 +8,7 @@ import pytest
 
 from harness.domain import FIELD
 from harness.engines.embedded import names
-from tests.unit.one_party import OneParty
+from tests.unit.one_party import PROJECT, OneParty
 
 BEFORE = """\
 x, y, s = sint([1, 2, 3, 4]), sint([5, 6, 7, 8]), sint(9)
@@ -54,6 +54,7 @@ def test_table_names_all_that_a_program_starts_with(party: OneParty) -> None:
         ("print_ln('%s', x[-1].reveal().reveal())", "4"),
         ("print_ln('%s', sum(lane for lane in c))", "10"),
         ("print_ln('%s', c * 0 + x * 0)", "0"),
+        ("print_ln('%s', (x + 1 + 0).reveal())", "[2, 3, 4, 5]"),
         ("print_ln('%s', [len(x), len(s), len(c[0])] == [4, 1, 1])", "True"),
         ("print_ln('%s', (k - c) * 2 - 1)", "[3, 1, -1, -3]"),
         ("print_ln('%s', 5 - c)", "[4, 3, 2, 1]"),
@@ -126,6 +127,8 @@ def test_timer_prints_what_it_measured(party: OneParty) -> None:
         ("[1, 2][s]", "sint"),
         ("int(k)", "cint"),
         ("{s: 1}", "sint"),
+        ("{bit: 1}", "sbits"),
+        ("import numpy; numpy.int64(3) * x", "int64"),
         # Operations that are not there, or not for these operands.
         ("x & y", "sint"),
         ("x ^ 1", "sint"),
@@ -212,8 +215,10 @@ def test_values_that_mp_spdz_would_wrap_are_refused(party: OneParty, line: str) 
 def test_place_is_the_circuits_line_if_the_circuit_left_the_subset(party: OneParty) -> None:
     text = "from protocols.circuits.noise import flip\nfrom protocols.circuits.coins import Coin\n"
     outcome = party.run(text + "flip(Coin(1, 1), [sint(1)])")
+    circuit = (PROJECT / "protocols" / "circuits" / "noise.py").read_text().splitlines()
+    line = 1 + next(i for i, step in enumerate(circuit) if "~fair[0]" in step)
     assert outcome.error == "UnsupportedFeature"
-    assert outcome.message.startswith("noise.py:") and "sint" in outcome.message
+    assert outcome.message.startswith(f"noise.py:{line}: ") and "sint" in outcome.message
 
 
 @pytest.mark.parametrize(

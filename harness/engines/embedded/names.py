@@ -75,7 +75,6 @@ class Value(metaclass=_Closed):
 
     _machine: ClassVar[Machine]
     __array_ufunc__ = None  # keeps numpy from taking a vector apart lane by lane
-    __hash__ = None  # type: ignore[assignment]
 
     def __init_subclass__(cls, name: str) -> None:
         cls.__name__ = name  # as messages call it
