@@ -20,7 +20,7 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
     Args: arguments: `program.args`, the program's name first.
     Raises: UnsupportedFeature: the program leaves the portable subset; DomainOverflow; ShareError: the
     party's input does not fit the program; CompileError: the program refused its arguments. All but
-    the last line that names a party say where in the program, as file:line.
+    ShareError say where, as file:line.
     """
     try:
         names = namespace(machine, arguments)
