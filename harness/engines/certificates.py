@@ -59,11 +59,12 @@ def trust(certificate: Path, directory: Path) -> None:
 def subject_hash(name: x509.Name) -> str:
     """Return OpenSSL's hash of a subject that is one common name.
 
-    Source: OpenSSL, X509_NAME_hash_ex: SHA-1 of the canonical name (UTF-8, lower case, the outer
-    sequence's header left out), first four bytes, little-endian.  [test: tests/unit/test_certificates.py]
+    Source: OpenSSL, X509_NAME_hash_ex: SHA-1 of the canonical name (UTF-8, ASCII in lower case, spaces
+    single, the outer sequence's header left out), first four bytes, little-endian.
+    [test: tests/unit/test_certificates.py]
     """
     (attribute,) = name.get_attributes_for_oid(NameOID.COMMON_NAME)
-    value = str(attribute.value).lower().encode()
+    value = " ".join(str(attribute.value).split()).encode().lower()
     string = bytes([0x0C, len(value)]) + value
     pair = bytes.fromhex("0603550403") + string
     sequence = bytes([0x30, len(pair)]) + pair

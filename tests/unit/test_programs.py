@@ -1,0 +1,312 @@
+"""No program that is made for use can open anything without its noise: read off the programs' text.
+
+A program is refused unless each value that it opens is noise, or a sum with noise, that was made once, by
+the circuit, from coins designed for its epsilon and delta and from bits of all parties.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.models import MODELS, Model
+from harness.pipeline import Settings, plan_weights, rw_job
+from protocols.budget import NeighboringRelation
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.spec import PI_LAP, PI_RW, PROTOCOLS, SPLIT, ProtocolSpec
+from tests.unit import layout
+
+# Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
+# least 20 (coins.py refuses others), the rest are sizes, names of forms and who takes part.
+KNOWN_ARGUMENTS = {"form", "parties", "clients", "groups", "labels", "samples", "epsilon", "delta_bits"}
+
+# How noise is made, word for word, each once and at the top level; LANES is the number of values opened.
+MADE = {
+    "coins": "design_coins(Fraction(epsilon), int(delta_bits))",
+    "fair": "jointly_random_bits(sbitvec, parties, LANES, fair_bits_per_sample(coins))",
+    "noise": "to_integer(two_sided_geometric(coins, fair), sint)",
+}
+LANES = {"pi_lap": "samples", "pi_rw": "cells"}
+# What is opened: noise itself, or what has noise added to it, and how that is made. Nothing may scale it
+# up, as the noise is for one record that adds 1.
+OPENED = {"pi_lap": "noise", "pi_rw": "counts + noise"}
+VALUES = {
+    "pi_lap": {},
+    "pi_rw": {
+        "counts": [
+            "input_columns(sint, parties, cells)",
+            "counts_by_product(sint, columns, clients, groups, labels)",
+        ],
+        "columns": ["input_columns(sint, parties, (groups - 1 + labels) * clients)"],
+        "cells": ["groups * labels"],
+    },
+}
+
+MODULES = {"protocols.circuits.coins", "protocols.circuits.counts", "protocols.circuits.noise", "fractions"}
+# Names of the engines that open values, directly or in a file, or that other than XORed bits come from.
+BUILT_IN = {
+    "program",
+    "sint",
+    "sbitvec",
+    "print_ln",
+    "int",
+    "sum",
+    "range",
+    "ValueError",
+    "start_timer",
+    "stop_timer",
+}
+
+programs = pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
+
+
+def text_of(spec: ProtocolSpec) -> str:
+    return (PROGRAMS / f"{spec.name}.mpc").read_text(encoding="utf-8")
+
+
+def faults(text: str, spec: ProtocolSpec) -> list[str]:
+    """Return why a program's text could open values without the noise that its spec stands for."""
+    return list(_faults(ast.parse(text), spec))
+
+
+def _faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
+    yield from _argument_faults(tree, spec)
+    yield from _name_faults(tree)
+    yield from _noise_faults(tree, spec)
+    yield from _opening_faults(tree, spec)
+
+
+def _assigned(node: ast.AST) -> list[str]:
+    """Return the names that one statement or expression binds."""
+    targets = [n for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+    return [target.id for target in targets]
+
+
+def _argument_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
+    found = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "program.args"
+    ]
+    if len(found) != 1 or _assigned(found[0]) != ["_", *spec.arguments]:
+        yield "arguments other than the spec's"
+    if sum(isinstance(node, ast.Name) and node.id == "program" for node in ast.walk(tree)) != 1:
+        yield "program is used for more than its arguments"
+    if not set(spec.arguments) <= KNOWN_ARGUMENTS:
+        yield "an argument that nobody has judged"
+    for node in tree.body:
+        for name in {"epsilon", "delta_bits", "parties"} & set(_assigned(node)):
+            if node not in found and not (name == "parties" and "int(parties)" in ast.unparse(node)):
+                yield f"{name} is changed"
+
+
+def _name_faults(tree: ast.Module) -> Iterator[str]:
+    imported = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    if any(isinstance(node, ast.Import) for node in ast.walk(tree)) or not set(imported.values()) <= MODULES:
+        yield "an import of something else"
+    kinds = (ast.ImportFrom, ast.Assign, ast.If, ast.Expr, ast.Raise)
+    if not all(isinstance(node, kinds) for node in ast.walk(tree) if isinstance(node, ast.stmt)):
+        yield "a statement of another kind"
+    if any(isinstance(node, ast.Subscript | ast.NamedExpr | ast.Lambda) for node in ast.walk(tree)):
+        yield "a part of something, or a name within an expression"
+    if any(isinstance(node, ast.alias) and node.asname for node in ast.walk(tree)):
+        yield "an import under another name"
+    bound = _assigned(tree)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for name in sorted(used - set(imported) - set(bound) - BUILT_IN):
+        yield f"{name} comes from elsewhere"
+    for name in sorted(set(bound) & (set(imported) | BUILT_IN)):
+        yield f"{name} is redefined"
+
+
+def _noise_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
+    for name, made in MADE.items():
+        expected = f"{name} = {made.replace('LANES', LANES[spec.name])}"
+        if [ast.unparse(node) for node in tree.body if name in _assigned(node)] != [expected]:
+            yield f"{name} is not made as it should be"
+    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    for name, made_as in VALUES[spec.name].items():
+        found = [ast.unparse(node) for node in assignments if name in _assigned(node)]
+        if found != [f"{name} = {made}" for made in made_as]:
+            yield f"{name} is not made as it should be"
+    lines = [f"{name} = {made}".replace("LANES", LANES[spec.name]) for name, made in MADE.items()]
+    allowed = [*lines, *(ast.unparse(node) for node in tree.body if _is_print(node))]
+    for node in tree.body:
+        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & set(MADE)
+        if used and ast.unparse(node) not in allowed:
+            yield f"{', '.join(sorted(used))} used elsewhere"
+
+
+def _is_print(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "print_ln"
+    )
+
+
+def _opening_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    known = {"args", "reveal"}
+    for name in sorted({node.attr for node in attributes} - known):
+        yield f".{name} is used"
+    revealed = [ast.unparse(node.value) for node in attributes if node.attr == "reveal"]
+    if revealed != [OPENED[spec.name]]:
+        yield "something else is opened"
+    printed = [ast.unparse(node) for node in tree.body if _is_print(node)]
+    (output,) = spec.outputs
+    opened = OPENED[spec.name]
+    value = f"{opened}.reveal()" if opened.isidentifier() else f"({opened}).reveal()"
+    if printed != [f"print_ln('OUT {output} %s', {value})"]:
+        yield "something else is printed"
+    if sum(isinstance(node, ast.Name) and node.id == "print_ln" for node in ast.walk(tree)) != 1:
+        yield "something is printed in another way"
+
+
+def test_every_program_has_a_spec() -> None:
+    assert {path.stem for path in PROGRAMS.glob("*")} == set(PROTOCOLS) == set(LANES) == set(OPENED)
+
+
+@programs
+def test_production_programs_always_add_their_noise(spec: ProtocolSpec) -> None:
+    assert faults(text_of(spec), spec) == []
+
+
+SWITCHES = {
+    "no noise": ("(counts + noise)", "counts"),
+    "noise taken off again": ("(counts + noise)", "(counts + noise - noise)"),
+    "noise times zero": ("(counts + noise)", "(counts + 0 * noise)"),
+    "noise times an argument": ("(counts + noise)", "(counts + labels * noise)"),
+    "one lane of it": ("(counts + noise)", "(counts + noise[0])"),
+    "noise too small": ("counts = input_columns(", "counts = 1000 * input_columns("),
+    "noise too small for one": ("clients, groups, labels)", "clients, groups, labels)\n    counts[0] *= 9"),
+    "noise too small afterwards": ("print_ln(", "counts *= 1000\nprint_ln("),
+    "opened twice": ("print_ln(", "print_ln('OUT counts %s', counts.reveal())\nprint_ln("),
+    "opened to one party": ("print_ln(", "counts.reveal_to(0)\nprint_ln("),
+    "opened in a branch": ('if form == "split":', 'if form == "split":\n    print_ln(sint(1).reveal())'),
+    "noise opened as well": ("print_ln(", "print_ln('OUT noise %s', noise.reveal())\nprint_ln("),
+    "noise overwritten": ("print_ln(", "noise = noise * 0\nprint_ln("),
+    "noise overwritten in a branch": ("print_ln(", "if labels == 2:\n    noise = 0\nprint_ln("),
+    "noise changed in place": ("print_ln(", "noise += 1\nprint_ln("),
+    "noise only sometimes": ("noise = to_integer", "if labels:\n    noise = to_integer"),
+    "other bits": ("noise = to_integer", "fair = [sint(0)] * 9\nnoise = to_integer"),
+    "bits changed in place": ("noise = to_integer", "fair[0] = fair[1]\nnoise = to_integer"),
+    "bits of one party": ("jointly_random_bits(sbitvec, parties,", "jointly_random_bits(sbitvec, 1,"),
+    "fewer parties": ("coins = ", "parties = 1\ncoins = "),
+    "the same noise everywhere": ("parties, cells, fair", "parties, 1, fair"),
+    "other epsilon": ("coins = ", "epsilon = 20\ncoins = "),
+    "other coins": ("design_coins(Fraction(epsilon), int(delta_bits))", "[Coin(1, 60)]"),
+    "a walrus": ("print_ln(", "print_ln('%s', (noise := counts))\nprint_ln("),
+    "a loop": ("print_ln(", "for noise in [0]:\n    pass\nprint_ln("),
+    "a function": ("print_ln(", "def to_integer(*_):\n    return 0\nprint_ln("),
+    "circuit redefined": ("coins = ", "two_sided_geometric = max\ncoins = "),
+    "circuit under another name": ("    to_integer,", "    input_widths as to_integer,"),
+    "an argument more": ("epsilon, delta_bits = program.args", "epsilon, delta_bits, given = program.args"),
+    "an argument by number": ("cells = ", "given = program.args[9]\ncells = "),
+    "the environment": ("from fractions import Fraction", "import os\nfrom fractions import Fraction"),
+    "the environment by name": ("from fractions", "from os import environ\nfrom fractions"),
+    "a file": ("cells = ", "given = open('given-bits')\ncells = "),
+    "a name looked up": ("cells = ", "given = globals()\ncells = "),
+    "public bits": ("cells = ", "given = public_input()\ncells = "),
+    "other labels of output": ("OUT counts", "OUT cell_counts"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_a_program_that_could_leave_noise_out_is_refused(switch: str) -> None:
+    old, new = SWITCHES[switch]
+    text = text_of(PI_RW)
+    assert text.count(old) == 1
+    assert faults(text.replace(old, new), PI_RW) != []
+
+
+def test_opened_noise_comes_from_the_same_circuit() -> None:
+    changed = text_of(PI_LAP).replace("noise.reveal()", "(noise * 1).reveal()")
+    assert faults(changed, PI_LAP) != []
+
+
+@pytest.mark.parametrize("name", ["coins", "noise", "counts"])
+def test_circuits_read_nothing_from_outside(name: str) -> None:
+    """No environment, no file, no randomness of their own: what they compute follows from their arguments."""
+    tree = ast.parse((PROJECT / "protocols" / "circuits" / f"{name}.py").read_text(encoding="utf-8"))
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert modules <= {"__future__", "dataclasses", "fractions", "functools", "math"}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert not names & {"open", "eval", "exec", "getattr", "globals", "__import__", "input"}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("relation", NeighboringRelation)
+def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: NeighboringRelation) -> None:
+    """π_RW's arguments lead to the plan's coins, all parties draw, and they draw as many bits as are used."""
+    settings = Settings(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
+    plan = plan_weights(settings, 6)
+    job: Job = rw_job(settings, plan, 10, 2, 3, [])
+    arguments = dict(zip(PI_RW.arguments, job.arguments, strict=True))
+    assert arguments["parties"] == str(model.parties)
+    assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
+    assert {lanes for _, lanes in job.fair_bits} == {6}
+    assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
+    assert job.given_bits is None
+    assert job.source == PROGRAMS / "pi_rw.mpc"
+
+
+REFERENCE = re.compile(r"\[tests?: ([^\]]*)\]")
+TEST = re.compile(r"\btests/[\w/.]*\w(?:::\w+)?")
+
+
+def lost_references(root: Path) -> list[str]:
+    """Return the tests that a source or a document refers to and that are not there."""
+    lost = []
+    for path in layout.files(root):
+        if path.suffix not in (".py", ".mpc", ".md") or path == Path(__file__):
+            continue
+        for reference in REFERENCE.finditer(path.read_text(encoding="utf-8")):
+            names = TEST.findall(reference[1])
+            if not names:
+                lost.append(f"{path.relative_to(root)} names no test: {reference[0]}")
+            lost += [f"{path.relative_to(root)} refers to {name}" for name in names if not exists(root, name)]
+    return lost
+
+
+def exists(root: Path, name: str) -> bool:
+    file, _, function = name.partition("::")
+    path = root / file
+    if path.is_dir():
+        return any(path.glob("test_*.py"))
+    return path.is_file() and (not function or f"def {function}(" in path.read_text(encoding="utf-8"))
+
+
+def test_every_test_that_is_referred_to_is_there(project: Path) -> None:
+    assert lost_references(project) == []
+
+
+def test_lost_references_are_noticed(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("def test_one(): ...\n")
+    (tmp_path / "a.py").write_text(
+        '"""\n[test: tests/test_a.py::test_one, and more]  [test: tests/test_a.py]\n"""'
+    )
+    assert lost_references(tmp_path) == []
+    (tmp_path / "a.py").write_text(
+        '"""[test: tests/test_a.py::test_on]  [test: tests/b.py,\n`tests/c`] [test: x]"""'
+    )
+    assert lost_references(tmp_path) == [
+        "a.py refers to tests/test_a.py::test_on",
+        "a.py refers to tests/b.py",
+        "a.py refers to tests/c",
+        "a.py names no test: [test: x]",
+    ]

@@ -1,0 +1,181 @@
+"""What a run says of itself: every key is there, and no printed bound is better than the exact one."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness import report
+from harness.engines.base import EngineResult
+from harness.models import MODELS, Model
+from harness.report import manifest, privacy_fields, privacy_statement
+from harness.rounding import digits_up, float_up
+from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
+from protocols.noise import guarantee
+from protocols.release import each_cell_once
+from protocols.spec import PI_RW, PRODUCT, SPLIT, InputForm
+
+DELTA = Fraction(1, 2**40)
+EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+EVERY_RELATION = pytest.mark.parametrize("relation", NeighboringRelation)
+
+# As interfaces promise; scripts depend on them.
+PRIVACY = {
+    "epsilon", "delta", "epsilon_exact", "delta_exact", "epsilon_requested", "neighboring_relation",
+    "privacy_unit", "mpc_statistical_security_bits", "input_form", "input_path", "revealed", "public",
+}  # fmt: skip
+MANIFEST = {
+    "schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy",
+    "mpc_s", "wall_s", "compile_s", "share_s", "rounds", "sent_bytes", "environment",
+}  # fmt: skip
+
+
+def plan(
+    epsilon: Fraction, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> NoisePlan:
+    return plan_noise(each_cell_once(4), relation, epsilon, DELTA)
+
+
+def fields(
+    model: Model,
+    epsilon: Fraction,
+    relation: NeighboringRelation,
+    form: InputForm = SPLIT,
+    inferred: bool = False,
+) -> dict[str, Any]:
+    return privacy_fields(PI_RW, form, model, plan(epsilon, relation), inferred)
+
+
+@EVERY_RELATION
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**5), Fraction(20)], ids=str)
+def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: NeighboringRelation) -> None:
+    """As floats and as text, within one float of them; the exact ones are the coins'."""
+    chosen = plan(epsilon, relation)
+    found = privacy_fields(PI_RW, SPLIT, MODELS["mpyc"], chosen, False)
+    units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
+    exact = guarantee(chosen.coins, units)
+    again = json.loads(json.dumps(found))
+    for name, value in (("epsilon", exact.epsilon), ("delta", exact.delta)):
+        assert Fraction(found[f"{name}_exact"]) == value
+        assert value <= Fraction(again[name]) <= value * (1 + Fraction(1, 2**52))
+    assert Fraction(found["epsilon_requested"]) == epsilon >= exact.epsilon
+    assert exact.delta <= DELTA
+
+
+positive = st.fractions(min_value=Fraction(1, 10**30), max_value=40).filter(bool)
+
+
+@given(value=positive)
+@example(value=Fraction(1, 3))
+@example(value=Fraction(1, 10))
+@example(value=Fraction(2**53 + 1, 2**53))
+@example(value=Fraction(1, 2**1080))
+def test_float_up_is_the_least_float_above(value: Fraction) -> None:
+    found = float_up(value)
+    assert Fraction(found) >= value > Fraction(math.nextafter(found, -math.inf))
+
+
+@given(value=positive, digits=st.integers(1, 9))
+@example(value=Fraction(9999, 10000), digits=2)
+@example(value=Fraction(10**30 + 1, 10**30), digits=4)
+@example(value=Fraction(1, 10**7), digits=4)
+@example(value=Fraction(99999, 1), digits=4)
+@example(value=Fraction(1, 2**40), digits=4)
+def test_digits_up_is_above_and_close(value: Fraction, digits: int) -> None:
+    found = digits_up(value, digits)
+    assert value <= Fraction(found) <= value * (1 + Fraction(10, 10**digits))
+    assert len(re.sub(r"e.*|[^0-9]", "", found.lower()).lstrip("0")) <= max(digits, 5)
+
+
+@EVERY_MODEL
+@EVERY_RELATION
+def test_privacy_object(model: Model, relation: NeighboringRelation) -> None:
+    found = fields(model, Fraction(1), relation)
+    assert set(found) == PRIVACY
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["neighboring_relation"] == relation.value
+    assert found["privacy_unit"] == "record"
+    assert found["mpc_statistical_security_bits"] == model.statistical_security_bits
+    assert found["input_path"] == "additive shares"
+    assert found["revealed"] == list(PI_RW.revealed)
+    assert re.fullmatch(r"\d+/\d+", found["epsilon_exact"])
+    assert re.fullmatch(r"\d+/\d+", found["delta_exact"])
+
+
+@pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
+@pytest.mark.parametrize("inferred", [False, True])
+def test_what_is_public(form: InputForm, inferred: bool) -> None:
+    found = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE, form, inferred)
+    assert found["input_form"] == form.name
+    assert {"groups and labels", "number of clients", "most records of one client"} <= set(found["public"])
+    assert ("domain inferred from records" in found["public"]) is inferred
+
+
+def test_the_engines_security_is_never_merged_into_delta() -> None:
+    active, passive = (
+        fields(MODELS[name], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+        for name in ("rep4-ring", "ring")
+    )
+    assert active["delta_exact"] == passive["delta_exact"]
+    assert (active["mpc_statistical_security_bits"], passive["mpc_statistical_security_bits"]) == (40, None)
+
+
+def test_manifest() -> None:
+    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    result = EngineResult(
+        model=MODELS["ring"],
+        engine_version="MP-SPDZ x",
+        outputs={"counts": (987654321,)},
+        party_mpc_s=(0.125, 0.25, 0.0625),
+        compile_s=0.5,
+        wall_s=3.0,
+        rounds=12,
+        sent_bytes=(1, 2, 3),
+        program_hash="ab" * 32,
+        compile_options=("-R", "64"),
+    )
+    found = manifest("weights", result, privacy, wall_s=4.0, share_s=0.125)
+    assert set(found) >= MANIFEST
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    same = {
+        "schema": report.SCHEMA, "task": "weights", "model": "ring", "engine": "mp-spdz", "privacy": privacy,
+        "engine_version": "MP-SPDZ x", "program_hash": "ab" * 32, "compile_options": ["-R", "64"],
+        "mpc_s": 0.25, "wall_s": 4.0, "compile_s": 0.5, "share_s": 0.125, "rounds": 12,
+        "sent_bytes": [1, 2, 3],
+    }  # fmt: skip
+    assert {name: found[name] for name in same} == same
+    assert {"time", "python", "platform", "cores"} <= set(found["environment"])
+    assert "987654321" not in json.dumps(found)
+
+
+@EVERY_MODEL
+@EVERY_RELATION
+def test_statement_of_every_model_and_relation(model: Model, relation: NeighboringRelation) -> None:
+    privacy = fields(model, Fraction(1), relation)
+    sentences = privacy_statement(privacy, model)
+    text = " ".join(sentences)
+    assert all(sentence.endswith(".") for sentence in sentences)
+    assert all(word in text for word in (*PI_RW.revealed, *privacy["public"], f"{model.parties} parties"))
+    assert f"model {model.name}: any {model.corruptions} of them" in text
+    changed = {"add_or_remove_one": "added or removed", "replace_one": "replaced by another"}[relation]
+    assert f"for one record of a client {changed}" in text
+    assert ("may deviate" in text) == model.active
+    assert ("2^-40" in text) == (model.statistical_security_bits == 40)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**7), Fraction(20)], ids=str)
+def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
+    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
+    shown = re.search(r"ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+),", text)
+    assert shown is not None
+    for name, value in zip(("epsilon", "delta"), shown.groups(), strict=True):
+        exact = Fraction(privacy[f"{name}_exact"])
+        assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))

@@ -1,0 +1,127 @@
+"""Which model may run which protocol on which input form: the rule for active models, over all of them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from harness.engines.base import PROGRAMS, Engine, EngineResult, Job, Progress
+from harness.errors import UnsupportedError
+from harness.models import MODELS, Model
+from protocols.spec import NO_INPUT, PI_LAP, PI_RW, PRODUCT, PROTOCOLS, SPLIT, InputForm, ProtocolSpec
+
+FORMS = {form.name: form for spec in PROTOCOLS.values() for form in spec.input_forms.values()}
+
+
+class Everywhere(Engine):
+    """An engine that has every model; `missing` is what it says of all of them instead."""
+
+    name = "everywhere"
+
+    def __init__(self, missing: str | None = None) -> None:
+        self.missing = missing
+
+    def version(self) -> str | None:
+        return None
+
+    def availability(self, model: Model) -> str | None:
+        return self.missing and f"{model.name}: {self.missing}"
+
+    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
+        raise AssertionError((job, model, work, timeout_s, progress))
+
+
+def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
+    """The rule, written out: no product of plain client shares where a party may deviate."""
+    return form.name in spec.input_forms and not (model.adversary == "active" and form.name == "product")
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_rule_over_all_models_and_forms(spec: ProtocolSpec, model: Model, form: InputForm) -> None:
+    reason = Everywhere().supports(spec, model, form)
+    assert (reason is None) == allowed(spec, model, form)
+    if reason is not None:
+        assert reason.endswith(".")
+        assert form.name in reason
+
+
+def test_the_rule_is_not_empty() -> None:
+    found = [
+        (model.name, form.name)
+        for model, form in itertools.product(MODELS.values(), PI_RW.input_forms.values())
+        if Everywhere().supports(PI_RW, model, form)
+    ]
+    assert found == [("spdz2k", "product"), ("sy-rep-ring", "product"), ("rep4-ring", "product")]
+
+
+@pytest.mark.parametrize("name", ["spdz2k", "sy-rep-ring", "rep4-ring"])
+def test_the_refusal_says_why_and_names_the_option(name: str) -> None:
+    reason = Everywhere().supports(PI_RW, MODELS[name], PRODUCT)
+    assert reason is not None
+    assert name in reason
+    assert "'product' multiplies plain shares" in reason
+    assert "use --input-form split, or a passive model" in reason
+
+
+def test_a_form_that_the_protocol_does_not_have() -> None:
+    assert (
+        Everywhere().supports(PI_LAP, MODELS["ring"], SPLIT)
+        == "pi_lap has no input form 'split'; choose none."
+    )
+    assert (
+        Everywhere().supports(PI_RW, MODELS["ring"], NO_INPUT)
+        == "pi_rw has no input form 'none'; choose split or product."
+    )
+
+
+def test_an_unsound_combination_is_refused_as_such_even_if_the_model_is_missing() -> None:
+    nowhere = Everywhere("MP-SPDZ is not here.")
+    assert nowhere.supports(PI_RW, MODELS["ring"], SPLIT) == "ring: MP-SPDZ is not here."
+    assert "multiplies" in (nowhere.supports(PI_RW, MODELS["spdz2k"], PRODUCT) or "")
+
+
+@pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_specs_say_of_their_forms_what_the_rule_needs(spec: ProtocolSpec) -> None:
+    """A form that is summed before the run cannot be multiplied in it; only `product` is."""
+    for name, form in spec.input_forms.items():
+        assert form.name == name
+        assert form.multiplies_client_values == (name == "product")
+        assert not (form.multiplies_client_values and form.summed_by_party)
+
+
+def test_models() -> None:
+    """Parties, corruptions, adversary and security of each; no colluding majority is claimed."""
+    rows = {
+        (m.name, m.engine, m.parties, m.corruptions, m.adversary, m.domain.name, m.statistical_security_bits)
+        for m in MODELS.values()
+    }
+    assert rows == {
+        ("semi2k", "mp-spdz", 2, 1, "passive", "ring64", None),
+        ("ring", "mp-spdz", 3, 1, "passive", "ring64", None),
+        ("spdz2k", "mp-spdz", 2, 1, "active", "ring64", 40),
+        ("sy-rep-ring", "mp-spdz", 3, 1, "active", "ring64", 40),
+        ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", 40),
+        ("mpyc", "embedded", 3, 1, "passive", "field127", 40),
+    }
+    assert all(m.active == (m.adversary == "active") for m in MODELS.values())
+    assert all("-e" in m.run_options for m in MODELS.values() if m.parties == 2)
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_no_production_program_is_given_bits(name: str, tmp_path: Path) -> None:
+    """Under its own path, through a link or a detour; a copy elsewhere is a test's own program."""
+    source = PROGRAMS / f"{name}.mpc"
+    link = tmp_path / source.name
+    link.symlink_to(source)
+    for path in (source, link, PROGRAMS / ".." / "Source" / source.name):
+        with pytest.raises(UnsupportedError, match=f"^{name}.mpc draws its own random bits"):
+            Job(PROTOCOLS[name], path, (), (), given_bits=((1,),))
+        with pytest.raises(UnsupportedError):
+            Job(PROTOCOLS[name], path, (), (), given_bits=())
+    copy = tmp_path / "copy.mpc"
+    copy.write_bytes(source.read_bytes())
+    assert Job(PROTOCOLS[name], copy, (), (), given_bits=((1,),)).given_bits == ((1,),)
