@@ -73,7 +73,7 @@ def _compile(job: Job, home: Path, directory: Path, options: tuple[str, ...]) ->
         done = subprocess.run(
             command,
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+            env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

@@ -125,7 +125,8 @@ def _start(directory: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", child.__name__],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        # The hash seed: all parties have to run a program's sets in the same order.
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
