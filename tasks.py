@@ -65,7 +65,7 @@ def share(
 @task(
     help={"party": "number of the party, from 0", "shares": "what `share` wrote", "out": "the file to write"}
 )
-def aggregate(_c: Context, party: int, shares: str, out: str) -> None:
+def aggregate(_c: Context, party: str, shares: str, out: str) -> None:
     """Turn one party's shares into what it feeds into a run: a party's step."""
     from harness.commands import aggregate
 

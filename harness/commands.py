@@ -14,6 +14,7 @@ from harness.options import (
     parse_epsilon,
     parse_max_count,
     parse_names,
+    parse_party,
     parse_relation,
     parse_seconds,
 )
@@ -57,13 +58,13 @@ def share(
 
 
 @command
-def aggregate(party: int, shares: str, out: str) -> None:
+def aggregate(party: str, shares: str, out: str) -> None:
     """Write what one party feeds into a run."""
-    directory = Path(shares)
-    own = directory / f"party-{party}"
-    header = sharing.aggregate(party, own if own.is_dir() else directory, Path(out))
+    number, directory = parse_party(party), Path(shares)
+    own = directory / f"party-{number}"
+    header = sharing.aggregate(number, own if own.is_dir() else directory, Path(out))
     cli.out.print(
-        f"Party {party}: {header.batches} uploads of {header.clients} clients in {out}. "
+        f"Party {number}: {header.batches} uploads of {header.clients} clients in {out}. "
         f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
     )
 

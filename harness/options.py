@@ -42,6 +42,13 @@ def parse_max_count(text: str) -> int:
     return value.numerator
 
 
+def parse_party(text: str) -> int:
+    """Read a party's number, from 0. Raises: OptionError."""
+    if not re.fullmatch("[0-9]{1,3}", text):
+        raise OptionError(f"--party must be the number of a party, 0 for the first; got {text!r}.")
+    return int(text)
+
+
 def parse_seconds(text: str) -> float:
     """Read a time limit in seconds. Raises: OptionError."""
     value = _rational(text)

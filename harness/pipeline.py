@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -190,6 +190,7 @@ def _new_directory(out: Path) -> Iterator[Path]:
     """Yield a private directory that becomes `out` when all is well, and vanishes when it is not."""
     if out.exists():
         raise OptionError(f"--out {out} exists already; name a new directory.")
+    ours = [parent for parent in out.parents if not parent.exists()]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.partial-", dir=out.parent))
@@ -202,6 +203,9 @@ def _new_directory(out: Path) -> Iterator[Path]:
         raise FairSharesError(f"Cannot write to {out}: {error.strerror}; no result was written.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        for parent in ours:
+            with suppress(OSError):  # it holds a result, this one or another
+                parent.rmdir()
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
