@@ -32,12 +32,15 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 def command(function: Callable[P, None]) -> Callable[P, None]:
     """Make a task end well: one sentence for our own errors, no traceback, exit code != 0.
 
-    Being terminated counts as Ctrl-C, so that parties are stopped and shares removed then, too.
+    Being terminated, or losing the terminal, counts as Ctrl-C, so that parties are stopped and shares
+    removed then, too.  [test: tests/e2e/test_faults.py]
     """
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        signal.signal(signal.SIGTERM, _interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, _interrupt)
         try:
             function(*args, **kwargs)
             sys.stdout.flush()

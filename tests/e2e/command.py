@@ -50,14 +50,15 @@ def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a command to its end in this process, which saves starting another."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
-    previous = signal.getsignal(signal.SIGTERM)
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             program.run(["invoke", "--search-root", str(PROJECT), *arguments])
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 

@@ -100,7 +100,7 @@ def check_results(directory: Path, truth: list[list[int]], model: Model, form: I
 @pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT))
 def test_records_to_weights(form: InputForm, model: Model, here: Path) -> None:
     before = files_below(here)
-    options = ("--model", model.name, "--groups", "a,b", "--labels", "0,1", "--out", "results/first")
+    options = ["--model", model.name, "--groups", "a,b", "--labels", "0,1", "--out", "results/first"]
     done = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     assert files_below(here) - before == {
@@ -119,7 +119,7 @@ def test_records_to_weights(form: InputForm, model: Model, here: Path) -> None:
 def test_product_form_without_a_declared_domain(form: InputForm, model: Model, here: Path) -> None:
     one_group_each = [record for record in RECORDS if record != ("c0", "b", "0")]
     write(here / "records.csv", one_group_each)
-    options = ("--model", model.name, "--input-form", "product", "--out", "results", "--json")
+    options = ["--model", model.name, "--input-form", "product", "--out", "results", "--json"]
     printed = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here).stdout
     weights = check_results(here / "results", [[3, 2], [40, 0]], model, form)
     assert "domain inferred from records" in weights["privacy"]["public"]
@@ -135,26 +135,26 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
     """
     for name, clients in (("mine", ("c0",)), ("theirs", ("c1", "c2"))):
         write(here / f"{name}.csv", [record for record in RECORDS if record[0] in clients])
-        options = ("--domain", "domain.json", "--model", model.name, "--out", "shares")
+        options = ["--domain", "domain.json", "--model", model.name, "--out", "shares"]
         assert call("share", "--records", f"{name}.csv", *options, cwd=here).returncode == 0
     shares = files_below(here / "shares")
     assert len(shares) == 3 * model.parties  # a directory and two files each
 
     for i in range(model.parties):
-        options = ("--party", str(i), "--shares", f"shares/party-{i}", "--out", f"party-{i}.aggregate")
+        options = ["--party", str(i), "--shares", f"shares/party-{i}", "--out", f"party-{i}.aggregate"]
         done = call("aggregate", *options, cwd=here)
         assert f"Party {i}: 2 uploads of 3 clients" in done.stdout, done.stderr
     paths = [here / f"party-{i}.aggregate" for i in range(model.parties)]
     assert sharing.check_aggregates(paths).clients == 3
     assert added_up(paths, model) == flat(TRUTH)
 
-    options = ("--model", model.name, "--out", "first")
+    options = ["--model", model.name, "--out", "first"]
     succeed("weights", "--shares", "shares", "--epsilon", "1", *options, cwd=here)
     weights = check_results(here / "first", TRUTH, model, SPLIT)
     assert "domain inferred from records" not in weights["privacy"]["public"]
     opened = []
     for name in ("second", "third"):
-        options = ("--model", model.name, "--out", name)
+        options = ["--model", model.name, "--out", name]
         done = call("weights", "--shares", "shares", "--epsilon", "0.01", *options, cwd=here)
         assert done.returncode == 0, done.stderr
         opened.append(read(here / name / "weights.json")["noisy_counts"])
@@ -176,7 +176,7 @@ def added_up(aggregates: list[Path], model: Model) -> list[int]:
 
 
 def test_shares_for_other_parties_are_refused(here: Path) -> None:
-    options = ("--domain", "domain.json", "--model", "mpyc", "--out", "shares")
+    options = ["--domain", "domain.json", "--model", "mpyc", "--out", "shares"]
     assert call("share", "--records", "records.csv", *options, cwd=here).returncode == 0
     (here / "shares" / "party-2").rename(here / "lost")
     before = files_below(here)

@@ -1,0 +1,126 @@
+"""What happens to a run that is hit: the error names the party, nothing secret and no process is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from harness.engines import party
+from harness.models import MODELS, Model
+from tests.e2e.command import call, files_below, finish, processes_below, start
+from tests.running import model_parameters, until
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
+
+ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
+INTERRUPTED = "Interrupted: all parties were stopped and no result was written."
+RESULT = {"results", "results/weights.json", "results/manifest.json"}
+
+
+class Hit:
+    """A `weights` command in the midst of a run: party 0 is stopped, and the others wait for it.
+
+    By then every party's directory holds its own key and shares only, and its bits are in no file.
+    """
+
+    def __init__(self, model: Model, here: Path, timeout_s: str = "60") -> None:
+        self.model, self.here = model, here
+        (here / "records.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\n")
+        self.before = files_below(here)
+        self.arguments = ["weights", "--records", "records.csv", "--epsilon", "1", "--model", model.name]
+        self.arguments += ["--out", "results"]
+        self.process = start(*self.arguments, "--timeout", timeout_s, cwd=here)
+        until(lambda: 0 in self.parties(), 60)
+        until(lambda: self.is_running(0), 60)
+        os.kill(self.parties()[0], signal.SIGSTOP)
+        until(lambda: all(map(self.is_running, range(model.parties))), 60)
+        for i, pid in self.parties().items():
+            check_own_secrets_only(i, Path(f"/proc/{pid}/cwd").readlink())
+
+    def parties(self) -> dict[int, int]:
+        """Return the parties' process numbers, by party."""
+        found = processes_below(self.here)
+        return {int(cwd.name[6:]): pid for pid, cwd in found.items() if cwd.name.startswith("party-")}
+
+    def is_running(self, i: int) -> bool:
+        """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
+        pid, machine = self.parties()[i], self.model.virtual_machine
+        bits = Path(f"/proc/{pid}/cwd", party.DATA, f"Input-P{i}-0")
+        return bits.is_symlink() and machine in (None, Path(f"/proc/{pid}/exe").readlink().name)
+
+    def end(self, code: int) -> str:
+        """Check that the command ends, with this code, that no process is left; return its last words."""
+        done = finish(self.process, 30)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr and done.stdout == ""
+        until(lambda: processes_below(self.here) == {}, 5)
+        return (done.stderr.splitlines() or [""])[-1]
+
+    def left_nothing(self) -> bool:
+        return files_below(self.here) == self.before
+
+    def works_again(self) -> bool:
+        """Run the same once more, undisturbed."""
+        before = files_below(self.here)
+        done = call(*self.arguments, cwd=self.here)
+        return done.returncode == 0 and files_below(self.here) == before | RESULT
+
+
+def check_own_secrets_only(i: int, directory: Path) -> None:
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    files = {path.name: path for path in directory.rglob("*") if not path.is_symlink() and path.is_file()}
+    secret = {name for name in files if name.endswith(".key") or name.startswith("Input")}
+    assert secret == {f"P{i}.key", f"Input-Binary-P{i}-0"}
+    assert {stat.S_IMODE(files[name].stat().st_mode) for name in secret} == {0o600}
+    bits = directory / party.DATA / f"Input-P{i}-0"
+    assert bits.is_symlink() and str(bits.readlink()).startswith("/dev/fd/")
+
+
+@ON_BOTH_ENGINES
+def test_a_killed_party_is_named(model: Model, tmp_path: Path) -> None:
+    run = Hit(model, tmp_path)
+    os.kill(run.parties()[1], signal.SIGKILL)
+    said = run.end(1)
+    assert said.startswith("Error: Party 1 was killed by SIGKILL; the others were stopped")
+    assert "no result was written" in said
+    assert run.left_nothing() and run.works_again()
+
+
+@ON_BOTH_ENGINES
+def test_a_party_that_hangs_is_named_after_the_timeout(model: Model, tmp_path: Path) -> None:
+    run = Hit(model, tmp_path, timeout_s="5")
+    said = run.end(1)
+    assert said.startswith("Error: Parties 0, 1, 2 had not finished after 5 s (stopped: 0); all were stopped")
+    assert run.left_nothing() and run.works_again()
+
+
+@ON_BOTH_ENGINES
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupted_command_stops_its_parties(
+    number: signal.Signals, model: Model, tmp_path: Path
+) -> None:
+    """Ctrl-C reaches the command's whole process group, of which the parties are no part."""
+    run = Hit(model, tmp_path)
+    os.killpg(run.process.pid, number)
+    assert run.end(130) == INTERRUPTED
+    assert run.left_nothing() and run.works_again()
+
+
+def test_a_command_that_loses_its_terminal_stops_its_parties(tmp_path: Path) -> None:
+    run = Hit(MODELS["mpyc"], tmp_path)
+    os.killpg(run.process.pid, signal.SIGHUP)
+    assert run.end(130) == INTERRUPTED
+    assert run.left_nothing()
+
+
+@ON_BOTH_ENGINES
+def test_parties_die_with_a_killed_command(model: Model, tmp_path: Path) -> None:
+    """Files may be left then, but none that a second run could start from."""
+    run = Hit(model, tmp_path)
+    run.process.kill()
+    run.end(-signal.SIGKILL)
+    assert not (tmp_path / "results").exists() and run.works_again()

@@ -1,0 +1,181 @@
+"""Party processes with stand-ins for an engine: what is said of them, what is kept, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines import party
+from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.engines.outlines import parse_outputs
+from harness.engines.parties import PartyLog, run_parties
+from harness.errors import PartyFailedError, PartyTimeoutError, UnsupportedError, UsedDirectoryError
+from protocols.spec import PI_LAP
+from tests.e2e.command import processes_below
+
+JOB = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None, None, None))
+WELL = "exit 0"
+
+
+def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> list[PartyLog]:
+    """Run shell scripts as the engines of as many parties."""
+    configs = [
+        {
+            "party": i,
+            "common_name": f"P{i}",
+            "engine": "stand-in",
+            "fair_bits": [],
+            "argv": ["/bin/sh", "-c", script],
+            **changes,
+        }
+        for i, script in enumerate(scripts)
+    ]
+    try:
+        return run_parties(JOB, configs, work, timeout_s)
+    finally:
+        assert not work.exists()
+        assert processes_below(work) == {}
+
+
+# What a party may print, and what of it may be shown when it fails.
+LINES = {
+    "OUT noise [12345, -67890]": None,
+    "12345": None,
+    "share 1234567890123456789": None,
+    "x = 12345 OUT noise [12345]": None,
+    "thread 3: hash 12345 of value 67890": None,
+    'File "party.py", line 3, in <module>: secret = 12345': None,
+    "Fatal error at pi_lap-0:6 (INPUTB): cannot read integer from Player-Data/Input-P1-0, problem "
+    "with '12345' after 3": "cannot read integer from Player-Data/Input-P1-0",
+    "terminate called after throwing an instance of 'std::bad_alloc' 12345": "std::bad_alloc",
+    "fairshares: Party 1 was given fewer input bits.": "fairshares: Party 1 was given fewer input bits.",
+}
+
+
+@pytest.mark.parametrize(("line", "shown"), LINES.items())
+def test_only_known_words_of_a_failing_partys_log_are_shown(
+    line: str, shown: str | None, tmp_path: Path
+) -> None:
+    quoted = line.replace("'", "'\\''")
+    with pytest.raises(PartyFailedError) as error:
+        run(tmp_path / "run", WELL, f"printf '%s\\n' '{quoted}'; exit 3")
+    said = str(error.value)
+    assert said.startswith("Party 1 ended with exit code 3; ")
+    assert said.endswith(f" Its last lines: {shown}") if shown else "last lines" not in said
+    assert "12345" not in said and "67890" not in said
+
+
+def test_a_log_is_kept_without_its_other_lines(tmp_path: Path) -> None:
+    script = "echo OUT n 1; echo share 12345; echo 'Time = 0.5 seconds '; echo 12345"
+    logs = run(tmp_path / "run", script, "sleep 0.2")
+    assert [log.lines for log in logs] == [("OUT n 1", "Time = 0.5 seconds"), ()]
+    assert 0 < logs[0].ended_s < logs[1].ended_s
+
+
+@pytest.mark.parametrize("culprit", [0, 1, 2])
+def test_the_party_that_failed_is_named_not_one_that_lost_it(culprit: int, tmp_path: Path) -> None:
+    """Those that lost a peer end first here, as they may be seen first."""
+    scripts = ["echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"] * 3
+    scripts[culprit] = "sleep 0.1; echo 'failure reading from Player-Data/Input-Binary-P1-0' >&2; exit 1"
+    with pytest.raises(PartyFailedError, match=rf"^Party {culprit} ended with exit code 1; ") as error:
+        run(tmp_path / "run", *scripts)
+    assert str(error.value).endswith("Its last lines: failure reading from Player-Data/Input-Binary-P1-0")
+
+
+def test_a_party_killed_by_a_signal_is_named_before_others(tmp_path: Path) -> None:
+    with pytest.raises(PartyFailedError, match=r"^Party 2 was killed by SIGSEGV; "):
+        run(tmp_path / "run", "exit 1", "exit 1", "sleep 0.1; kill -SEGV $$")
+
+
+def test_a_run_that_fails_late_does_not_wait_for_the_others(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(PartyFailedError, match=r"^Party 1 ended with exit code 5; "):
+        run(tmp_path / "run", "sleep 60", "exit 5", "sleep 60 & wait")
+    assert time.monotonic() - started < 30
+
+
+def test_a_timeout_names_all_that_still_run(tmp_path: Path) -> None:
+    with pytest.raises(PartyTimeoutError, match=r"^Parties 0, 2 had not finished after 3 s; .* --timeout"):
+        run(tmp_path / "run", "sleep 60", WELL, "sleep 60 & wait", timeout_s=3)
+
+
+def test_every_party_draws_bits_of_its_own_at_every_start(tmp_path: Path) -> None:
+    """Fair bits fail this with probability 1e-11 at most: a party that misses one of 0, 1, 2, 3 in 100."""
+    script = "printf 'OUT bits [%s]\\n' \"$(paste -s -d , Player-Data/Input-P?-0 | sed 's/,/, /g')\""
+    drawn = []
+    for name in ("one", "other"):
+        logs = run(tmp_path / name, script, script, fair_bits=[(63, 100), (2, 100)])
+        drawn += [parse_outputs([log.lines], ["bits"])["bits"] for log in logs]
+    assert len(set(drawn)) == 4
+    for bits in drawn:
+        assert len(bits) == 200
+        assert 2**62 <= max(bits[:100]) < 2**63 and min(bits[:100]) >= 0
+        assert set(bits[100:]) == {0, 1, 2, 3}
+
+
+def test_a_production_program_takes_no_given_bits() -> None:
+    with pytest.raises(UnsupportedError, match=r"pi_lap\.mpc draws its own random bits"):
+        Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None,), given_bits=((0,),))
+
+
+def test_a_used_directory_is_refused_by_the_party_itself(tmp_path: Path) -> None:
+    (tmp_path / party.DATA).mkdir()
+    config = {"party": 0, "common_name": "P0", "engine": "stand-in", "fair_bits": [], "argv": ["/bin/true"]}
+    (tmp_path / party.CONFIG).write_text(json.dumps(config))
+    command = [sys.executable, "-m", "harness.engines.party"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+
+    def start() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, input="go\n", capture_output=True, text=True, check=False
+        )
+
+    first, key = start(), (tmp_path / party.DATA / "P0.key").read_bytes()
+    assert (first.returncode, first.stdout) == (0, "ready\n")
+    again = start()
+    assert (again.returncode, again.stdout) == (party.CLAIMED_EXIT, "")
+    assert party.CLAIMED_EXIT == 17
+    assert (tmp_path / party.DATA / "P0.key").read_bytes() == key
+
+
+def test_a_used_directory_is_refused_before_any_party_starts(tmp_path: Path) -> None:
+    with pytest.raises(UsedDirectoryError) as error:
+        run(tmp_path / "run", WELL, WELL, files={party.CLAIM: ""})
+    assert str(error.value) == (
+        f"{tmp_path / 'run' / 'party-0'} was started before; "
+        "share again into a new directory, a rerun could repeat its noise."
+    )
+
+
+def test_a_directory_that_another_start_claims_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim is the party's own, so it holds even where whoever starts it did not look."""
+    real = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: path.name != party.CLAIM and real(path))
+    with pytest.raises(UsedDirectoryError, match="was started before"):
+        run(tmp_path / "run", WELL, WELL, files={party.CLAIM: ""})
+
+
+def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
+    """As when whoever started it dies before it says go: no engine starts, no bits are drawn."""
+    (tmp_path / party.DATA).mkdir()
+    (tmp_path / party.CONFIG).write_text(json.dumps({"party": 0, "common_name": "P0"}))
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.engines.party"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "ready\n", "")
+    assert not (tmp_path / party.LOG).exists() and not list((tmp_path / party.DATA).glob("Input-*"))
