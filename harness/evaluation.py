@@ -20,6 +20,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from threadpoolctl import threadpool_limits
 
 from harness.errors import RecordDomainError, RecordsError
 from harness.metrics import Assessment, assess
@@ -211,7 +212,17 @@ def evaluate(
     """
     if UNMITIGATED in mitigations:
         raise ValueError(f"the name {UNMITIGATED!r} is kept for the model without weights")
-    seeds = list(splits)
+    # On data this small threads wait for each other: one is faster, many times so on a busy machine.
+    with threadpool_limits(limits=1):
+        return _evaluate(data, mitigations, list(splits), progress)
+
+
+def _evaluate(
+    data: DataSet,
+    mitigations: Mapping[str, Callable[[int], WeightsTable]],
+    seeds: Sequence[int],
+    progress: Callable[[int, int], None] | None,
+) -> Evaluation:
     rows: list[dict[str, object]] = []
     for done, seed in enumerate(seeds, start=1):
         train, test = data.split(seed)
