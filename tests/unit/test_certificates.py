@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from harness.engines.certificates import make_key, subject_hash, trust
@@ -70,6 +71,32 @@ def test_openssl_finds_what_is_trusted_and_nothing_else(tmp_path: Path) -> None:
         openssl("verify", "-no-CAfile", "-CApath", str(trusted), str(forged))
 
 
+@needs_openssl
+def test_a_party_cannot_vouch_for_another(tmp_path: Path) -> None:
+    """Party 0 signs a certificate in party 1's name with the key that all others trust it by."""
+    trusted = tmp_path / "trusted"
+    trusted.mkdir()
+    own = make_key(tmp_path, "P0", "P0")
+    trust(own, trusted)
+    key = load_pem_private_key((tmp_path / "P0.key").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    now = datetime.now(UTC)
+    forged = (
+        x509.CertificateBuilder()
+        .subject_name(name("P1"))
+        .issuer_name(name("P0"))
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .sign(key, hashes.SHA256())
+    )
+    (tmp_path / "forged.pem").write_bytes(forged.public_bytes(Encoding.PEM))
+    openssl("verify", "-no-CAfile", "-CApath", str(trusted), str(own))
+    with pytest.raises(AssertionError, match="verification failed"):
+        openssl("verify", "-no-CAfile", "-CApath", str(trusted), str(tmp_path / "forged.pem"))
+
+
 def test_trusting_copies_and_links(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -102,7 +129,6 @@ def test_certificate_is_the_keys_and_says_so_itself(tmp_path: Path) -> None:
     assert certificate.public_key() == key.public_key()
     certificate.verify_directly_issued_by(certificate)
     assert certificate.subject == certificate.issuer == name("P0")
-    assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert b"PRIVATE" not in (tmp_path / "P0.pem").read_bytes()
 
 

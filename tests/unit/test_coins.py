@@ -130,6 +130,12 @@ def test_exp_bounds_enclose_tightly(x: Fraction) -> None:
     assert high - low < low / 2**100
 
 
+def test_exp_bounds_count_the_tail() -> None:
+    """x is one step of the grid, so that no rounding hides that the series goes on."""
+    x = Fraction(1, 2**256)
+    assert exp_bounds(x)[1] > 1 + x + x**2 / 2
+
+
 def test_exp_bounds_rise() -> None:
     bounds = [exp_bounds(x) for x in sorted(ARGUMENTS)]
     for (low, high), (next_low, next_high) in pairwise(bounds):
@@ -237,6 +243,13 @@ def test_more_bits_than_there_may_be_are_refused(monkeypatch: pytest.MonkeyPatch
         ValueError, match=r"no coins with at most 3 bits reach epsilon = 0.7 at delta = 2\^-40"
     ):
         design_coins.__wrapped__(Fraction(7, 10), 40)
+
+
+def test_what_the_search_finds_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that went wrong, here by taking any coin, ends in an error and not in coins."""
+    monkeypatch.setattr(module, "_candidates", lambda *_: [Coin(1, 41)])
+    with pytest.raises(ValueError, match="the coins exceed epsilon = 1"):
+        design_coins.__wrapped__(Fraction(1), 40)
 
 
 def test_check_is_sharp() -> None:
