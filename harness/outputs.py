@@ -43,7 +43,9 @@ class NoisyCounts:
         return float(error_bound(self.coins, failure / self.domain.cells))
 
 
-def read_counts(result: EngineResult, domain: RecordDomain, clients: int, coins: tuple[Coin, ...]) -> NoisyCounts:
+def read_counts(
+    result: EngineResult, domain: RecordDomain, clients: int, coins: tuple[Coin, ...]
+) -> NoisyCounts:
     """Return the counts that a run of π_RW opened.
 
     Raises: OutputError: there are too few or too many, or one is beyond what clients and noise could

@@ -32,7 +32,8 @@ def make_key(directory: Path, stem: str, common_name: str) -> Path:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # Not an authority: else a party could sign a certificate in another party's name.
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     private = directory / f"{stem}.key"
