@@ -44,6 +44,10 @@ class UsedDirectoryError(FairSharesError):
     """A party directory was started before; a second start could release the same noise twice."""
 
 
+class CertificateError(FairSharesError):
+    """A party's certificate bears another party's name, or could vouch for others."""
+
+
 class PartyFailedError(FairSharesError):
     """A party ended with an error; the others were stopped and nothing was written."""
 

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from harness.errors import CertificateError
+
 _LIFETIME = timedelta(days=1)
 _CLOCK_SKEW = timedelta(hours=1)
 
@@ -48,13 +50,27 @@ def make_key(directory: Path, stem: str, common_name: str) -> Path:
     return public
 
 
-def trust(certificate: Path, directory: Path) -> None:
-    """Copy a certificate into `directory` and link it under OpenSSL's name for its subject."""
+def trust(certificate: Path, directory: Path, common_name: str) -> None:
+    """Copy a certificate into `directory` and link it under OpenSSL's name for its subject.
+
+    Raises: CertificateError: it bears another name, or could vouch for other certificates.
+    """
     copy = directory / certificate.name
     if copy != certificate:
         shutil.copyfile(certificate, copy)
-    subject = x509.load_pem_x509_certificate(copy.read_bytes()).subject
-    (directory / f"{subject_hash(subject)}.0").symlink_to(copy.name)
+    found = x509.load_pem_x509_certificate(copy.read_bytes())
+    if [str(attribute.value) for attribute in found.subject] != [common_name]:
+        raise CertificateError(f"{certificate.name} was made for another party than {common_name}.")
+    if not _stands_for_itself_only(found):
+        raise CertificateError(f"{certificate.name} could sign certificates in other parties' names.")
+    (directory / f"{subject_hash(found.subject)}.0").symlink_to(copy.name)
+
+
+def _stands_for_itself_only(certificate: x509.Certificate) -> bool:
+    try:
+        return not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:  # which old versions of certificates may have, and sign all the same
+        return False
 
 
 def subject_hash(name: x509.Name) -> str:

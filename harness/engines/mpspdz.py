@@ -88,7 +88,7 @@ class MpSpdzEngine(Engine):
         configs: list[dict[str, Any]] = [
             {
                 "party": i,
-                "common_name": f"P{i}",
+                "common_names": [f"P{j}" for j in range(model.parties)],
                 "engine": "mp-spdz",
                 "fair_bits": job.fair_bits,
                 "argv": [str(found.home / str(model.virtual_machine)), "-p", str(i), *tail],

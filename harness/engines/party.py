@@ -36,16 +36,20 @@ def main() -> int:
         return CLAIMED_EXIT
     # Imported late: a refused start should not pay for it.
     from harness.engines.certificates import make_key, trust
+    from harness.errors import CertificateError
 
-    data = Path(DATA)
-    own = make_key(data, f"P{config['party']}", config["common_name"])
+    data, names = Path(DATA), config["common_names"]
+    own = make_key(data, f"P{config['party']}", names[config["party"]])
     print(READY, flush=True)
     if sys.stdin.readline().strip() != GO:
         return 1
-    trust(own, data)
-    for certificate in sorted(Path("peers").glob("P*.pem")):
-        trust(certificate, data)
     _redirect_output()
+    try:
+        for i, name in enumerate(names):
+            trust(own if i == config["party"] else Path("peers", f"P{i}.pem"), data, name)
+    except CertificateError as error:
+        print(f"fairshares: {error}", flush=True)
+        return 1
     _supply_bits(config)
     if config["engine"] == "embedded":
         from harness.engines.embedded.party import run_party

@@ -120,7 +120,7 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
         made.mkdir()
     config = {
         "party": 2,
-        "common_name": common_name(2),
+        "common_names": [common_name(i) for i in range(3)],
         "engine": "embedded",
         "fair_bits": [],
         "program": str(tmp_path / "none.mpc"),

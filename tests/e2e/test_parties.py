@@ -29,7 +29,7 @@ def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> l
     configs = [
         {
             "party": i,
-            "common_name": f"P{i}",
+            "common_names": [f"P{j}" for j in range(len(scripts))],
             "engine": "stand-in",
             "fair_bits": [],
             "argv": ["/bin/sh", "-c", script],
@@ -127,7 +127,13 @@ def test_a_production_program_takes_no_given_bits() -> None:
 
 def test_a_used_directory_is_refused_by_the_party_itself(tmp_path: Path) -> None:
     (tmp_path / party.DATA).mkdir()
-    config = {"party": 0, "common_name": "P0", "engine": "stand-in", "fair_bits": [], "argv": ["/bin/true"]}
+    config = {
+        "party": 0,
+        "common_names": ["P0"],
+        "engine": "stand-in",
+        "fair_bits": [],
+        "argv": ["/bin/true"],
+    }
     (tmp_path / party.CONFIG).write_text(json.dumps(config))
     command = [sys.executable, "-m", "harness.engines.party"]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
@@ -167,7 +173,7 @@ def test_a_directory_that_another_start_claims_meanwhile_is_refused(
 def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
     """As when whoever started it dies before it says go: no engine starts, no bits are drawn."""
     (tmp_path / party.DATA).mkdir()
-    (tmp_path / party.CONFIG).write_text(json.dumps({"party": 0, "common_name": "P0"}))
+    (tmp_path / party.CONFIG).write_text(json.dumps({"party": 0, "common_names": ["P0"]}))
     done = subprocess.run(
         [sys.executable, "-m", "harness.engines.party"],
         cwd=tmp_path,

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import NameOID
 
 from harness.engines.certificates import make_key, subject_hash, trust
+from harness.errors import CertificateError
 
 # As `openssl x509 -subject_hash` of OpenSSL 3.0 gives them.
 RECORDED = {
@@ -63,7 +64,7 @@ def test_openssl_finds_what_is_trusted_and_nothing_else(tmp_path: Path) -> None:
     for directory in (trusted, elsewhere):
         directory.mkdir()
     for i in range(3):
-        trust(make_key(elsewhere, f"P{i}", f"P{i}"), trusted)
+        trust(make_key(elsewhere, f"P{i}", f"P{i}"), trusted, f"P{i}")
     for i in range(3):
         openssl("verify", "-no-CAfile", "-CApath", str(trusted), str(elsewhere / f"P{i}.pem"))
     forged = make_key(tmp_path, "forged", "P1")
@@ -77,7 +78,7 @@ def test_a_party_cannot_vouch_for_another(tmp_path: Path) -> None:
     trusted = tmp_path / "trusted"
     trusted.mkdir()
     own = make_key(tmp_path, "P0", "P0")
-    trust(own, trusted)
+    trust(own, trusted, "P0")
     key = load_pem_private_key((tmp_path / "P0.key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     now = datetime.now(UTC)
@@ -97,13 +98,50 @@ def test_a_party_cannot_vouch_for_another(tmp_path: Path) -> None:
         openssl("verify", "-no-CAfile", "-CApath", str(trusted), str(tmp_path / "forged.pem"))
 
 
+@pytest.mark.parametrize(
+    ("authority", "message"),
+    [(x509.BasicConstraints(ca=True, path_length=0), "could sign"), (None, "could sign")],
+)
+def test_a_party_that_made_itself_an_authority_is_not_trusted(
+    authority: x509.BasicConstraints | None, message: str, tmp_path: Path
+) -> None:
+    """A party makes its own certificate, so what the others take for one is theirs to check."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name("P0"))
+        .issuer_name(name("P0"))
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(hours=1))
+    )
+    if authority is not None:
+        builder = builder.add_extension(authority, critical=True)
+    own = tmp_path / "P0.pem"
+    own.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    data = tmp_path / "data"
+    data.mkdir()
+    with pytest.raises(CertificateError, match=message):
+        trust(own, data, "P0")
+    assert not list(data.glob("*.0"))
+
+
+def test_a_certificate_in_another_partys_name_is_not_trusted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with pytest.raises(CertificateError, match=r"P0\.pem was made for another party than P1"):
+        trust(make_key(tmp_path, "P0", "P0"), data, "P1")
+    assert not list(data.glob("*.0"))
+
+
 def test_trusting_copies_and_links(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     own = make_key(data, "P0", "P0")
     other = make_key(tmp_path, "P1", "P1")
-    trust(own, data)
-    trust(other, data)
+    trust(own, data, "P0")
+    trust(other, data, "P1")
     assert sorted(path.name for path in data.iterdir()) == sorted(
         ["P0.key", "P0.pem", "P1.pem", f"{subject_hash(name('P0'))}.0", f"{subject_hash(name('P1'))}.0"]
     )

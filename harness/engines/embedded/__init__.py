@@ -59,7 +59,7 @@ class EmbeddedEngine(Engine):
         configs: list[dict[str, Any]] = [
             {
                 "party": i,
-                "common_name": common_name(i),
+                "common_names": [common_name(j) for j in range(model.parties)],
                 "engine": self.name,
                 "fair_bits": job.fair_bits,
                 "program": str(job.source.resolve()),
