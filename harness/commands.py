@@ -49,7 +49,7 @@ def share(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
         )
     chosen = choose_model(model or None)
-    found = read_records(Path(records), declared)
+    found = read_records(Path(records), declared, may_be_empty=True)
     batch = sharing.share(found, _form(input_form), chosen.domain, chosen.parties, Path(out))
     cli.out.print(
         f"Shared {found.clients} clients for the {chosen.parties} parties of model {chosen.name}: "

@@ -97,10 +97,10 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
 
 @dataclass(frozen=True)
 class ClientRecords:
-    """Records of M clients: three arrays of equal length, one entry per record.
+    """Records of M clients, M >= 1: three arrays of equal length, one entry per record.
 
     Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
-    as in the file.
+    as in the file. A client may have no record.
     """
 
     domain: RecordDomain
@@ -110,8 +110,10 @@ class ClientRecords:
     label: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if not len(self.client) == len(self.group) == len(self.label) > 0:
-            raise RecordsError("There are no records; at least one is needed.")
+        if not len(self.client) == len(self.group) == len(self.label):
+            raise RecordsError("Every record needs a client, a group and a label.")
+        if not self.clients:
+            raise RecordsError("There are no clients; at least one is needed.")
         most = np.bincount(self.client, minlength=self.clients)
         over = np.flatnonzero(most > self.domain.max_count)
         if len(over):
@@ -140,7 +142,7 @@ class ClientRecords:
 
     def group_per_client(self) -> npt.NDArray[np.int64]:
         """Return each client's only group, shape (M,). Raises: RecordsError: a client has two."""
-        group = np.empty(self.clients, dtype=np.int64)
+        group = np.zeros(self.clients, dtype=np.int64)  # any group will do for a client without records
         group[self.client] = self.group
         mixed = np.flatnonzero(group[self.client] != self.group)
         if len(mixed):
@@ -153,16 +155,23 @@ class ClientRecords:
 
 
 def read_records(
-    path: Path, domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT
+    path: Path,
+    domain: RecordDomain | None,
+    max_count: int = DEFAULT_MAX_COUNT,
+    *,
+    may_be_empty: bool = False,
 ) -> ClientRecords:
     """Read CSV or Parquet with the columns client_id, group, label.
 
     Args: domain: what was declared; None infers groups and labels from this one file. max_count: for
-    an inferred domain.
+    an inferred domain. may_be_empty: take a file with a header alone for one client without records.
     Raises: RecordsError: names the file, and the row and value where there is one; RecordDomainError:
     an inferred domain has fewer than two groups or labels.
     """
     frame, rows = _read_table(path)
+    if frame.empty and may_be_empty and domain is not None:
+        none = np.zeros(0, dtype=np.int64)
+        return ClientRecords(domain, np.array([path.stem], dtype=object), none, none, none)
     return records_from_frame(frame, domain, max_count, str(path), rows)
 
 
@@ -181,7 +190,7 @@ def records_from_frame(
         raise RecordsError(f"{where} has no records.")
     rows = range(1, len(frame) + 1) if rows is None else rows
     for name in _COLUMNS:
-        missing = np.flatnonzero(frame[name].str.strip().str.lower().isin(["", "nan"]).to_numpy())
+        missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))
         if len(missing):
             raise RecordsError(
                 f"{where}, row {rows[missing[0]]}: column {name} is empty or not a number (NaN)."
@@ -208,6 +217,10 @@ def records_from_frame(
         indices["group"],
         indices["label"],
     )
+
+
+def _is_missing(text: str) -> bool:
+    return text.strip().lower() in ("", "nan")
 
 
 def _read_table(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:

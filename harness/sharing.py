@@ -27,6 +27,7 @@ from protocols.spec import PRODUCT, SPLIT, InputForm
 SCHEMA = 1
 SUFFIX = ".share"
 SEED_BYTES = 32
+MAX_VALUES = 2**28  # of one upload: what a header may make a party expand
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,14 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
     """Write one share file per party to `out/party-<i>/`; return the batch's identity.
 
     Guarantees: all files appear, or none.  [test: tests/unit/test_sharing.py]
-    Raises: RecordsError; ShareError: the files cannot be written.
+    Raises: RecordsError; ShareError: the files cannot be written, or the upload is too large for one.
     """
+    columns = len(column_names(records.domain, form.name))
+    if columns * records.clients > MAX_VALUES:
+        raise ShareError(
+            f"{records.clients} clients with {columns} values each are too many for one upload; "
+            f"share at most {MAX_VALUES // columns} clients at a time."
+        )
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
     payloads = [*seeds, domain.to_bytes(rest)]
     batch = secrets.token_hex(16)
@@ -167,6 +174,8 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
     for header, path in found:
         if header.kind != "batch" or header.party != party:
             raise ShareError(f"{path} is not a batch for party {party}; each party takes its own files only.")
+        if header.columns * header.clients > MAX_VALUES:
+            raise ShareError(f"{path} claims {header.clients} clients, too many for one upload; remove it.")
         if _common(header) != _common(headers[0]):
             raise ShareError(f"{path} and {paths[0]} differ in domain, input form or number of parties.")
     identities = [header.batch for header in headers]

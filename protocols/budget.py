@@ -72,6 +72,8 @@ def plan_noise(
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
     coins = design_coins(node_epsilon, bits)
     exact = guarantee(coins, nodes)
+    if exact.epsilon > epsilon or exact.delta > delta:
+        raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(relation, PrivacyUnit.RECORD, epsilon, node_epsilon, bits, coins, exact)
 
 

@@ -40,8 +40,9 @@ class ProtocolSpec:
     portable: bool = True
 
 
-SPLIT = InputForm("split", False, True, ("groups and labels", "number of clients"))
-PRODUCT = InputForm("product", True, False, ("groups and labels", "number of clients"))
+_PUBLIC = ("groups and labels", "number of clients", "number of uploads")
+SPLIT = InputForm("split", False, True, _PUBLIC)
+PRODUCT = InputForm("product", True, False, _PUBLIC)
 NO_INPUT = InputForm("none", False, False, ())
 
 PI_LAP = ProtocolSpec(

@@ -39,6 +39,18 @@ class Job:
         if self.given_bits is not None and self.source.resolve().is_relative_to(PROGRAMS):
             raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
 
+    def check_parties(self, model: Model) -> None:
+        """Raise UnsupportedError unless inputs and bits come from all of the model's parties.
+
+        A program that was told of fewer would draw its noise from fewer parties' bits.
+        """
+        told = dict(zip(self.spec.arguments, self.arguments, strict=False)).get("parties", model.parties)
+        if int(told) != model.parties or len(self.party_inputs) != model.parties:
+            raise UnsupportedError(
+                f"{self.spec.name} was laid out for {told} parties with {len(self.party_inputs)} inputs; "
+                f"model {model.name} has {model.parties}."
+            )
+
 
 @dataclass(frozen=True)
 class EngineResult:

@@ -75,6 +75,7 @@ class MpSpdzEngine(Engine):
         found = find_installation()
         if reason is not None or isinstance(found, str):
             raise UnsupportedError(reason or str(found))
+        job.check_parties(model)
         started = time.monotonic()
         progress("compile")
         bytecode = compile_program(job, found.home, found.commit, model.compile_options)

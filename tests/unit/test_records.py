@@ -299,7 +299,7 @@ def test_a_table_in_memory_numbers_rows_from_one() -> None:
 
 def test_no_records_at_all() -> None:
     nothing = np.array([], dtype=np.int64)
-    with pytest.raises(RecordsError, match="There are no records; at least one is needed"):
+    with pytest.raises(RecordsError, match="There are no clients; at least one is needed"):
         ClientRecords(DECLARED, np.array([], dtype=str), nothing, nothing, nothing)
 
 

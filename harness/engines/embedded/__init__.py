@@ -53,6 +53,7 @@ class EmbeddedEngine(Engine):
         installed, reason = self.version(), self.availability(model)
         if installed is None or reason is not None:
             raise UnsupportedError(str(reason))
+        job.check_parties(model)
         started = time.monotonic()
         progress("run")
         ports = free_ports(model.parties)
