@@ -50,7 +50,7 @@ class Hit:
         """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
         pid, machine = self.parties()[i], self.model.virtual_machine
         bits = Path(f"/proc/{pid}/cwd", party.DATA, f"Input-P{i}-0")
-        return bits.is_symlink() and machine in (None, Path(f"/proc/{pid}/exe").readlink().name)
+        return os.path.lexists(bits) and machine in (None, Path(f"/proc/{pid}/exe").readlink().name)
 
     def end(self, code: int) -> str:
         """Check that the command ends, with this code, that no process is left; return its last words."""

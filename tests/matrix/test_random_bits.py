@@ -41,10 +41,15 @@ def test_every_lane_of_every_bit_varies(model: Model, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", model_parameters())
 def test_every_partys_bits_count(model: Model, tmp_path: Path) -> None:
-    """One party's are all zero: what is opened is the XOR of all others', wherever the zeros are from."""
+    """Where one party's are all zero, what is opened is the XOR of all others'.
+
+    In the first half of the lanes that is the first party, in the second half the last.
+    """
     rng = np.random.default_rng(model.parties)
     bits = rng.integers(0, 2, (N_BITS, LANES)).astype(bool)
-    shares = xor_shares(bits, model.parties - 1, rng)
-    inputs = Inputs(given_bits=[np.zeros_like(bits), *shares])
+    left, right = bits[:, : LANES // 2], bits[:, LANES // 2 :]
+    of_left = [np.zeros_like(left), *xor_shares(left, model.parties - 1, rng)]
+    of_right = [*xor_shares(right, model.parties - 1, rng), np.zeros_like(right)]
+    inputs = Inputs(given_bits=[np.hstack(halves) for halves in zip(of_left, of_right, strict=True)])
     result = run(SPEC, PROGRAM, (model.parties, LANES, N_BITS), inputs, model, tmp_path / "run")
     assert (as_bits(result.outputs["bits"]) == bits).all()
