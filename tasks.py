@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from invoke import Context, task
+
+# Options by name only: a misspelt one is then never taken for another one's value.
+_task = partial(task, positional=[], auto_shortflags=False)
 
 # What a command needs is imported when it runs, so that each starts fast.
 
 _RECORDS = "CSV or Parquet with client_id, group, label"
 _RELEASE_HELP = {
-    "epsilon": "total of this command, for example 1 or 0.5",
-    "delta": "upper bound of the total, for example 2^-40",
+    "epsilon": "privacy budget ε of this command, in total; above 0, at most 20, for example 1 or 0.5",
+    "delta": "upper bound of its δ, in total; default: 2^-40",
     "model": "see `./inv schemes`; default: ring if available, else mpyc",
     "input-form": "split (default: counts per group and label) or product (group "
     "indicator times label counts)",
     "neighboring-relation": "add_or_remove_one (default) or replace_one",
     "out": "a new directory for the results; default: runs/<task>-<time>",
-    "timeout": "seconds that the parties may take",
+    "timeout": "seconds that the parties may take; default: 600",
 }
 _DOMAIN_HELP = {
     "records": _RECORDS,
     "domain": 'JSON file: {"groups": [...], "labels": [...], "max_count": n}',
-    "groups": "all groups, for example a,b",
+    "groups": "all groups, for example a,b; with --labels, instead of --domain",
     "labels": "all labels, for example 0,1",
-    "max-count": "most records of one client",
+    "max-count": "most records of one client; default: 2^31",
 }
 
 
-@task(help={name: _RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
+@_task(help={name: _RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
 def quickstart(_c: Context, model: str = "", epsilon: str = "1", out: str = "") -> None:
     """Run the main job on real data: DP weights from secret shares, then before and after."""
     from harness.commands import quickstart
@@ -36,19 +40,26 @@ def quickstart(_c: Context, model: str = "", epsilon: str = "1", out: str = "") 
     quickstart(model, epsilon, out)
 
 
-@task(help={"json": "print JSON"})
+@_task(help={"json": "print JSON"})
 def schemes(_c: Context, json: bool = False) -> None:
     """Say which models can run here, on which engine, and why one cannot."""
-    from harness.commands import schemes
+    from harness.show import schemes
 
     schemes(json)
 
 
-@task(help={**_DOMAIN_HELP, "out": "directory for one file per party", "model": _RELEASE_HELP["model"]})
+@_task(
+    help={
+        **_DOMAIN_HELP,
+        "out": "directory for one file per party",
+        "model": _RELEASE_HELP["model"],
+        "input-form": _RELEASE_HELP["input-form"],
+    }
+)
 def share(
     _c: Context,
-    records: str,
-    out: str,
+    records: str = "",
+    out: str = "",
     domain: str = "",
     groups: str = "",
     labels: str = "",
@@ -62,30 +73,30 @@ def share(
     share(records, out, domain, groups, labels, max_count, model, input_form)
 
 
-@task(
+@_task(
     help={"party": "number of the party, from 0", "shares": "what `share` wrote", "out": "the file to write"}
 )
-def aggregate(_c: Context, party: str, shares: str, out: str) -> None:
+def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> None:
     """Turn one party's shares into what it feeds into a run: a party's step."""
     from harness.commands import aggregate
 
     aggregate(party, shares, out)
 
 
-@task(
+@_task(
     help={
         **_DOMAIN_HELP,
         **_RELEASE_HELP,
-        "shares": "instead of --records: what `share` wrote",
+        "shares": "instead of --records: what `share` or `aggregate` wrote",
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
         "reveal": "counts",
         "privacy-unit": "record",
-        "json": "print weights.json, too",
+        "json": "print weights.json, and nothing else, on standard output",
     }
 )
 def weights(
     _c: Context,
-    epsilon: str,
+    epsilon: str = "",
     records: str = "",
     shares: str = "",
     domain: str = "",
@@ -126,7 +137,7 @@ def weights(
     )
 
 
-@task(help={"args": "passed on to pytest, for example '-k sharing'"})
+@_task(help={"args": "passed on to pytest, for example '-k sharing'"})
 def test(_c: Context, args: str = "") -> None:
     """Check format, lint and types, then run the tests."""
     import shlex

@@ -95,10 +95,24 @@ def _read_lock(project: Path) -> bytes:
         raise SetupError(f"{project / LOCK} is missing; restore it from the repository.") from None
 
 
+def spelled_out(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments as invoke takes them: nothing lists the commands, `X --help` explains X."""
+    asked = [argument for argument in arguments if argument in ("-h", "--help")]
+    if not arguments or (asked and len(arguments) == 1):
+        return ["--list"]
+    if asked and not arguments[0].startswith("-"):
+        return ["--help", arguments[0]]
+    return list(arguments)
+
+
 def _hand_over(environment: Path, project: Path, arguments: Sequence[str]) -> NoReturn:
     python = str(environment / "bin" / "python")
+    # A terminal that cannot show a letter shows a question mark; it does not end the command.
+    encoding = os.environ.get("PYTHONIOENCODING", "")
+    if ":" not in encoding:
+        os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
     # -P: the user's directory is not a place to import from. -m: survives moving the project.
-    command = [python, "-P", "-m", "invoke", "--search-root", str(project), *arguments]
+    command = [python, "-P", "-m", "invoke", "--search-root", str(project), *spelled_out(arguments)]
     sys.stdout.flush()
     os.execv(python, command)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import cli, sharing
-from harness.cli import command
+from harness import cli, sharing, show
+from harness.cli import command, plain, say
 from harness.errors import OptionError
 from harness.models import Model
 from harness.options import (
@@ -17,6 +17,7 @@ from harness.options import (
     parse_party,
     parse_relation,
     parse_seconds,
+    require,
 )
 from harness.pipeline import (
     DEFAULT_DELTA,
@@ -33,16 +34,11 @@ from protocols.spec import PI_RW, SPLIT, InputForm
 
 
 @command
-def schemes(as_json: bool) -> None:
-    """Print which models can run here."""
-    cli.show_schemes(as_json)
-
-
-@command
 def share(
     records: str, out: str, domain: str, groups: str, labels: str, max_count: str, model: str, input_form: str
 ) -> None:
     """Write one share file per party for the clients of a records file."""
+    require({"--records": records, "--out": out})
     declared = _declared(domain, groups, labels, max_count)
     if declared is None:
         raise OptionError(
@@ -51,20 +47,24 @@ def share(
     chosen = choose_model(model or None)
     found = read_records(Path(records), declared, may_be_empty=True)
     batch = sharing.share(found, _form(input_form), chosen.domain, chosen.parties, Path(out))
-    cli.out.print(
-        f"Shared {found.clients} clients for the {chosen.parties} parties of model {chosen.name}: "
-        f"{Path(out) / 'party-<i>' / (batch + sharing.SUFFIX)}. Send each party its own file only."
+    clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
+    say(
+        f"Shared {clients} for the {chosen.parties} parties of model {chosen.name}: "
+        f"{plain(str(Path(out) / 'party-<i>' / (batch + sharing.SUFFIX)))}. Send each "
+        "party its own file only, "
+        "and share once: a second upload counts as another client's."
     )
 
 
 @command
 def aggregate(party: str, shares: str, out: str) -> None:
     """Write what one party feeds into a run."""
+    require({"--party": party, "--shares": shares, "--out": out})
     number, directory = parse_party(party), Path(shares)
     own = directory / f"party-{number}"
     header = sharing.aggregate(number, own if own.is_dir() else directory, Path(out))
-    cli.out.print(
-        f"Party {number}: {header.batches} uploads of {header.clients} clients in {out}. "
+    say(
+        f"Party {number}: {header.batches} uploads of {header.clients} clients in {plain(out)}. "
         f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
     )
 
@@ -86,8 +86,11 @@ def weights(
     as_json: bool,
 ) -> None:
     """Run π_RW on a records file or on shares, all parties on this machine."""
+    require({"--epsilon": epsilon})
     for option, (given, offered) in only.items():
         parse_choice(option, given, [offered])
+    if as_json:
+        cli.out.stderr = True  # nothing but JSON on stdout
     if bool(records) == bool(shares):
         raise OptionError(
             "Give either --records (a file of clients' records) or --shares (what `share` wrote)."
@@ -103,7 +106,7 @@ def weights(
     )
     check_supported(settings)
     target = Path(out) if out else default_out("weights")
-    with cli.steps(cli.WEIGHT_STEPS) as begin:
+    with cli.steps(show.WEIGHT_STEPS) as begin:
         if records:
             begin("read")
             domain = _declared(*declared)
@@ -116,17 +119,17 @@ def weights(
                     "With --shares the domain is the one that was shared; leave out the options for it."
                 )
             run = weights_from_shares(Path(shares), settings, target, begin)
-    cli.show_weights(run)
-    cli.show_one_machine(bool(records))
+    show.weights(run)
+    show.one_machine(bool(records))
+    show.results(target)
     if as_json:
         print((target / "weights.json").read_text(encoding="utf-8"), end="")
-    cli.show_results(target)
 
 
 def _model(name: str) -> Model:
     chosen = choose_model(name or None)
     if not name:
-        cli.err.print(f"Model: {chosen.name} (choose another with --model; ./inv schemes lists them)")
+        say(f"Model: {chosen.name} (choose another with --model; ./inv schemes lists them)", cli.err)
     return chosen
 
 
@@ -160,7 +163,7 @@ def quickstart(model: str, epsilon: str, out: str) -> None:
 
     settings = Settings(_model(model), SPLIT, parse_epsilon(epsilon), parse_delta(DEFAULT_DELTA))
     target = Path(out) if out else default_out("quickstart")
-    with cli.steps(cli.QUICKSTART_STEPS) as begin:
+    with cli.steps(show.QUICKSTART_STEPS) as begin:
         shown = run_quickstart(settings, target, begin)
-    cli.show_quickstart(shown)
-    cli.show_results(target)
+    show.quickstart(shown)
+    show.results(target)

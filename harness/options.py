@@ -14,6 +14,22 @@ _LONGEST = 40
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 
+_EXAMPLES = {
+    "--epsilon": "--epsilon 1",
+    "--records": "--records my.csv",
+    "--out": "--out results",
+    "--party": "--party 0",
+    "--shares": "--shares shares",
+}
+
+
+def require(options: dict[str, str]) -> None:
+    """Raise OptionError for the first option, by name, that has no value."""
+    for name, value in options.items():
+        if not value:
+            raise OptionError(f"{name} is missing; give it a value, for example {_EXAMPLES[name]}.")
+
+
 def parse_epsilon(text: str) -> Fraction:
     """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
     value = _rational(text)

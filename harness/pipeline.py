@@ -1,5 +1,4 @@
-"""The main job: shares in, differentially private weights out, by way of files that "
-"parties could hold apart."""
+"""The main job: shares in, private weights out, by way of files that parties could hold apart."""
 
 from __future__ import annotations
 
@@ -56,55 +55,48 @@ class WeightsRun:
 
 
 def weights_from_records(
-    records: ClientRecords, settings: Settings, out: Path, progress: Progress
+    records: ClientRecords, settings: Settings, out: Path, progress: Progress, task: str = "weights"
 ) -> WeightsRun:
     """Share all clients' records, run π_RW, write `weights.json` and `manifest.json` into `out`.
 
+    Args: task: what the manifest calls the run.
     Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
     """
     started = time.monotonic()
     check_supported(settings)
-    plan = plan_weights(settings, records.domain.cells)
+    plan_weights(settings, records.domain.cells)  # refuses what no noise fits before anything is shared
     with _new_directory(out) as partial:
         progress("share")
         shares = partial / "shares"
         before = time.monotonic()
         sharing.share(records, settings.form, settings.model.domain, settings.model.parties, shares)
-        share_s = time.monotonic() - before
-        run = _run_on_shares(
-            shares, settings, plan, partial, progress, started, share_s, records.domain.inferred
-        )
+        times = _Times(started, time.monotonic() - before)
+        progress("aggregate")
+        aggregates = _aggregate_all(shares, settings.model, partial)
         shutil.rmtree(shares)
-    return run
+        return _run(aggregates, settings, partial, progress, times, task, records.domain.inferred)
 
 
 def weights_from_shares(shares: Path, settings: Settings, out: Path, progress: Progress) -> WeightsRun:
-    """Run π_RW on what `share` wrote, all parties on this machine; the shares stay where they are.
+    """Run π_RW on what `share` or `aggregate` wrote, all parties on this machine.
 
+    Args: shares: a directory with a directory `party-<i>` of share files per party, or a file
+    `party-<i>.aggregate` per party; it stays as it is.
     Raises: FairSharesError: `out` does not exist then.
     """
     started = time.monotonic()
     check_supported(settings)
-    parties = len(list(shares.glob("party-*")))
+    aggregates = sorted(shares.glob("party-*.aggregate"))
+    parties = len(aggregates or [path for path in shares.glob("party-*") if path.is_dir()])
     if parties != settings.model.parties:
         raise ShareError(
-            f"{shares} holds shares for {parties} parties, model {settings.model.name} "
-            f"has {settings.model.parties}; "
-            "share for this model, or choose the one it was shared for."
+            f"{shares} holds shares for {parties} parties, model {settings.model.name} has "
+            f"{settings.model.parties}; share for this model, or choose the one it was shared for."
         )
-    first = next((shares / "party-0").glob(f"*{sharing.SUFFIX}"), None)
-    if first is None:
-        raise ShareError(f"{shares / 'party-0'} holds no share files (*{sharing.SUFFIX}); run `share` first.")
-    header = sharing.read_header(first)
-    if header.form != settings.form.name or header.arithmetic != settings.model.domain.name:
-        raise ShareError(
-            f"{shares} was shared as {header.form} over {header.arithmetic}; model "
-            f"{settings.model.name} with "
-            f"--input-form {settings.form.name} takes {settings.form.name} over {settings.model.domain.name}."
-        )
-    plan = plan_weights(settings, domain_from_json(header.record_domain, str(first)).cells)
     with _new_directory(out) as partial:
-        return _run_on_shares(shares, settings, plan, partial, progress, started, 0.0, inferred=False)
+        progress("aggregate")
+        found = aggregates or _aggregate_all(shares, settings.model, partial)
+        return _run(found, settings, partial, progress, _Times(started, 0.0), "weights", inferred=False)
 
 
 def check_supported(settings: Settings) -> None:
@@ -129,34 +121,54 @@ def default_out(task: str) -> Path:
     return Path("runs") / f"{task}-{datetime.now():%Y%m%d-%H%M%S-%f}"
 
 
-def _run_on_shares(
-    shares: Path,
+@dataclass(frozen=True)
+class _Times:
+    """When the command began, by the monotonic clock, and how long sharing took; seconds."""
+
+    started: float
+    share_s: float
+
+
+def _aggregate_all(shares: Path, model: Model, partial: Path) -> list[Path]:
+    """Take each party's step in its turn; return what they feed into the run."""
+    aggregates = [partial / f"party-{i}.aggregate" for i in range(model.parties)]
+    for i, path in enumerate(aggregates):
+        sharing.aggregate(i, shares / f"party-{i}", path)
+    return aggregates
+
+
+def _run(
+    aggregates: list[Path],
     settings: Settings,
-    plan: NoisePlan,
     partial: Path,
     progress: Progress,
-    started: float,
-    share_s: float,
+    times: _Times,
+    task: str,
     inferred: bool,
 ) -> WeightsRun:
     model = settings.model
-    progress("aggregate")
-    inputs = partial / "inputs"
-    inputs.mkdir(mode=0o700)
-    aggregates = [inputs / f"party-{i}.aggregate" for i in range(model.parties)]
-    for i, path in enumerate(aggregates):
-        sharing.aggregate(i, shares / f"party-{i}", path)
     header = sharing.check_aggregates(aggregates)
-    values = [sharing.extract_values(path, path.with_suffix(".values")) for path in aggregates]
+    if (header.form, header.arithmetic) != (settings.form.name, model.domain.name):
+        raise ShareError(
+            f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
+            f"{settings.form.name} takes {settings.form.name} over {model.domain.name}."
+        )
     domain = domain_from_json(header.record_domain, "the shares' header")
+    plan = plan_weights(settings, domain.cells)
+    values = [
+        sharing.extract_values(path, partial / f"party-{i}.values") for i, path in enumerate(aggregates)
+    ]
     job = rw_job(settings, plan, header.clients, len(domain.groups), len(domain.labels), values)
     result = engine_of(model).run(job, model, partial / "parties", settings.timeout_s, progress)
-    shutil.rmtree(inputs)
     progress("weights")
     counts = read_counts(result, domain, header.clients, plan.coins)
     weights = REWEIGHINGS[settings.reweighing](counts)
     privacy = report.privacy_fields(PI_RW, settings.form, model, plan, inferred)
-    manifest = report.manifest("weights", result, privacy, time.monotonic() - started, share_s)
+    inputs = {"clients": header.clients, "uploads": header.batches, "max_count": domain.max_count}
+    wall_s = time.monotonic() - times.started
+    manifest = report.manifest(task, result, privacy, inputs, wall_s, times.share_s)
+    for leftover in partial.iterdir():  # the engine has moved or removed all else
+        leftover.unlink()
     _write_json(partial / "weights.json", {"schema": report.SCHEMA, **weights.to_json(), "privacy": privacy})
     _write_json(partial / "manifest.json", manifest)
     return WeightsRun(counts, weights, manifest)
@@ -200,7 +212,8 @@ def _new_directory(out: Path) -> Iterator[Path]:
         yield partial
         partial.rename(out)
     except OSError as error:
-        raise FairSharesError(f"Cannot write to {out}: {error.strerror}; no result was written.") from None
+        where = error.filename or out
+        raise FairSharesError(f"Cannot write to {where}: {error.strerror}; no result was written.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         for parent in ours:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
-from harness.engines.base import Progress
+from harness.cli import Steps
 from harness.evaluation import Evaluation, WeightsTable, evaluate
 from harness.outputs import DEBIAS, NoisyCounts
 from harness.pipeline import Settings, WeightsRun, weights_from_records
@@ -31,9 +31,10 @@ class Quickstart:
     evaluation: Evaluation
     clients: int
     test_rows: int
+    splits: int
 
 
-def quickstart(settings: Settings, out: Path, progress: Progress) -> Quickstart:
+def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
     """Run π_RW over the training applicants' shares, refit with the weights, assess on the others.
 
     The fixed split's weights are those that the computation opened. For the other splits the same
@@ -43,7 +44,7 @@ def quickstart(settings: Settings, out: Path, progress: Progress) -> Quickstart:
     progress("read")
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
-    run = weights_from_records(applicants(data, train), settings, out, progress)
+    run = weights_from_records(applicants(data, train), settings, out, progress, "quickstart")
     progress("evaluate")
     opened = {FIXED_SPLIT: run.counts}
 
@@ -52,8 +53,14 @@ def quickstart(settings: Settings, out: Path, progress: Progress) -> Quickstart:
             opened[seed] = simulated_release(data, seed, run.counts.coins)
         return REWEIGHINGS[scheme](opened[seed]).weights
 
-    evaluation = evaluate(data, {scheme: partial(weights, scheme) for scheme in SCHEMES}, SPLITS)
-    return Quickstart(run, evaluation, len(train), len(test))
+    evaluation = evaluate(
+        data,
+        {scheme: partial(weights, scheme) for scheme in SCHEMES},
+        SPLITS,
+        lambda done, of: progress.detail(f"{done} of {of}"),
+    )
+    evaluation.runs.to_csv(out / "evaluation.csv", index=False)
+    return Quickstart(run, evaluation, len(train), len(test), len(SPLITS))
 
 
 def applicants(data: LoanApplications, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> ClientRecords:

@@ -11,15 +11,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow
-import pyarrow.parquet
 
 from harness.errors import RecordDomainError, RecordsError
+
+if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
+    import pandas as pd
 
 DEFAULT_MAX_COUNT = 2**31
 MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap them around
@@ -186,15 +186,15 @@ def records_from_frame(
 
     Args: where: what messages call the table; rows: the numbers that its records go by; 1, 2 ... if None.
     """
+    import pandas as pd
+
     if frame.empty:
         raise RecordsError(f"{where} has no records.")
     rows = range(1, len(frame) + 1) if rows is None else rows
     for name in _COLUMNS:
         missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))
         if len(missing):
-            raise RecordsError(
-                f"{where}, row {rows[missing[0]]}: column {name} is empty or not a number (NaN)."
-            )
+            raise RecordsError(f"{where}, row {rows[missing[0]]}: column {name} is empty or NaN.")
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
         domain = RecordDomain(groups, labels, max_count, inferred=True)
@@ -236,6 +236,8 @@ def _read_table(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
 
 def _read_csv(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
     """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
+    import pandas as pd
+
     columns: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
     numbers: list[int] = []
     row = 1
@@ -256,13 +258,16 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
                 for column, place in places:
                     column.append(values[place])
     except UnicodeDecodeError:
-        raise RecordsError(f"{path} is not UTF-8 text; save it as UTF-8, or as Parquet.") from None
+        raise RecordsError(f"{path} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet.") from None
     except csv.Error as error:
         raise RecordsError(f"{path} is not a well-formed CSV file after row {row}: {error}.") from None
     return pd.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), dtype=str), numbers
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow.parquet
+
     try:
         _check_columns(path, pyarrow.parquet.read_schema(path).names)
         frame: pd.DataFrame = pyarrow.parquet.read_table(path, columns=list(_COLUMNS)).to_pandas(
@@ -284,6 +289,8 @@ def _check_columns(path: Path, found: list[str]) -> None:
     if not found:
         raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(_COLUMNS)}.")
     missing = [name for name in _COLUMNS if name not in found]
+    if len(found) == 1 and any(separator in found[0] for separator in ";\t"):
+        raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
     if missing:
         raise RecordsError(
             f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(_COLUMNS)} "

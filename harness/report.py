@@ -17,6 +17,11 @@ from protocols.spec import InputForm, ProtocolSpec
 
 SCHEMA = 1
 INPUT_PATH = "additive shares"
+INFERRED = "domain inferred from records"
+_INFERRED = (
+    "Groups and labels were read off the records, so which of them occur is not protected; "
+    "declare them with --domain, or with --groups and --labels."
+)
 
 
 def privacy_fields(
@@ -42,15 +47,20 @@ def privacy_fields(
         "public": [
             *form.public,
             "most records of one client",
-            *(["domain inferred from records"] if inferred else []),
+            *([INFERRED] if inferred else []),
         ],
     }
 
 
 def manifest(
-    task: str, result: EngineResult, privacy: dict[str, Any], wall_s: float, share_s: float
+    task: str,
+    result: EngineResult,
+    privacy: dict[str, Any],
+    inputs: dict[str, int],
+    wall_s: float,
+    share_s: float,
 ) -> dict[str, Any]:
-    """Return a finished run's `manifest.json`."""
+    """Return a finished run's `manifest.json`. Args: inputs: the public numbers about them."""
     return {
         "schema": SCHEMA,
         "task": task,
@@ -60,6 +70,7 @@ def manifest(
         "program_hash": result.program_hash,
         "compile_options": list(result.compile_options),
         "privacy": privacy,
+        "inputs": inputs,
         "mpc_s": result.mpc_s,
         "party_mpc_s": list(result.party_mpc_s),
         "online_s": result.online_s,
@@ -89,18 +100,21 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
     }[privacy["neighboring_relation"]]
     behaviour = {
         "passive": "keeps to the protocol but looks at all it receives",
-        "active": "may deviate from the protocol (but gives its shares of the clients' inputs as it likes)",
+        "active": "may deviate from the protocol",
     }[model.adversary]
     epsilon, delta = (digits_up(Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta"))
     statistical = privacy["mpc_statistical_security_bits"]
     slack = (
-        "" if statistical is None else f" Its own security fails with probability 2^-{statistical} at most."
+        "" if statistical is None else f" The engine's own security fails with probability 2^-{statistical}."
     )
+    if model.active:
+        slack += " It can, however, change its share of a client's input unnoticed."
     return [
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
-        f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change}; "
-        "exact values are in manifest.json.",
+        f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
+        f"({privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
         f"Public: {', '.join(privacy['public'])}.",
+        *([_INFERRED] if INFERRED in privacy["public"] else []),
         f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
         f"{behaviour}, learns nothing more.{slack}",
     ]

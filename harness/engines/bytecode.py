@@ -51,8 +51,14 @@ def compile_program(job: Job, home: Path, commit: str, options: tuple[str, ...])
     if final.is_dir():
         return Bytecode(final / "Programs", name, digest, 0.0)
     started = time.monotonic()
-    final.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f"{digest[:12]}.partial-", dir=final.parent))
+    try:
+        final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f"{digest[:12]}.partial-", dir=final.parent))
+    except OSError as error:
+        raise CompileError(
+            f"Cannot write compiled programs to {final.parent}: {error.strerror}; "
+            "set XDG_CACHE_HOME to a directory of yours."
+        ) from None
     try:
         (partial / "Programs").mkdir()
         (partial / "Programs" / "Source").symlink_to(job.source.resolve().parent)

@@ -53,7 +53,7 @@ RECORDS = {
         f"two-groups.csv {DECLARED} --max-count 1",
         r"Client 'c0' has 2 records, over the declared maximum of 1",
     ),
-    "nan": ("nan.csv", r"nan\.csv, row 5: column label is empty or not a number"),
+    "nan": ("nan.csv", r"nan\.csv, row 5: column label is empty or NaN"),
     "blank": ("blank.csv", r"blank\.csv, row 5: column client_id is empty"),
     "not UTF-8": ("latin-1.csv", r"latin-1\.csv is not UTF-8 text"),
     "not there": ("nowhere.csv", r"Cannot read nowhere\.csv: No such file or directory"),
@@ -193,13 +193,18 @@ def test_other_commands(arguments: str, message: str, directory: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("weights --records good.csv", "required positional arguments: 'epsilon'"),
+        (
+            "weights --records good.csv",
+            "Error: --epsilon is missing; give it a value, for example --epsilon 1.",
+        ),
+        ("share --out shares", "Error: --records is missing; give it a value, for example --records my.csv."),
+        ("weights --record good.csv --epsilon 1", "No idea what '--record' is!"),
         ("weights --records good.csv --epsilon", "needed value and was not given one"),
         ("weights --records good.csv --epsilon 1 --noise off", "No idea what '--noise' is!"),
         ("weigh --records good.csv --epsilon 1", "No idea what 'weigh' is!"),
     ],
 )
-def test_what_invoke_itself_refuses(arguments: str, message: str, directory: Path) -> None:
+def test_missing_and_unknown_options(arguments: str, message: str, directory: Path) -> None:
     done = call(*arguments.split(), cwd=directory)
     assert done.returncode == 1
     assert message in done.stderr and len(done.stderr.splitlines()) == 1

@@ -37,7 +37,7 @@ WEIGHTS_KEYS = {
 }
 MANIFEST_KEYS = {
     *("schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy"),
-    *("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds"),
+    *("mpc_s", "party_mpc_s", "inputs", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds"),
     *("sent_bytes", "environment"),
 }
 SCHEMES_KEYS = {"model", "engine", "parties", "adversary", "available", "reason", "engine_version"}
@@ -125,7 +125,7 @@ def test_product_form_without_a_declared_domain(form: InputForm, model: Model, h
     printed = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here).stdout
     weights = check_results(here / "results", [[3, 2], [40, 0]], model, form)
     assert "domain inferred from records" in weights["privacy"]["public"]
-    assert json.loads(printed[printed.index("\n{") : printed.rindex("}\n") + 2]) == weights
+    assert json.loads(printed) == weights  # and nothing else on standard output
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
@@ -148,6 +148,9 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
         assert f"Party {i}: 2 uploads of 3 clients" in done.stdout, done.stderr
     paths = [here / f"party-{i}.aggregate" for i in range(model.parties)]
     assert sharing.check_aggregates(paths).clients == 3
+    of_aggregates = ("weights", "--shares", ".", "--epsilon", "1", "--model", model.name)
+    assert call(*of_aggregates, "--out", "results", cwd=here).returncode == 0
+    assert read(here / "results" / "manifest.json")["inputs"] == {"clients": 3, "uploads": 2, "max_count": 100}
     assert added_up(paths, model) == flat(TRUTH)
 
     run = ["weights", "--shares", "shares", "--epsilon", "0.01", "--model", model.name]
@@ -223,5 +226,7 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(model: Model, t
     assert "DP weights for" in private and "mortgage applicants" in private
     assert "(ε, δ)-differential privacy" in private and "accuracy" not in private
     assert "differential privacy" not in evaluation and "accuracy" in evaluation
-    assert files_below(tmp_path) == {"results", "results/weights.json", "results/manifest.json"}
+    files = ("weights.json", "manifest.json", "evaluation.csv")
+    assert files_below(tmp_path) == {"results", *(f"results/{name}" for name in files)}
+    assert read(tmp_path / "results" / "manifest.json")["task"] == "quickstart"
     assert processes_below(tmp_path) == {}

@@ -21,7 +21,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("harness.engines",),
     ("harness.outputs", "harness.postprocess", "harness.metrics", "harness.evaluation", "harness.schemes"),
     ("harness.pipeline", "harness.report", "data"),
-    ("harness.cli", "harness.commands", "harness.quickstart"),
+    ("harness.cli", "harness.commands", "harness.quickstart", "harness.show"),
     ("tasks", "benchmarks"),
     ("tests",),
 )

@@ -112,8 +112,9 @@ def test_words_that_pandas_takes_for_missing_are_names(csv: Path, parquet: Path)
     assert tables(read_records(parquet, domain)) == expected
 
 
-NO_UTF8 = "FILE is not UTF-8 text; save it as UTF-8, or as Parquet."
+NO_UTF8 = "FILE is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 NEEDS = "it needs client_id, group, label"
+SEPARATED = "FILE seems to separate columns by semicolons or tabs; save it with commas."
 NO_COLUMN = f"FILE has no column client_id and no column group and no column label; {NEEDS}"
 NOT_CSV = "FILE is not a well-formed CSV file after row"
 
@@ -124,7 +125,7 @@ def undeclared(row: int, kind: str, value: str) -> str:
 
 
 def nothing(row: int, column: str) -> str:
-    return f"FILE, row {row}: column {column} is empty or not a number (NaN)."
+    return f"FILE, row {row}: column {column} is empty or NaN."
 
 
 def ragged(row: int, found: int) -> str:
@@ -137,7 +138,8 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "header and blank lines": (HEADER + "\n\n", "FILE has no records."),
     "no label": ("client_id,group\nk,a\n", f"FILE has no column label; {NEEDS} (found: client_id, group)."),
     "no header": ("k,a,0\n", f"{NO_COLUMN} (found: k, a, 0)."),
-    "semicolons": ("client_id;group;label\nk;a;0\n", f"{NO_COLUMN} (found: client_id;group;label)."),
+    "semicolons": ("client_id;group;label\nk;a;0\n", SEPARATED),
+    "tabs": ("client_id\tgroup\tlabel\nk\ta\t0\n", SEPARATED),
     "upper case": ("CLIENT_ID,GROUP,LABEL\nk,a,0\n", f"{NO_COLUMN} (found: CLIENT_ID, GROUP, LABEL)."),
     "column twice": ("client_id,group,group,label\nk,a,b,0\n", "FILE has the column group twice; keep one."),
     "undeclared label": (HEADER + "k,a,0\nl,b,2\n", undeclared(3, "label", "2")),
@@ -245,7 +247,7 @@ def test_parquet_missing_values(parquet: Path, column: str) -> None:
     pa.parquet.write_table(
         pa.table({"client_id": [1, 2], "group": ["a", "b"], "label": MISSING[column]()}), parquet
     )
-    assert refused_parquet(parquet) == "FILE, row 2: column label is empty or not a number (NaN)."
+    assert refused_parquet(parquet) == "FILE, row 2: column label is empty or NaN."
 
 
 def refused_parquet(path: Path) -> str:

@@ -141,7 +141,9 @@ def test_manifest() -> None:
         program_hash="ab" * 32,
         compile_options=("-R", "64"),
     )
-    found = manifest("weights", result, privacy, wall_s=4.0, share_s=0.125)
+    found = manifest(
+        "weights", result, privacy, {"clients": 1, "uploads": 1, "max_count": 1}, wall_s=4.0, share_s=0.125
+    )
     assert set(found) >= MANIFEST
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     same = {

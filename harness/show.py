@@ -1,0 +1,155 @@
+"""Shows people what came out: tables, the privacy statement, the cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from harness.cli import command, out, plain, say
+from harness.models import get_model
+from harness.report import privacy_statement
+
+if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
+    from harness.pipeline import WeightsRun
+    from harness.quickstart import Quickstart
+
+WEIGHT_STEPS = {
+    "read": "read records",
+    "share": "clients: split counts into shares",
+    "aggregate": "parties: add up their own columns",
+    "compile": "compile the program",
+    "run": "parties: run π_RW",
+    "weights": "derive weights from the noisy counts",
+}
+QUICKSTART_STEPS = {
+    **WEIGHT_STEPS,
+    "read": "read the mortgage applications",
+    "evaluate": "fit and assess models on 20 splits",
+}
+
+_METRICS = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "selection_rate": "selection rate (approved)",
+    "demographic_parity_difference": "demographic parity difference",
+    "equal_opportunity_difference": "equal opportunity difference",
+    "equalized_odds_difference": "equalized odds difference",
+}
+_TOLD = ("balanced_accuracy", "demographic_parity_difference", "equalized_odds_difference")
+
+
+@command
+def schemes(as_json: bool) -> None:
+    """Print which models can run here, and why one cannot."""
+    from harness.schemes import schemes as find_schemes
+
+    rows = find_schemes()
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("model", "engine", "parties", "adversary", "available")
+    for row in rows:
+        available = "[green]yes[/]" if row["available"] else "[red]no[/]"
+        engine = plain(row["engine_version"] or row["engine"])
+        table.add_row(row["model"], engine, str(row["parties"]), row["adversary"], available)
+    out.print(table)
+    missing: dict[str, list[str]] = {}
+    for row in rows:
+        if row["reason"]:
+            missing.setdefault(row["reason"], []).append(row["model"])
+    for reason, models in missing.items():
+        say(f"{', '.join(models)}: {plain(reason)}")
+
+
+def results(directory: Path) -> None:
+    """Print where the result files are, last."""
+    out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
+
+
+def one_machine(saw_records: bool) -> None:
+    """Print what a run with all parties on one machine does not protect."""
+    seen = "and it saw all records" if saw_records else "and it held all shares"
+    say(f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner.")
+
+
+def weights(run: WeightsRun) -> None:
+    """Print a finished run's weights, its privacy statement and its cost."""
+    found, manifest = run.weights, run.manifest
+    table = Table("group", "label")
+    for heading in ("noisy count", f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"):
+        table.add_column(heading, justify="right")
+    for s, group in enumerate(found.domain.groups):
+        for y, label in enumerate(found.domain.labels):
+            low, high = found.interval[s, y]
+            count = ("below 1, so 1: " if found.floored[s, y] else "") + f"{found.noisy_counts[s, y]:,.1f}"
+            weight = f"{found.weights[s, y]:,.4f}"
+            table.add_row(plain(group), plain(label), count, weight, f"{low:,.4f} – {high:,.4f}")
+    out.print(table)
+    say(
+        "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
+        "All intervals together hold the weights of the true counts with that probability, over the noise."
+    )
+    if found.floored.any():
+        say(
+            "A noisy count below 1 was raised to 1: its weight means little. More records or a larger ε help."
+        )
+    say("\n[bold]Privacy of what the computation opened[/]")
+    for sentence in privacy_statement(manifest["privacy"], get_model(manifest["model"])):
+        say(plain(sentence))
+    sent = sum(manifest["sent_bytes"])
+    rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
+    say(
+        f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent "
+        f"by all parties{rounds}; "
+        f"{manifest['wall_s']:.2f} s from sharing to weights ({plain(manifest['engine_version'])})."
+    )
+
+
+def quickstart(shown: Quickstart) -> None:
+    """Print the private result, then, apart from it, the evaluation in the clear."""
+    say(
+        f"\n[bold]DP weights for {shown.clients:,} mortgage applicants[/] "
+        "(each a client with one record: group, and whether the loan was approved)"
+    )
+    weights(shown.run)
+    one_machine(saw_records=True)
+    say("\n[bold]Evaluation in the clear on public data: no privacy guarantee; model training is not DP[/]")
+    say(
+        f"Logistic regression without the group, on the {shown.test_rows:,} applicants "
+        "held out: without weights "
+        "(unmitigated), then refitted with each scheme's weights from the noisy counts. "
+        f"Mean ± standard deviation over {shown.splits} splits."
+    )
+    summary = shown.evaluation.summary()
+    models = list(dict.fromkeys(summary["model"]))
+    table = Table("")
+    for model in models:
+        table.add_column(model, justify="right")
+    for metric, name in _METRICS.items():
+        rows = summary[summary["metric"] == metric].set_index("model")
+        table.add_row(name, *(f"{rows.loc[m, 'mean']:.3f} ± {rows.loc[m, 'std']:.3f}" for m in models))
+    out.print(table)
+    changes = shown.evaluation.changes().set_index(["model", "metric"])
+    for model in models[1:]:
+        told = [_moved(_METRICS[metric], changes.loc[(model, metric)]) for metric in _TOLD]
+        say(f"{model}: {', '.join(told)}.")
+    say(
+        "Differences are between the groups' rates (of approval; of approval among those "
+        "who were approved; the "
+        "larger of that and the same among those who were denied), best at 0. A model "
+        "that approves almost everybody "
+        "has small ones, and finds few denials: read them beside balanced accuracy. "
+        "`balanced` gives every group and "
+        "label the same weight, `kamiran-calders` makes group and label independent. "
+        "Split 0's weights come from the "
+        "counts opened above, the other splits' from the same release simulated in the clear."
+    )
+
+
+def _moved(name: str, change: Any) -> str:
+    rose, fell = int(change["higher"]), int(change["lower"])
+    verb, often = ("rose", rose) if rose >= fell else ("fell", fell)
+    return f"{name} {verb} in {often} of {int(change['splits'])} splits ({change['mean']:+.3f} on average)"
