@@ -204,6 +204,7 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
     )
     partial = out.with_name(out.name + ".partial")
     try:
+        out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(partial, summary, domain.to_bytes(merged))
         partial.rename(out)
     except OSError as error:
