@@ -112,7 +112,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
     return [
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
         f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
-        f"({privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
+        f"(ε = {privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
         f"Public: {', '.join(privacy['public'])}.",
         *([_INFERRED] if INFERRED in privacy["public"] else []),
         f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "

@@ -116,7 +116,10 @@ def quickstart(shown: Quickstart) -> None:
     )
     weights(shown.run)
     one_machine(saw_records=True)
-    say("\n[bold]Evaluation in the clear on public data: no privacy guarantee; model training is not DP[/]")
+    say(
+        "\n[bold]Before and after: evaluation in the clear on public data: "
+        "no privacy guarantee; model training is not DP[/]"
+    )
     say(
         f"Logistic regression without the group, on the {shown.test_rows:,} applicants "
         "held out: without weights "

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from invoke.main import program
@@ -17,20 +18,33 @@ from tests.conftest import PROJECT
 # What ./inv becomes once its environment is there.
 INVOKE = (sys.executable, "-P", "-m", "invoke", "--search-root", str(PROJECT))
 TIMEOUT_S = 100
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start a command in a directory, in a process group of its own."""
-    return subprocess.Popen(
-        [*INVOKE, *arguments],
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "200", **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    """Start a command in a directory, in a process group of its own, that no signal is kept from."""
+    with _signals_are_not_ignored():
+        return subprocess.Popen(
+            [*INVOKE, *arguments],
+            cwd=cwd,
+            env={**os.environ, "COLUMNS": "200", **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+
+@contextlib.contextmanager
+def _signals_are_not_ignored() -> Iterator[None]:
+    """Have processes that are started meanwhile take signals that this one, in the background, ignores."""
+    previous = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def finish(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
@@ -50,7 +64,7 @@ def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a command to its end in this process, which saves starting another."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
-    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    previous = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             program.run(["invoke", "--search-root", str(PROJECT), *arguments])

@@ -150,7 +150,11 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
     assert sharing.check_aggregates(paths).clients == 3
     of_aggregates = ("weights", "--shares", ".", "--epsilon", "1", "--model", model.name)
     assert call(*of_aggregates, "--out", "results", cwd=here).returncode == 0
-    assert read(here / "results" / "manifest.json")["inputs"] == {"clients": 3, "uploads": 2, "max_count": 100}
+    assert read(here / "results" / "manifest.json")["inputs"] == {
+        "clients": 3,
+        "uploads": 2,
+        "max_count": 100,
+    }
     assert added_up(paths, model) == flat(TRUTH)
 
     run = ["weights", "--shares", "shares", "--epsilon", "0.01", "--model", model.name]
@@ -222,7 +226,7 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(model: Model, t
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Of processor time: other work on the machine does not count.
     assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime < 30
-    private, evaluation = printed.split("Evaluation in the clear on public data: no privacy guarantee")
+    private, evaluation = printed.split("evaluation in the clear on public data: no privacy guarantee")
     assert "DP weights for" in private and "mortgage applicants" in private
     assert "(ε, δ)-differential privacy" in private and "accuracy" not in private
     assert "differential privacy" not in evaluation and "accuracy" in evaluation
