@@ -96,7 +96,7 @@ def test_a_killed_party_is_named(model: Model, tmp_path: Path) -> None:
 def test_a_party_that_hangs_is_named_after_the_timeout(model: Model, tmp_path: Path) -> None:
     run = Hit(model, tmp_path, timeout_s="5")
     said = run.end(1)
-    assert "\nError: Parties 0, 1, 2 had not finished after 5 s (stopped: 0); all were stopped" in said
+    assert "Error: Parties 0, 1, 2 had not finished after 5 s (stopped: 0); all were stopped" in said
     assert run.left_nothing() and run.works_again()
 
 
