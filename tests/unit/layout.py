@@ -37,7 +37,7 @@ SOURCE = (".py", ".mpc")
 TEXT = (*SOURCE, ".md", ".toml", ".lock", ".txt", ".json", ".csv", ".yml", ".yaml", ".sh", ".cfg", "")
 # Written so that this file does not contain what it looks for.
 MACHINE_PATH = re.compile(r"/(?:wor[k]|roo[t]|Users|home)/\w|/op[t]/(?:pypi|wheels)")
-INDEX = re.compile(r"pypi[.]org|pythonhosted[.]org|(?:extra-)?index-url[ =]|--find-link[s]")
+INDEX = re.compile(r"pypi[.]org|pythonhosted[.]org|(?:extra-)?index-ur[l][ =]|--find-link[s]")
 
 
 @dataclass(frozen=True)
