@@ -79,12 +79,17 @@ def test_a_log_is_kept_without_its_other_lines(tmp_path: Path) -> None:
     assert 0 < logs[0].ended_s < logs[1].ended_s
 
 
+@pytest.mark.parametrize("seen_first", [True, False])
 @pytest.mark.parametrize("culprit", [0, 1, 2])
-def test_the_party_that_failed_is_named_not_one_that_lost_it(culprit: int, tmp_path: Path) -> None:
-    """Those that lost a peer end first here, as they may be seen first."""
-    scripts = ["echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"] * 3
-    scripts[culprit] = "sleep 0.1; echo 'failure reading from Player-Data/Input-Binary-P1-0' >&2; exit 1"
-    with pytest.raises(PartyFailedError, match=rf"^Party {culprit} ended with exit code 1; ") as error:
+def test_the_party_that_failed_is_named_not_one_that_lost_it(
+    culprit: int, seen_first: bool, tmp_path: Path
+) -> None:
+    late = "sleep 0.1; "
+    lost = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"
+    failed = "echo 'failure reading from Player-Data/Input-Binary-P1-0' >&2; exit 1"
+    scripts = [late * seen_first + lost] * 3
+    scripts[culprit] = late * (not seen_first) + failed
+    with pytest.raises(PartyFailedError, match=rf"^Party {culprit} ended with exit code 1") as error:
         run(tmp_path / "run", *scripts)
     assert str(error.value).endswith("Its last lines: failure reading from Player-Data/Input-Binary-P1-0")
 
