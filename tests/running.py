@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from protocols.spec import InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parent / "programs"
 RUN_TIMEOUT_S = 60.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
 
 Bits = npt.NDArray[np.bool_]  # shape (bits, lanes)
@@ -140,3 +143,14 @@ def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "what a test waits for did not happen"
         time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def signals_not_ignored() -> Iterator[None]:
+    """Have processes that are started meanwhile take signals that this one, in the background, ignores."""
+    previous = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -8,22 +8,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from invoke.main import program
 
 from tests.conftest import PROJECT
+from tests.running import SIGNALS, signals_not_ignored
 
 # What ./inv becomes once its environment is there.
 INVOKE = (sys.executable, "-P", "-m", "invoke", "--search-root", str(PROJECT))
 TIMEOUT_S = 100
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """Start a command in a directory, in a process group of its own, that no signal is kept from."""
-    with _signals_are_not_ignored():
+    with signals_not_ignored():
         return subprocess.Popen(
             [*INVOKE, *arguments],
             cwd=cwd,
@@ -34,17 +33,6 @@ def start(*arguments: str, cwd: Path, environment: dict[str, str] | None = None)
             text=True,
             start_new_session=True,
         )
-
-
-@contextlib.contextmanager
-def _signals_are_not_ignored() -> Iterator[None]:
-    """Have processes that are started meanwhile take signals that this one, in the background, ignores."""
-    previous = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def finish(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,7 @@ from harness.engines.mpspdz import Installation, find_installation
 from harness.errors import CompileError
 from harness.models import MODELS
 from protocols.spec import PI_LAP, PI_RW
-from tests.running import program_spec, until
+from tests.running import program_spec, signals_not_ignored, until
 
 COMMIT, OPTIONS = "0" * 40, ("-R", "64")
 
@@ -152,14 +152,16 @@ def test_an_interrupted_compilation_is_not_reused(number: signal.Signals, home: 
     (home / "wait").touch()
     script = (
         "import sys; from pathlib import Path; from harness.engines.base import Job\n"
-        "from harness.engines.bytecode import compile_program; from tests.running import program_spec\n"
-        "job = Job(program_spec('sample', 'n'), Path(sys.argv[1]), ('3',), (None,) * 3)\n"
+        "from harness.engines.bytecode import compile_program; from protocols.spec import ProtocolSpec\n"
+        "spec = ProtocolSpec('sample', '', (), {}, ('n',), ())\n"
+        "job = Job(spec, Path(sys.argv[1]), ('3',), (None,) * 3)\n"
         f"compile_program(job, Path(sys.argv[2]), {COMMIT!r}, {OPTIONS!r})\n"
     )
     command = [sys.executable, "-c", script, str(job.source), str(home)]
-    process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, stderr=subprocess.DEVNULL
-    )
+    with signals_not_ignored():
+        process = subprocess.Popen(
+            command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, stderr=subprocess.DEVNULL
+        )
     until(lambda: any(cache_directory().glob("*/Programs/Bytecode/half")))
     process.send_signal(number)
     assert process.wait() == -number
