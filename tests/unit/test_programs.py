@@ -248,6 +248,32 @@ def test_circuits_read_nothing_from_outside(name: str) -> None:
     assert not names & {"open", "eval", "exec", "getattr", "globals", "__import__", "input"}
 
 
+OPENING = {
+    "reveal",
+    "reveal_to",
+    "reveal_list",
+    "print_ln",
+    "print_str",
+    "binary_output",
+    "write_to_file",
+    "print",
+}
+
+
+def opened_by_a_circuit(source: str) -> set[str]:
+    """Return what a circuit calls that could open a value, or hand it out: only programs may."""
+    called = {node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)}
+    names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in called}
+    return {name for name in names if name in OPENING or name.startswith(("reveal", "print", "write"))}
+
+
+def test_circuits_open_nothing(project: Path) -> None:
+    for path in (project / "protocols" / "circuits").glob("*.py"):
+        assert opened_by_a_circuit(path.read_text(encoding="utf-8")) == set(), path.name
+    assert opened_by_a_circuit("def f(x):\n    return [y.reveal() for y in x]") == {"reveal"}
+    assert opened_by_a_circuit("def f(x, print_ln):\n    print_ln('%s', x)") == {"print_ln"}
+
+
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: NeighboringRelation) -> None:
