@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.bootstrap import LOCK
+from harness.bootstrap import LOCK, spelled_out
 
 BOOTSTRAP = ("inv", "harness/__init__.py", "harness/bootstrap.py", LOCK)
 
@@ -249,7 +249,7 @@ def test_two_first_starts_make_one_environment(copy: Path) -> None:
     os.close(descriptor)
     for start in starts:
         out, _ = start.communicate(timeout=20)
-        assert out.endswith(f"-P -m invoke --search-root {copy}\n")
+        assert out.endswith(f"-P -m invoke --search-root {copy} --list\n")
     assert count.read_text() == "\n"
 
 
@@ -274,3 +274,19 @@ def test_listing_the_tasks_imports_nothing_slow(project: Path) -> None:
         [sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "passed_on"),
+    [
+        ("", "--list"),
+        ("--help", "--list"),
+        ("-h", "--list"),
+        ("weights --help", "--help weights"),
+        ("weights --epsilon 1 -h", "--help weights"),
+        ("--help weights", "--help weights"),
+        ("weights --epsilon 1", "weights --epsilon 1"),
+    ],
+)
+def test_how_people_ask_for_help(typed: str, passed_on: str) -> None:
+    assert spelled_out(typed.split()) == passed_on.split()
