@@ -19,6 +19,7 @@ from protocols.circuits.noise import MAX_INPUT_WIDTH
 PORTABLE: dict[str, str] = {
     "program.args": "the program's name and arguments, strings",
     "print_ln": "print a line at every party; each %s stands for an opened value or vector",
+    "check_point": "check what active parties did so far before going on; nothing to do for passive ones",
     "start_timer": "start timer 1, 2, ...",
     "stop_timer": "stop it; its time is in the party's log",
     "sint": "secret integer vector, from an integer, a list of them, a cint, a sint or secret bits; size=",
@@ -320,9 +321,14 @@ def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
         "cint": Opened,
         "sbitvec": BitVector,
         "print_ln": _print_ln,
+        "check_point": _check_point,
         "start_timer": machine.start_timer,
         "stop_timer": machine.stop_timer,
     }
+
+
+def _check_point() -> None:
+    """Do nothing: this engine's parties are passive, so there is nothing to check."""
 
 
 def _print_ln(text: str = "", *values: Any) -> None:
