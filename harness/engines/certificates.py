@@ -61,7 +61,8 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
     found = x509.load_pem_x509_certificate(copy.read_bytes())
     if [str(attribute.value) for attribute in found.subject] != [common_name]:
         raise CertificateError(f"{certificate.name} was made for another party than {common_name}.")
-    if not _stands_for_itself_only(found):
+    # Nothing but the basic constraints: another name, as in subjectAltName, would count before the subject.
+    if len(found.extensions) != 1 or not _stands_for_itself_only(found):
         raise CertificateError(f"{certificate.name} could sign certificates in other parties' names.")
     (directory / f"{subject_hash(found.subject)}.0").symlink_to(copy.name)
 
