@@ -35,7 +35,7 @@ _DOMAIN_HELP = {
 @_task(help={name: _RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
 def quickstart(_c: Context, model: str = "", epsilon: str = "1", out: str = "") -> None:
     """Run the main job on real data: DP weights from secret shares, then before and after."""
-    from harness.commands import quickstart
+    from harness.commands.quickstart import quickstart
 
     quickstart(model, epsilon, out)
 
@@ -68,7 +68,7 @@ def share(
     input_form: str = "split",
 ) -> None:
     """Split records into shares: a client's step, one file per party."""
-    from harness.commands import share
+    from harness.commands.inputs import share
 
     share(records, out, domain, groups, labels, max_count, model, input_form)
 
@@ -78,7 +78,7 @@ def share(
 )
 def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> None:
     """Turn one party's shares into what it feeds into a run: a party's step."""
-    from harness.commands import aggregate
+    from harness.commands.inputs import aggregate
 
     aggregate(party, shares, out)
 
@@ -115,7 +115,7 @@ def weights(
     json: bool = False,
 ) -> None:
     """Compute DP sample weights per group and label (π_RW)."""
-    from harness.commands import weights
+    from harness.commands.weights import weights
 
     weights(
         epsilon=epsilon,
