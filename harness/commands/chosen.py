@@ -10,6 +10,7 @@ from harness.errors import OptionError
 from harness.models import Model
 from harness.options import parse_choice, parse_max_count, parse_names
 from harness.records import DEFAULT_MAX_COUNT, RecordDomain, read_domain
+from harness.schemes import choose_model
 from protocols.spec import InputForm, ProtocolSpec
 
 

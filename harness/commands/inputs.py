@@ -10,6 +10,7 @@ from harness.commands.chosen import chosen_form, declared_domain
 from harness.errors import OptionError
 from harness.options import parse_party, require
 from harness.records import read_records
+from harness.schemes import choose_model
 from protocols.spec import PI_RW
 
 
