@@ -53,6 +53,9 @@ def make_key(directory: Path, stem: str, common_name: str) -> Path:
 def trust(certificate: Path, directory: Path, common_name: str) -> None:
     """Copy a certificate into `directory` and link it under OpenSSL's name for its subject.
 
+    Guarantees: it names one subject, which is its issuer too, and nothing else: a subjectAltName would
+    count before the subject, an authority could sign in other parties' names.
+    [test: tests/unit/test_certificates.py]
     Raises: CertificateError: it bears another name, or could vouch for other certificates.
     """
     copy = directory / certificate.name
@@ -61,17 +64,17 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
     found = x509.load_pem_x509_certificate(copy.read_bytes())
     if [str(attribute.value) for attribute in found.subject] != [common_name]:
         raise CertificateError(f"{certificate.name} was made for another party than {common_name}.")
-    # Nothing but the basic constraints: another name, as in subjectAltName, would count before the subject.
-    if len(found.extensions) != 1 or not _stands_for_itself_only(found):
-        raise CertificateError(f"{certificate.name} could sign certificates in other parties' names.")
+    if found.issuer != found.subject:
+        raise CertificateError(f"{certificate.name} was not issued by {common_name} itself.")
+    if not _stands_for_itself_only(found):
+        raise CertificateError(f"{certificate.name} could stand for, or sign for, other parties.")
     (directory / f"{subject_hash(found.subject)}.0").symlink_to(copy.name)
 
 
 def _stands_for_itself_only(certificate: x509.Certificate) -> bool:
-    try:
-        return not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:  # which old versions of certificates may have, and sign all the same
-        return False
+    """Return whether it says that it is no authority (else it may be taken for one), and no more."""
+    values = [extension.value for extension in certificate.extensions]
+    return len(values) == 1 and isinstance(values[0], x509.BasicConstraints) and not values[0].ca
 
 
 def subject_hash(name: x509.Name) -> str:

@@ -98,33 +98,65 @@ def test_a_party_cannot_vouch_for_another(tmp_path: Path) -> None:
         openssl("verify", "-no-CAfile", "-CApath", str(trusted), str(tmp_path / "forged.pem"))
 
 
-@pytest.mark.parametrize(
-    ("authority", "message"),
-    [(x509.BasicConstraints(ca=True, path_length=0), "could sign"), (None, "could sign")],
-)
-def test_a_party_that_made_itself_an_authority_is_not_trusted(
-    authority: x509.BasicConstraints | None, message: str, tmp_path: Path
-) -> None:
-    """A party makes its own certificate, so what the others take for one is theirs to check."""
+def self_signed(directory: Path, *extensions: x509.ExtensionType, issuer: str = "P0") -> Path:
+    """Write a certificate in party 0's name, signed by its own key, with these extensions."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     builder = (
         x509.CertificateBuilder()
         .subject_name(name("P0"))
-        .issuer_name(name("P0"))
+        .issuer_name(name(issuer))
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(now)
         .not_valid_after(now + timedelta(hours=1))
     )
-    if authority is not None:
-        builder = builder.add_extension(authority, critical=True)
-    own = tmp_path / "P0.pem"
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+    own = directory / "P0.pem"
     own.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    return own
+
+
+NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "issuer", "message"),
+    [
+        pytest.param([x509.BasicConstraints(True, 0)], "P0", "could stand for, or sign for,", id="authority"),
+        pytest.param([], "P0", "could stand for, or sign for,", id="perhaps an authority"),
+        pytest.param(
+            [NO_AUTHORITY, x509.SubjectAlternativeName([x509.DNSName("P1")])],
+            "P0",
+            "could stand for, or sign for,",
+            id="another name",
+        ),
+        pytest.param(
+            [x509.SubjectAlternativeName([x509.DNSName("P1")])],
+            "P0",
+            "could stand for, or sign for,",
+            id="another name alone",
+        ),
+        pytest.param([NO_AUTHORITY], "P1", "was not issued by P0 itself", id="another issuer"),
+    ],
+)
+def test_a_certificate_that_says_more_than_a_party_may_is_not_trusted(
+    extensions: list[x509.ExtensionType], issuer: str, message: str, tmp_path: Path
+) -> None:
+    """A party makes its own certificate, so what the others take for one is theirs to check."""
     data = tmp_path / "data"
     data.mkdir()
     with pytest.raises(CertificateError, match=message):
-        trust(own, data, "P0")
+        trust(self_signed(tmp_path, *extensions, issuer=issuer), data, "P0")
     assert not list(data.glob("*.0"))
+
+
+def test_a_certificate_that_says_no_more_is_trusted(tmp_path: Path) -> None:
+    """The others differ from this one in what they are refused for."""
+    data = tmp_path / "data"
+    data.mkdir()
+    trust(self_signed(tmp_path, NO_AUTHORITY), data, "P0")
+    assert len(list(data.glob("*.0"))) == 1
 
 
 def test_a_certificate_in_another_partys_name_is_not_trusted(tmp_path: Path) -> None:
