@@ -18,6 +18,14 @@ from protocols.spec import InputForm, ProtocolSpec
 SCHEMA = 1
 INPUT_PATH = "additive shares"
 INFERRED = "domain inferred from records"
+_TAKING_PART = (
+    "That a client takes part is not protected: the number of clients is public, and with --records exactly "
+    "the clients in the file take part."
+)
+_EXISTENCE = (
+    "Each client has one record at most: for what a record says, not whether it exists, ε and δ double, "
+    "to {} and {}; --neighboring-relation replace_one keeps to the requested ones."
+)
 _INFERRED = (
     "Groups and labels were read off the records, so which of them occur is not protected; "
     "declare them with --domain, or with --groups and --labels."
@@ -91,8 +99,13 @@ def manifest(
     }
 
 
-def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
-    """Say in sentences what was opened, what that gives away at most, and under which assumptions."""
+def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> list[str]:
+    """Say in sentences what was opened, what that gives away at most, and under which assumptions.
+
+    Guarantees: no ε or δ in it is below the exact one.  [test: tests/unit/test_report.py]
+    Args: max_count: the declared most records of a client. If that is 1, what its record says is what
+    matters, not only whether it exists.
+    """
     unit = f"one {privacy['privacy_unit']} of a client"
     change = {
         "add_or_remove_one": f"{unit} added or removed",
@@ -102,7 +115,10 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         "passive": "keeps to the protocol but looks at all it receives",
         "active": "may deviate from the protocol",
     }[model.adversary]
-    epsilon, delta = (digits_up(Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta"))
+    exact = [Fraction(privacy[f"{name}_exact"]) for name in ("epsilon", "delta")]
+    epsilon, delta = (digits_up(value, 4) for value in exact)
+    replaced = [digits_up(2 * value, 4) for value in exact]
+    existence_only = max_count == 1 and privacy["neighboring_relation"] == "add_or_remove_one"
     statistical = privacy["mpc_statistical_security_bits"]
     slack = (
         "" if statistical is None else f" The engine's own security fails with probability 2^-{statistical}."
@@ -113,7 +129,9 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
         f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
         f"(ε = {privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
+        *([_EXISTENCE.format(*replaced)] if existence_only else []),
         f"Public: {', '.join(privacy['public'])}.",
+        _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),
         f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
         f"{behaviour}, learns nothing more.{slack}",

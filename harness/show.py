@@ -97,7 +97,8 @@ def weights(run: WeightsRun) -> None:
             "A noisy count below 1 was raised to 1: its weight means little. More records or a larger ε help."
         )
     say("\n[bold]Privacy of what the computation opened[/]")
-    for sentence in privacy_statement(manifest["privacy"], get_model(manifest["model"])):
+    model, most = get_model(manifest["model"]), manifest["inputs"]["max_count"]
+    for sentence in privacy_statement(manifest["privacy"], model, most):
         say(plain(sentence))
     sent = sum(manifest["sent_bytes"])
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"

@@ -232,5 +232,11 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(model: Model, t
     assert "differential privacy" not in evaluation and "accuracy" in evaluation
     files = ("weights.json", "manifest.json", "evaluation.csv")
     assert files_below(tmp_path) == {"results", *(f"results/{name}" for name in files)}
-    assert read(tmp_path / "results" / "manifest.json")["task"] == "quickstart"
+    manifest = read(tmp_path / "results" / "manifest.json")
+    assert manifest["task"] == "quickstart"
+    # Everybody knows that each applicant has one record: what it says is what is protected.
+    assert manifest["inputs"]["max_count"] == 1
+    assert manifest["privacy"]["neighboring_relation"] == "replace_one"
+    assert "one record of a client replaced by another" in private and "double" not in private
+    assert Fraction(manifest["privacy"]["epsilon_exact"]) <= 1
     assert processes_below(tmp_path) == {}

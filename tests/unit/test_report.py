@@ -161,7 +161,7 @@ def test_manifest() -> None:
 @EVERY_RELATION
 def test_statement_of_every_model_and_relation(model: Model, relation: NeighboringRelation) -> None:
     privacy = fields(model, Fraction(1), relation)
-    sentences = privacy_statement(privacy, model)
+    sentences = privacy_statement(privacy, model, 100)
     text = " ".join(sentences)
     assert all(sentence.endswith(".") for sentence in sentences)
     assert all(word in text for word in (*PI_RW.revealed, *privacy["public"], f"{model.parties} parties"))
@@ -170,12 +170,29 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
     assert f"for one record of a client {changed}" in text
     assert ("may deviate" in text) == model.active
     assert ("2^-40" in text) == (model.statistical_security_bits == 40)
+    assert "That a client takes part is not protected: the number of clients is public" in text
+    assert "double" not in text
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(20)], ids=str)
+def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> None:
+    """Then what a record says costs twice: a replaced record moves two counts."""
+    asked = plan(epsilon)
+    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    text = " ".join(privacy_statement(privacy, MODELS["ring"], 1))
+    shown = re.search(r"ε and δ double, to ([0-9.e+-]+) and ([0-9.e+-]+);", text)
+    assert shown is not None
+    two_counts = guarantee(asked.coins, 2)
+    for exact, value in zip((two_counts.epsilon, two_counts.delta), shown.groups(), strict=True):
+        assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
+    replaced = fields(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE)
+    assert "double" not in " ".join(privacy_statement(replaced, MODELS["ring"], 1))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**7), Fraction(20)], ids=str)
 def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
     privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
+    text = " ".join(privacy_statement(privacy, MODELS["ring"], 100))
     shown = re.search(r"ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+),", text)
     assert shown is not None
     for name, value in zip(("epsilon", "delta"), shown.groups(), strict=True):
