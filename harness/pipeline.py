@@ -1,4 +1,7 @@
-"""The main job: shares in, private weights out, by way of files that parties could hold apart."""
+"""From clients' records, or their shares, to a private result and its manifest, for every protocol.
+
+Each step leaves files that parties could hold apart; a command that does all of it takes the same steps.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,29 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from harness import report, sharing
-from harness.engines.base import PROGRAMS, Job, Progress
+from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.errors import FairSharesError, OptionError, ShareError, UnsupportedError
 from harness.models import Model
-from harness.outputs import NoisyCounts, read_counts
-from harness.postprocess import REWEIGHINGS, GroupWeights
-from harness.records import ClientRecords, domain_from_json
+from harness.records import ClientRecords, RecordDomain, domain_from_json
 from harness.schemes import engine_of
 from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.release import each_cell_once
-from protocols.spec import PI_RW, InputForm
+from protocols.spec import InputForm, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0
 DEFAULT_DELTA = "2^-40"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,29 +45,57 @@ class Settings:
     delta: Fraction
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
     timeout_s: float = DEFAULT_TIMEOUT_S
-    reweighing: str = "balanced"
+
+
+class Statistic(ABC, Generic[T]):
+    """What one command computes: a protocol, its size for a domain, and what follows from its result.
+
+    Attributes: name: of the command, as manifests say it; spec: its protocol.
+    """
+
+    name: str
+    spec: ProtocolSpec
+
+    @abstractmethod
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        """Return the program's arguments that follow from the domain alone, by name."""
+
+    @abstractmethod
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> T:
+        """Turn opened integers into what the command gives; from here on all is post-processing.
+
+        Raises: OutputError: they cannot be what this protocol opens; the message gives no value.
+        """
+
+    @abstractmethod
+    def files(self, found: T) -> Mapping[str, Mapping[str, Any]]:
+        """Return the result files by name, as JSON, without the fields that all files have."""
 
 
 @dataclass(frozen=True)
-class WeightsRun:
-    """A finished run: what it opened, what follows from that, and the manifest."""
+class Run(Generic[T]):
+    """A finished run: what follows from what it opened, and the manifest."""
 
-    counts: NoisyCounts
-    weights: GroupWeights
+    found: T
     manifest: dict[str, Any]
 
 
-def weights_from_records(
-    records: ClientRecords, settings: Settings, out: Path, progress: Progress, task: str = "weights"
-) -> WeightsRun:
-    """Share all clients' records, run π_RW, write `weights.json` and `manifest.json` into `out`.
+def run_on_records(
+    statistic: Statistic[T],
+    records: ClientRecords,
+    settings: Settings,
+    out: Path,
+    progress: Progress,
+    task: str | None = None,
+) -> Run[T]:
+    """Share all clients' records, run the protocol, write its files and `manifest.json` into `out`.
 
-    Args: task: what the manifest calls the run.
+    Args: task: what the manifest calls the run; the statistic's name unless given.
     Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
     """
     started = time.monotonic()
-    check_supported(settings)
-    plan_weights(settings, records.domain.cells)  # refuses what no noise fits before anything is shared
+    check_supported(statistic.spec, settings)
+    plan_release(statistic, settings, records.domain)  # refused before anything is shared
     with _new_directory(out) as partial:
         progress("share")
         shares = partial / "shares"
@@ -74,18 +105,29 @@ def weights_from_records(
         progress("aggregate")
         aggregates = _aggregate_all(shares, settings.model, partial)
         shutil.rmtree(shares)
-        return _run(aggregates, settings, partial, progress, times, task, records.domain.inferred)
+        return _run(
+            statistic,
+            aggregates,
+            settings,
+            partial,
+            progress,
+            times,
+            task or statistic.name,
+            records.domain.inferred,
+        )
 
 
-def weights_from_shares(shares: Path, settings: Settings, out: Path, progress: Progress) -> WeightsRun:
-    """Run π_RW on what `share` or `aggregate` wrote, all parties on this machine.
+def run_on_shares(
+    statistic: Statistic[T], shares: Path, settings: Settings, out: Path, progress: Progress
+) -> Run[T]:
+    """Run the protocol on what `share` or `aggregate` wrote, all parties on this machine.
 
     Args: shares: a directory with a directory `party-<i>` of share files per party, or a file
     `party-<i>.aggregate` per party; it stays as it is.
     Raises: FairSharesError: `out` does not exist then.
     """
     started = time.monotonic()
-    check_supported(settings)
+    check_supported(statistic.spec, settings)
     aggregates = sorted(shares.glob("party-*.aggregate"))
     parties = len(aggregates or [path for path in shares.glob("party-*") if path.is_dir()])
     if parties != settings.model.parties:
@@ -96,20 +138,30 @@ def weights_from_shares(shares: Path, settings: Settings, out: Path, progress: P
     with _new_directory(out) as partial:
         progress("aggregate")
         found = aggregates or _aggregate_all(shares, settings.model, partial)
-        return _run(found, settings, partial, progress, _Times(started, 0.0), "weights", inferred=False)
+        times = _Times(started, 0.0)
+        return _run(statistic, found, settings, partial, progress, times, statistic.name, inferred=False)
 
 
-def check_supported(settings: Settings) -> None:
-    """Raise UnsupportedError unless the model can run π_RW on this input form here."""
-    reason = engine_of(settings.model).supports(PI_RW, settings.model, settings.form)
+def check_supported(spec: ProtocolSpec, settings: Settings) -> None:
+    """Raise UnsupportedError unless the model can run the protocol on this input form here."""
+    reason = engine_of(settings.model).supports(spec, settings.model, settings.form)
     if reason is not None:
         raise UnsupportedError(f"Model {settings.model.name} cannot do this. {reason}")
 
 
-def plan_weights(settings: Settings, cells: int) -> NoisePlan:
-    """Choose the noise of a release of `cells` counts. Raises: OptionError: none fits the budget."""
+def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDomain) -> NoisePlan:
+    """Choose the noise from the linear map that the protocol declares.
+
+    Raises: UnsupportedError: it declares none; OptionError: no noise fits the budget.
+    """
+    if statistic.spec.release is None:
+        raise UnsupportedError(
+            f"{statistic.spec.name} does not declare what a record changes in what it opens, "
+            "so no guarantee can be stated; add `release` to its ProtocolSpec."
+        )
+    release = statistic.spec.release(_as_text(statistic.shape(domain)))
     try:
-        return plan_noise(each_cell_once(cells), settings.relation, settings.epsilon, settings.delta)
+        return plan_noise(release, settings.relation, settings.epsilon, settings.delta)
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."
@@ -138,6 +190,7 @@ def _aggregate_all(shares: Path, model: Model, partial: Path) -> list[Path]:
 
 
 def _run(
+    statistic: Statistic[T],
     aggregates: list[Path],
     settings: Settings,
     partial: Path,
@@ -145,7 +198,7 @@ def _run(
     times: _Times,
     task: str,
     inferred: bool,
-) -> WeightsRun:
+) -> Run[T]:
     model = settings.model
     header = sharing.check_aggregates(aggregates)
     if (header.form, header.arithmetic) != (settings.form.name, model.domain.name):
@@ -154,47 +207,55 @@ def _run(
             f"{settings.form.name} takes {settings.form.name} over {model.domain.name}."
         )
     domain = domain_from_json(header.record_domain, "the shares' header")
-    plan = plan_weights(settings, domain.cells)
+    plan = plan_release(statistic, settings, domain)
     values = [
         sharing.extract_values(path, partial / f"party-{i}.values") for i, path in enumerate(aggregates)
     ]
-    job = rw_job(settings, plan, header.clients, len(domain.groups), len(domain.labels), values)
+    job = make_job(statistic, settings, plan, domain, header.clients, values)
     result = engine_of(model).run(job, model, partial / "parties", settings.timeout_s, progress)
-    progress("weights")
-    counts = read_counts(result, domain, header.clients, plan.coins)
-    weights = REWEIGHINGS[settings.reweighing](counts)
-    privacy = report.privacy_fields(PI_RW, settings.form, model, plan, inferred)
+    progress("read")
+    found = statistic.read(result, domain, header.clients, plan)
+    privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, inferred)
     inputs = {"clients": header.clients, "uploads": header.batches, "max_count": domain.max_count}
     wall_s = time.monotonic() - times.started
     manifest = report.manifest(task, result, privacy, inputs, wall_s, times.share_s)
     for leftover in partial.iterdir():  # the engine has moved or removed all else
         leftover.unlink()
-    _write_json(partial / "weights.json", {"schema": report.SCHEMA, **weights.to_json(), "privacy": privacy})
+    for name, fields in statistic.files(found).items():
+        _write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
     _write_json(partial / "manifest.json", manifest)
-    return WeightsRun(counts, weights, manifest)
+    return Run(found, manifest)
 
 
-def rw_job(
-    settings: Settings, plan: NoisePlan, clients: int, groups: int, labels: int, values: list[Path]
+def make_job(
+    statistic: Statistic[T],
+    settings: Settings,
+    plan: NoisePlan,
+    domain: RecordDomain,
+    clients: int,
+    values: Sequence[Path],
 ) -> Job:
-    """Return the job of π_RW; its arguments are those that `protocols.spec.PI_RW` names, in order."""
-    cells = groups * labels
+    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits."""
     arguments = {
         "form": settings.form.name,
         "parties": settings.model.parties,
         "clients": 0 if settings.form.summed_by_party else clients,
-        "groups": groups,
-        "labels": labels,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
+        **statistic.shape(domain),
     }
+    spec = statistic.spec
     return Job(
-        spec=PI_RW,
-        source=PROGRAMS / f"{PI_RW.name}.mpc",
-        arguments=tuple(str(arguments[name]) for name in PI_RW.arguments),
+        spec=spec,
+        source=PROGRAMS / f"{spec.name}.mpc",
+        arguments=tuple(str(arguments[name]) for name in spec.arguments),
         party_inputs=tuple(values),
-        fair_bits=tuple((width, cells) for width in input_widths(fair_bits_per_sample(plan.coins))),
+        fair_bits=tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
     )
+
+
+def _as_text(arguments: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in arguments.items()}
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.cli import Steps
 from harness.evaluation import Evaluation, WeightsTable, evaluate
 from harness.outputs import DEBIAS, NoisyCounts
-from harness.pipeline import Settings, WeightsRun, weights_from_records
+from harness.pipeline import Run, Settings, run_on_records
 from harness.postprocess import REWEIGHINGS
 from harness.records import ClientRecords, RecordDomain, records_from_frame
+from harness.weights import Weights, WeightsStatistic
 from protocols import reference
 from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample
@@ -27,7 +28,7 @@ SCHEMES = ("balanced", "kamiran-calders")
 class Quickstart:
     """What the quickstart shows: the private run, and the evaluation in the clear beside it."""
 
-    run: WeightsRun
+    run: Run[Weights]
     evaluation: Evaluation
     clients: int
     test_rows: int
@@ -41,16 +42,16 @@ def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
     release is simulated in the clear (same counts, same noise distribution), because what is asked
     there is how much the figures vary, and the data are public.
     """
-    progress("read")
+    progress("records")
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
-    run = weights_from_records(applicants(data, train), settings, out, progress, "quickstart")
+    run = run_on_records(WeightsStatistic(), applicants(data, train), settings, out, progress, "quickstart")
     progress("evaluate")
-    opened = {FIXED_SPLIT: run.counts}
+    opened = {FIXED_SPLIT: run.found.counts}
 
     def weights(scheme: str, seed: int) -> WeightsTable:
         if seed not in opened:
-            opened[seed] = simulated_release(data, seed, run.counts.coins)
+            opened[seed] = simulated_release(data, seed, run.found.counts.coins)
         return REWEIGHINGS[scheme](opened[seed]).weights
 
     evaluation = evaluate(

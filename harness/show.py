@@ -13,20 +13,21 @@ from harness.models import get_model
 from harness.report import privacy_statement
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
-    from harness.pipeline import WeightsRun
+    from harness.pipeline import Run
     from harness.quickstart import Quickstart
+    from harness.weights import Weights
 
 WEIGHT_STEPS = {
-    "read": "read records",
+    "records": "read records",
     "share": "clients: split counts into shares",
     "aggregate": "parties: add up their own columns",
     "compile": "compile the program",
     "run": "parties: run π_RW",
-    "weights": "derive weights from the noisy counts",
+    "read": "derive weights from the noisy counts",
 }
 QUICKSTART_STEPS = {
     **WEIGHT_STEPS,
-    "read": "read the mortgage applications",
+    "records": "read the mortgage applications",
     "evaluate": "fit and assess models on 20 splits",
 }
 
@@ -75,9 +76,9 @@ def one_machine(saw_records: bool) -> None:
     say(f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner.")
 
 
-def weights(run: WeightsRun) -> None:
+def weights(run: Run[Weights]) -> None:
     """Print a finished run's weights, its privacy statement and its cost."""
-    found, manifest = run.weights, run.manifest
+    found, manifest = run.found.weights, run.manifest
     table = Table("group", "label")
     for heading in ("noisy count", f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"):
         table.add_column(heading, justify="right")

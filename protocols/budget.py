@@ -30,13 +30,14 @@ class PrivacyUnit(StrEnum):
 class NoisePlan:
     """The noise of one release: its coins, and the guarantee that they add up to.
 
-    Attributes: node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
-    guarantee of the whole release.
+    Attributes: nodes: how many values get noise; node_epsilon, node_delta_bits: what the program is
+    compiled with; exact: the realised guarantee of the whole release.
     """
 
     relation: NeighboringRelation
     unit: PrivacyUnit
     requested_epsilon: Fraction
+    nodes: int
     node_epsilon: Fraction
     node_delta_bits: int
     coins: tuple[Coin, ...]
@@ -65,16 +66,17 @@ def plan_noise(
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
-    nodes = nodes_changed(release, relation)
-    node_epsilon = Fraction(epsilon * _EPSILON_GRID // nodes, _EPSILON_GRID)
-    bits = max(MIN_DELTA_BITS, _bits_at_most(delta / nodes))
+    changed = nodes_changed(release, relation)
+    node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
+    bits = max(MIN_DELTA_BITS, _bits_at_most(delta / changed))
     if bits > MAX_DELTA_BITS:
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
     coins = design_coins(node_epsilon, bits)
-    exact = guarantee(coins, nodes)
+    exact = guarantee(coins, changed)
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
-    return NoisePlan(relation, PrivacyUnit.RECORD, epsilon, node_epsilon, bits, coins, exact)
+    unit = PrivacyUnit.RECORD
+    return NoisePlan(relation, unit, epsilon, release.nodes, node_epsilon, bits, coins, exact)
 
 
 def _bits_at_most(delta: Fraction) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from protocols.release import LinearRelease, each_cell_once
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,10 @@ class ProtocolSpec:
 
     Attributes: name: the program `Programs/Source/<name>.mpc`; source: paper and protocol; arguments:
     the program's arguments, in order; outputs: names of the `OUT` lines; revealed: what is opened, to
-    whom; portable: whether the program keeps to the subset that the embedded engine runs.
+    whom; release: from the program's arguments by name (epsilon and delta_bits are not needed) to the
+    linear map whose values it noises, from which every guarantee is derived; None where nobody has
+    declared one, and then the program releases nothing that a guarantee could be stated for; portable:
+    whether the program keeps to the subset that the embedded engine runs.
     """
 
     name: str
@@ -37,6 +42,7 @@ class ProtocolSpec:
     input_forms: Mapping[str, InputForm]
     outputs: tuple[str, ...]
     revealed: tuple[str, ...]
+    release: Callable[[Mapping[str, str]], LinearRelease] | None = None
     portable: bool = True
 
 
@@ -52,6 +58,7 @@ PI_LAP = ProtocolSpec(
     input_forms={NO_INPUT.name: NO_INPUT},
     outputs=("noise",),
     revealed=("the samples, to all parties",),
+    release=lambda arguments: each_cell_once(int(arguments["samples"])),
 )
 
 PI_RW = ProtocolSpec(
@@ -61,6 +68,7 @@ PI_RW = ProtocolSpec(
     input_forms={form.name: form for form in (SPLIT, PRODUCT)},
     outputs=("counts",),
     revealed=("noisy count of records per (group, label), to all parties",),
+    release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),
 )
 
 PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (PI_LAP, PI_RW)}

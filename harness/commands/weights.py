@@ -17,15 +17,10 @@ from harness.options import (
     parse_seconds,
     require,
 )
-from harness.pipeline import (
-    Settings,
-    check_supported,
-    default_out,
-    weights_from_records,
-    weights_from_shares,
-)
+from harness.pipeline import Settings, check_supported, default_out, run_on_records, run_on_shares
 from harness.postprocess import REWEIGHINGS
 from harness.records import DEFAULT_MAX_COUNT, read_records
+from harness.weights import WeightsStatistic
 from protocols.spec import PI_RW
 
 
@@ -62,23 +57,23 @@ def weights(
         delta=parse_delta(delta),
         relation=parse_relation(relation),
         timeout_s=parse_seconds(timeout),
-        reweighing=parse_choice("--reweighing", reweighing, list(REWEIGHINGS)),
     )
-    check_supported(settings)
+    statistic = WeightsStatistic(parse_choice("--reweighing", reweighing, list(REWEIGHINGS)))
+    check_supported(statistic.spec, settings)
     target = Path(out) if out else default_out("weights")
     with cli.steps(show.WEIGHT_STEPS) as begin:
         if records:
-            begin("read")
+            begin("records")
             domain = declared_domain(*declared)
             most = parse_max_count(declared[3]) if declared[3] else DEFAULT_MAX_COUNT
             found = read_records(Path(records), domain, most)
-            run = weights_from_records(found, settings, target, begin)
+            run = run_on_records(statistic, found, settings, target, begin)
         else:
             if any(declared):
                 raise OptionError(
                     "With --shares the domain is the one that was shared; leave out the options for it."
                 )
-            run = weights_from_shares(Path(shares), settings, target, begin)
+            run = run_on_shares(statistic, Path(shares), settings, target, begin)
     show.weights(run)
     show.one_machine(bool(records))
     show.results(target)

@@ -20,7 +20,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("harness.options", "harness.records", "harness.sharing"),
     ("harness.engines",),
     ("harness.outputs", "harness.postprocess", "harness.metrics", "harness.evaluation", "harness.schemes"),
-    ("harness.pipeline", "harness.report", "data"),
+    ("harness.pipeline", "harness.report", "harness.weights", "data"),
     ("harness.cli", "harness.commands", "harness.quickstart", "harness.show"),
     ("tasks", "benchmarks"),
     ("tests",),

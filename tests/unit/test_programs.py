@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.engines.base import PROGRAMS, PROJECT
 from harness.models import MODELS, Model
-from harness.pipeline import Settings, plan_weights, rw_job
+from harness.pipeline import Settings, make_job, plan_release
+from harness.records import RecordDomain
+from harness.weights import WeightsStatistic
 from protocols.budget import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
@@ -289,8 +291,9 @@ def test_circuits_open_nothing(project: Path) -> None:
 def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: NeighboringRelation) -> None:
     """π_RW's arguments lead to the plan's coins, all parties draw, and they draw as many bits as are used."""
     settings = Settings(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
-    plan = plan_weights(settings, 6)
-    job: Job = rw_job(settings, plan, 10, 2, 3, [])
+    domain = RecordDomain(("a", "b"), ("0", "1", "2"))
+    plan = plan_release(WeightsStatistic(), settings, domain)
+    job = make_job(WeightsStatistic(), settings, plan, domain, 10, [Path()] * model.parties)
     arguments = dict(zip(PI_RW.arguments, job.arguments, strict=True))
     assert arguments["parties"] == str(model.parties)
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins

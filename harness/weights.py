@@ -1,0 +1,42 @@
+"""π_RW as a statistic: noisy counts per (group, label), and the sample weights that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.engines.base import EngineResult
+from harness.outputs import NoisyCounts, read_counts
+from harness.pipeline import Statistic
+from harness.postprocess import REWEIGHINGS, GroupWeights
+from harness.records import RecordDomain
+from protocols.budget import NoisePlan
+from protocols.spec import PI_RW
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What π_RW opened, and the weights that follow from it."""
+
+    counts: NoisyCounts
+    weights: GroupWeights
+
+
+@dataclass(frozen=True)
+class WeightsStatistic(Statistic[Weights]):
+    """Sample weights by one reweighing scheme. Args: reweighing: a key of `REWEIGHINGS`."""
+
+    reweighing: str = "balanced"
+    name = "weights"
+    spec = PI_RW
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        return {"groups": len(domain.groups), "labels": len(domain.labels)}
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Weights:
+        counts = read_counts(result, domain, clients, plan.coins)
+        return Weights(counts, REWEIGHINGS[self.reweighing](counts))
+
+    def files(self, found: Weights) -> Mapping[str, Mapping[str, Any]]:
+        return {"weights.json": found.weights.to_json()}
