@@ -35,8 +35,8 @@ class Header:
     """What a share file says of itself in its first line; all of it is public.
 
     Attributes: kind: "batch" (one upload) or "aggregate" (what a party feeds into a run); content:
-    "seed" or "values"; batch: identity of the upload, the same at every party; for an aggregate a hash
-    of all identities in it.
+    "seed" or "values"; batch: identity of the upload, random, the same at every party; for an aggregate
+    a hash of all identities in it, which its second line lists.
     """
 
     kind: str
@@ -197,7 +197,7 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
     summary = replace(
         headers[0],
         kind="aggregate",
-        batch=hashlib.sha256("\n".join(identities).encode()).hexdigest(),
+        batch=_hash_of(identities),
         clients=clients,
         content="values",
         batches=len(headers),
@@ -205,7 +205,7 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
     partial = out.with_name(out.name + ".partial")
     try:
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(partial, summary, domain.to_bytes(merged))
+        _write(partial, summary, " ".join(identities).encode() + b"\n", domain.to_bytes(merged))
         partial.rename(out)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -248,6 +248,20 @@ def extract_values(aggregate_file: Path, out: Path) -> Path:
     return out
 
 
+def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
+    """Return the identities of all uploads in an aggregate, by which a party knows what it ran before.
+
+    Raises: ShareError: they are not those that its header stands for.
+    """
+    header = read_header(aggregate_file)
+    with aggregate_file.open("rb") as file:
+        file.readline()
+        identities = tuple(file.readline().decode(errors="replace").split())
+    if (len(identities), _hash_of(identities)) != (header.batches, header.batch):
+        raise ShareError(f"{aggregate_file} is damaged: its list of uploads is not whole; aggregate again.")
+    return identities
+
+
 def read_header(path: Path) -> Header:
     """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
     try:
@@ -273,6 +287,10 @@ def read_header(path: Path) -> Header:
     return header
 
 
+def _hash_of(identities: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(identities).encode()).hexdigest()
+
+
 def _common(header: Header) -> tuple[Any, ...]:
     return header.form, header.arithmetic, header.parties, header.record_domain
 
@@ -280,7 +298,8 @@ def _common(header: Header) -> tuple[Any, ...]:
 def _read(path: Path) -> tuple[Header, bytes]:
     header = read_header(path)
     with path.open("rb") as file:
-        file.readline()
+        for _ in range(2 if header.kind == "aggregate" else 1):
+            file.readline()
         return header, file.read()
 
 
@@ -300,8 +319,8 @@ def _read_batch(path: Path, header: Header) -> Words:
     return flat.reshape(header.columns, header.clients, domain.words)
 
 
-def _write(path: Path, header: Header, payload: bytes) -> None:
-    _create(path, json.dumps(asdict(header), sort_keys=True).encode() + b"\n", payload)
+def _write(path: Path, header: Header, *parts: bytes) -> None:
+    _create(path, json.dumps(asdict(header), sort_keys=True).encode() + b"\n", *parts)
 
 
 def _create(path: Path, *parts: bytes) -> None:

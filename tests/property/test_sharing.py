@@ -24,7 +24,7 @@ from harness import domain as domain_module
 from harness import sharing
 from harness.domain import DOMAINS, FIELD, RING, Domain, Words
 from harness.records import ClientRecords, RecordDomain
-from harness.sharing import SEED_BYTES, aggregate, share, split_into_shares
+from harness.sharing import SEED_BYTES, aggregate, extract_values, share, split_into_shares
 from protocols.spec import PRODUCT, SPLIT
 
 EVERY_DOMAIN = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
@@ -288,7 +288,7 @@ def test_aggregates_add_up_to_the_counts(domain: Domain, data: st.DataObject) ->
         opened: list[int] | None = None
         for i in range(parties):
             header = aggregate(i, root / f"party-{i}", root / "aggregate")
-            payload = (root / "aggregate").read_bytes().partition(b"\n")[2]
+            payload = extract_values(root / "aggregate", root / "values").read_bytes()
             own = integers_of(domain.from_bytes(payload))
             opened = own if opened is None else [x + y for x, y in zip(opened, own, strict=True)]
     assert opened is not None
