@@ -24,6 +24,10 @@ class RecordDomainError(FairSharesError):
     """The declared groups, labels or limits make no sense."""
 
 
+class ThresholdGridError(FairSharesError):
+    """The thresholds of a score curve do not increase, or are not numbers from 0 to 1."""
+
+
 class DataSetError(FairSharesError):
     """A public data set is not installed, or is not the version that was checked."""
 
