@@ -64,6 +64,10 @@ class OutputError(FairSharesError):
     """The parties' outputs are missing, disagree, or cannot be what the protocol opens."""
 
 
+class ResultFileError(FairSharesError):
+    """A result file of an earlier run cannot be read, or is not what it should be."""
+
+
 class UnsupportedFeature(FairSharesError):
     """A program uses a name that the embedded engine does not offer; says which, and where."""
 

@@ -22,13 +22,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from harness.errors import RecordDomainError, RecordsError
 from harness.metrics import Assessment, assess
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
-WeightsTable = Sequence[Sequence[float]] | Floats
-"""Weights per group (row) and label (column), in the data set's order."""
+from harness.sample_weight import Indices, WeightsTable, look_up_weights
 
 METRICS = tuple(field.name for field in fields(Assessment))
 UNMITIGATED = "unmitigated"
@@ -53,49 +48,6 @@ class DataSet(Protocol):
     def split(self, seed: int) -> tuple[Indices, Indices]:
         """Return the row numbers of training and test."""
         ...
-
-
-def sample_weights(
-    weights: WeightsTable,
-    groups: Sequence[str],
-    labels: Sequence[str],
-    sensitive_feature: npt.ArrayLike,
-    y: npt.ArrayLike,
-) -> Floats:
-    """Look up each sample's weight, for scikit-learn's `sample_weight`.
-
-    Args: weights: (k, m), finite and not negative; groups, labels: the names of its rows and columns;
-    sensitive_feature, y: (n,), compared as strings. Returns: (n,).
-    Raises: RecordDomainError: the table does not fit the names or holds a value that is no weight;
-    RecordsError: a sample's group or label is not in the table.
-    """
-    table = np.asarray(weights, dtype=np.float64)
-    if table.shape != (len(groups), len(labels)):
-        raise RecordDomainError(
-            f"The weights have shape {table.shape}; {len(groups)} groups and {len(labels)} labels need "
-            f"({len(groups)}, {len(labels)})."
-        )
-    if not (np.isfinite(table) & (table >= 0)).all():
-        raise RecordDomainError("Every weight must be a finite number that is not negative.")
-    row = _positions("group", groups, sensitive_feature)
-    column = _positions("label", labels, y)
-    if len(row) != len(column):
-        raise RecordsError(
-            f"There are {len(row)} groups but {len(column)} labels; each sample needs one of each."
-        )
-    return np.asarray(table[row, column], dtype=np.float64)
-
-
-def _positions(kind: str, declared: Sequence[str], values: npt.ArrayLike) -> Indices:
-    found = np.asarray(values).astype(str)
-    at = pd.Index(list(declared)).get_indexer(pd.Index(found))
-    unknown = np.flatnonzero(at < 0)
-    if len(unknown):
-        raise RecordsError(
-            f"Sample {unknown[0]} has the {kind} {str(found[unknown[0]])!r}, for which there is no weight; "
-            f"declare it (declared: {', '.join(declared)}) and compute the weights again."
-        )
-    return at.astype(np.int64)
 
 
 def model_for(data: DataSet) -> Pipeline:
@@ -126,12 +78,12 @@ def fit(data: DataSet, rows: Indices, weights: WeightsTable | None = None) -> Pi
     """Fit the model on these rows, each weighted by its group and label, or all alike.
 
     Raises: sklearn.exceptions.ConvergenceWarning: the optimiser stopped early, so that the figures
-    would describe the optimiser; as in `sample_weights`.
+    would describe the optimiser; as in `look_up_weights`.
     """
     y = data.y_true[rows]
     per_sample = None
     if weights is not None:
-        per_sample = sample_weights(weights, data.groups, data.labels, data.sensitive_feature[rows], y)
+        per_sample = look_up_weights(weights, data.groups, data.labels, data.sensitive_feature[rows], y)
     model = model_for(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)

@@ -11,11 +11,12 @@ import numpy as np
 
 from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.cli import Steps
-from harness.evaluation import Evaluation, WeightsTable, evaluate
+from harness.evaluation import Evaluation, evaluate
 from harness.outputs import DEBIAS, NoisyCounts
 from harness.pipeline import Run, Settings, run_on_records
 from harness.postprocess import REWEIGHINGS
 from harness.records import ClientRecords, RecordDomain, records_from_frame
+from harness.sample_weight import WeightsTable
 from harness.weights import Weights, WeightsStatistic
 from protocols import reference
 from protocols.circuits.coins import Coin

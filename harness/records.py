@@ -265,7 +265,6 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
     import pyarrow.parquet
 
     try:
@@ -275,14 +274,19 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         )
     except pyarrow.ArrowInvalid:
         raise RecordsError(f"{path} is not a readable Parquet file.") from None
-    for name in _COLUMNS:
-        missing = frame[name].isna()
-        if pd.api.types.is_float_dtype(frame[name]):
-            present = frame[name][~missing]
-            if (present.abs() < 2**53).all() and (present % 1 == 0).all():
-                frame[name] = frame[name].astype("Int64")  # whole numbers that a missing value made floats
-        frame[name] = frame[name].astype(str).where(~missing, "")
-    return frame
+    return frame.apply(as_names)
+
+
+def as_names(column: pd.Series) -> pd.Series:
+    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty."""
+    import pandas as pd
+
+    missing = column.isna()
+    if pd.api.types.is_float_dtype(column):
+        present = column[~missing]
+        if (present.abs() < 2**53).all() and (present % 1 == 0).all():
+            column = column.astype("Int64")  # whole numbers that a missing value made floats
+    return column.astype(str).where(~missing, "")
 
 
 def _check_columns(path: Path, found: list[str]) -> None:

@@ -24,12 +24,23 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.postprocess",
         "harness.metrics",
         "harness.evaluation",
-        "harness.schemes",
         "harness.curves",
+        "harness.sample_weight",
+        "harness.schemes",
     ),
-    ("harness.pipeline", "harness.report", "harness.weights", "data"),
-    ("harness.cli", "harness.commands", "harness.quickstart", "harness.show"),
-    ("tasks", "benchmarks"),
+    (
+        "harness.pipeline",
+        "harness.report",
+        "harness.weights",
+        "data",
+    ),
+    (
+        "harness.cli",
+        "harness.commands",
+        "harness.quickstart",
+        "harness.show",
+    ),
+    ("tasks", "benchmarks", "examples"),
     ("tests",),
 )
 # Run before or beside everything else: the standard library only.

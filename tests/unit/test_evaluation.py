@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 import harness.evaluation
 from data.loanapp import SPLITS, LoanApplications, load_loanapp
 from harness.errors import RecordDomainError, RecordsError
-from harness.evaluation import METRICS, UNMITIGATED, Evaluation, evaluate, fit, sample_weights
+from harness.evaluation import METRICS, UNMITIGATED, Evaluation, evaluate, fit
+from harness.sample_weight import look_up_weights
 
 Counts = npt.NDArray[np.float64]
 
@@ -24,16 +25,19 @@ WEIGHTS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 class TestSampleWeights:
     def test_looks_up_group_and_label(self) -> None:
-        found = sample_weights(
+        found = look_up_weights(
             WEIGHTS, GROUPS, LABELS, np.array(["c", "a", "b", "c"]), np.array([0, 1, 1, 1])
         )
         assert found.tolist() == [5, 2, 4, 6]
 
     def test_takes_labels_as_strings_and_any_order_of_names(self) -> None:
-        assert sample_weights(WEIGHTS, ("c", "b", "a"), ("1", "0"), ["a", "c"], ["0", "1"]).tolist() == [6, 1]
+        assert look_up_weights(WEIGHTS, ("c", "b", "a"), ("1", "0"), ["a", "c"], ["0", "1"]).tolist() == [
+            6,
+            1,
+        ]
 
     def test_no_samples(self) -> None:
-        assert sample_weights(WEIGHTS, GROUPS, LABELS, [], []).tolist() == []
+        assert look_up_weights(WEIGHTS, GROUPS, LABELS, [], []).tolist() == []
 
     @pytest.mark.parametrize(
         ("feature", "y", "message"),
@@ -50,7 +54,7 @@ class TestSampleWeights:
     )
     def test_refuses_samples(self, feature: list[str], y: list[float], message: str) -> None:
         with pytest.raises(RecordsError, match=message):
-            sample_weights(WEIGHTS, GROUPS, LABELS, feature, y)
+            look_up_weights(WEIGHTS, GROUPS, LABELS, feature, y)
 
     @pytest.mark.parametrize(
         ("weights", "message"),
@@ -62,7 +66,7 @@ class TestSampleWeights:
     )
     def test_refuses_tables(self, weights: list[list[float]], message: str) -> None:
         with pytest.raises(RecordDomainError, match=message):
-            sample_weights(weights, GROUPS, LABELS, ["a"], [0])
+            look_up_weights(weights, GROUPS, LABELS, ["a"], [0])
 
 
 @pytest.fixture(scope="module")
