@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import ParamSpec
 
 from rich.console import Console
@@ -19,6 +17,7 @@ from rich.progress import SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 from harness.errors import FairSharesError, OutputError, PartyFailedError, PartyTimeoutError
+from harness.interrupts import take_interrupts
 
 P = ParamSpec("P")
 
@@ -58,9 +57,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, _interrupt)
+        take_interrupts()
         out.stderr = False
         try:
             function(*args, **kwargs)
@@ -78,10 +75,6 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             sys.exit(1)
 
     return guarded
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 class _Seconds(TextColumn):

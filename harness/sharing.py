@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ import numpy.typing as npt
 
 from harness.domain import DOMAINS, Domain, Words
 from harness.errors import RecordDomainError, ShareError
+from harness.interrupts import uninterrupted
 from harness.records import MAX_TOTAL, ClientRecords, RecordDomain, domain_from_json
+from harness.scratch import scratch_directory, writable_by_others
 from protocols.spec import PRODUCT, SPLIT, InputForm
 
 SCHEMA = 1
@@ -120,31 +123,37 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
     payloads = [*seeds, domain.to_bytes(rest)]
     batch = secrets.token_hex(16)
-    written: list[Path] = []
+    places = [out / f"party-{i}" for i in range(parties)]
+    made = [directory for directory in (*places, out, *out.parents) if not directory.exists()]
+    arrived: list[Path] = []
     try:
-        for i, payload in enumerate(payloads):
-            directory = out / f"party-{i}"
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            content = "values" if i == parties - 1 else "seed"
-            header = Header(
-                "batch",
-                batch,
-                form.name,
-                domain.name,
-                i,
-                parties,
-                records.clients,
-                content,
-                records.domain.to_json(),
-            )
-            written.append(directory / f"{batch}.partial")
-            _write(written[-1], header, payload)
-        for path in written:
-            path.rename(path.with_suffix(SUFFIX))
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with scratch_directory(out) as partial:
+            for i, payload in enumerate(payloads):
+                _check_private(places[i])
+                content = "values" if i == parties - 1 else "seed"
+                header = Header(
+                    "batch",
+                    batch,
+                    form.name,
+                    domain.name,
+                    i,
+                    parties,
+                    records.clients,
+                    content,
+                    records.domain.to_json(),
+                )
+                _write(partial / places[i].name, header, payload)
+            for place in places:
+                arrived.append(place / f"{batch}{SUFFIX}")
+                (partial / place.name).rename(arrived[-1])
     except BaseException as error:
-        for path in written:
-            path.unlink(missing_ok=True)
-            path.with_suffix(SUFFIX).unlink(missing_ok=True)
+        with uninterrupted():
+            for path in arrived:
+                path.unlink(missing_ok=True)
+            for directory in made:
+                with suppress(OSError):  # it holds another upload, or was not made
+                    directory.rmdir()
         if isinstance(error, OSError):
             raise ShareError(
                 f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
@@ -202,13 +211,13 @@ def aggregate(party: int, directory: Path, out: Path) -> Header:
         content="values",
         batches=len(headers),
     )
-    partial = out.with_name(out.name + ".partial")
     try:
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(partial, summary, " ".join(identities).encode() + b"\n", domain.to_bytes(merged))
-        partial.rename(out)
+        with scratch_directory(out.parent) as partial:
+            lines = " ".join(identities).encode() + b"\n"
+            _write(partial / out.name, summary, lines, domain.to_bytes(merged))
+            (partial / out.name).rename(out)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
     return summary
 
@@ -319,13 +328,21 @@ def _read_batch(path: Path, header: Header) -> Words:
     return flat.reshape(header.columns, header.clients, domain.words)
 
 
+def _check_private(directory: Path) -> None:
+    """Make a party's directory; refuse one in which others could put or take files."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    reason = writable_by_others(directory)
+    if reason is not None:
+        raise ShareError(f"{reason}, so others could exchange shares; name another --out, or chmod go-w it.")
+
+
 def _write(path: Path, header: Header, *parts: bytes) -> None:
     _create(path, json.dumps(asdict(header), sort_keys=True).encode() + b"\n", *parts)
 
 
 def _create(path: Path, *parts: bytes) -> None:
-    """Write a file that only its owner reads, through to the disk."""
-    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    """Write a new file that only its owner reads, through to the disk."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         for part in parts:
             file.write(part)

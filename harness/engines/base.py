@@ -36,7 +36,7 @@ class Job:
     given_bits: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.given_bits is not None and self.source.resolve().is_relative_to(PROGRAMS):
+        if self.given_bits is not None and self.source.resolve().is_relative_to(PROGRAMS.resolve()):
             raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
 
     def check_parties(self, model: Model) -> None:

@@ -7,18 +7,21 @@ model could silently run another's. Here each combination has a directory of its
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.hashing import program_hash
+from harness.engines.leash import leashed
 from harness.errors import CompileError
+from harness.scratch import hold, remove_unless_held, scratch_directory, writable_by_others
 
+KEPT = 500  # compiled programs, of about 200 kB each; the ones used last
 _TIMEOUT_S = 1800
 
 
@@ -31,6 +34,18 @@ class Bytecode:
     program_hash: str
     compile_s: float
 
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the program from being removed to make room for others. Raises: CompileError: it was."""
+        try:
+            lock = hold(self.programs.parent)
+        except FileNotFoundError:
+            raise CompileError("The compiled program was removed by another run; try again.") from None
+        try:
+            yield
+        finally:
+            os.close(lock)
+
 
 def cache_directory() -> Path:
     """Return where compiled programs are kept: `$XDG_CACHE_HOME/fairshares`, else `~/.cache/fairshares`."""
@@ -38,29 +53,43 @@ def cache_directory() -> Path:
     return Path(base) / "fairshares" / "bytecode"
 
 
-def compile_program(job: Job, home: Path, commit: str, options: tuple[str, ...]) -> Bytecode:
+def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:
     """Compile the job's program, or find it compiled.
 
     Guarantees: a cached program was compiled to the end, from the same sources, arguments and options,
-    by the same MP-SPDZ.  [test: tests/matrix/test_bytecode.py]
-    Raises: CompileError: MP-SPDZ's compiler refused it; nothing is kept.
+    by the same MP-SPDZ, and nobody but this user could change it since: another program could leave
+    out the noise.  [test: tests/matrix/test_bytecode.py]
+    Args: version: what identifies MP-SPDZ, release and commit.
+    Raises: CompileError: MP-SPDZ's compiler refused it, and nothing is kept; or others can write to
+    where compiled programs are kept.
     """
-    digest = program_hash(job, (*options, commit))
+    digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
-    final = cache_directory() / digest
-    if final.is_dir():
-        return Bytecode(final / "Programs", name, digest, 0.0)
+    cache = cache_directory()
+    final = cache / digest
+    found = Bytecode(final / "Programs", name, digest, 0.0)
     started = time.monotonic()
     try:
-        final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f"{digest[:12]}.partial-", dir=final.parent))
+        if not final.is_dir():
+            _fill(final, job, home, options)
+            found = replace(found, compile_s=time.monotonic() - started)
+        _check_trusted(cache.parent, cache, final)
+        os.utime(final)  # used now
     except OSError as error:
         raise CompileError(
-            f"Cannot write compiled programs to {final.parent}: {error.strerror}; "
-            "set XDG_CACHE_HOME to a directory of yours."
+            f"Cannot keep compiled programs in {cache}: {error.strerror}; "
+            "make room there, or set XDG_CACHE_HOME to another directory of yours."
         ) from None
-    try:
-        (partial / "Programs").mkdir()
+    return found
+
+
+def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
+    cache = final.parent
+    for directory in (cache.parent, cache):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_trusted(cache.parent, cache)
+    with scratch_directory(cache) as partial:
+        (partial / "Programs").mkdir(mode=0o700)
         (partial / "Programs" / "Source").symlink_to(job.source.resolve().parent)
         _compile(job, home, partial, options)
         try:
@@ -68,18 +97,41 @@ def compile_program(job: Job, home: Path, commit: str, options: tuple[str, ...])
         except OSError:
             if not final.is_dir():  # another process was first: its result is the same
                 raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return Bytecode(final / "Programs", name, digest, time.monotonic() - started)
+    _prune(cache)
+
+
+def _check_trusted(*directories: Path) -> None:
+    for directory in directories:
+        reason = writable_by_others(directory)
+        if reason is not None:
+            raise CompileError(
+                f"{reason}, so others could exchange compiled programs; remove it, or set XDG_CACHE_HOME "
+                "to a directory that only you can change."
+            )
+
+
+def _prune(cache: Path) -> None:
+    """Remove the programs that were used longest ago, none that runs."""
+
+    def used(entry: Path) -> float:
+        try:
+            return entry.stat().st_mtime
+        except FileNotFoundError:  # another process removed it
+            return 0.0
+
+    entries = sorted((entry for entry in cache.glob("[0-9a-f]*")), key=used, reverse=True)
+    for entry in entries[KEPT:]:
+        remove_unless_held(entry)
 
 
 def _compile(job: Job, home: Path, directory: Path, options: tuple[str, ...]) -> None:
     command = [sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments]
     try:
         done = subprocess.run(
-            command,
+            leashed(*command),
             cwd=directory,
             env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
+            umask=0o077,
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

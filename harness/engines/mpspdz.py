@@ -43,6 +43,10 @@ class Installation:
     def version(self) -> str:
         return f"MP-SPDZ {self.release} ({self.commit[:12]})"
 
+    @property
+    def full_version(self) -> str:
+        return f"{self.release} {self.commit}"
+
 
 class MpSpdzEngine(Engine):
     """Compiles with MP-SPDZ's compiler and starts its virtual machines, one process per party."""
@@ -78,7 +82,7 @@ class MpSpdzEngine(Engine):
         job.check_parties(model)
         started = time.monotonic()
         progress("compile")
-        bytecode = compile_program(job, found.home, found.commit, model.compile_options)
+        bytecode = compile_program(job, found.home, found.full_version, model.compile_options)
         progress("run")
         ports = free_ports(model.parties)
         hosts = "".join(f"127.0.0.1:{port}\n" for port in ports)
@@ -98,7 +102,8 @@ class MpSpdzEngine(Engine):
             }
             for i in range(model.parties)
         ]
-        logs = run_parties(job, configs, work, timeout_s)
+        with bytecode.in_use():
+            logs = run_parties(job, configs, work, timeout_s)
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         slowest = max(costs, key=lambda cost: cost.seconds)
         return EngineResult(

@@ -26,6 +26,7 @@ from typing import Any
 from harness.engines import party as child
 from harness.engines.base import PROJECT, Job
 from harness.errors import PartyFailedError, PartyTimeoutError, UnsupportedError, UsedDirectoryError
+from harness.interrupts import uninterrupted
 
 _POLL_S = 0.005
 _GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
@@ -97,8 +98,9 @@ def run_parties(job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout
             for directory, end in zip(directories, ended, strict=True)
         ]
     finally:
-        _stop(processes)
-        shutil.rmtree(work, ignore_errors=True)
+        with uninterrupted():
+            _stop(processes)
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def _lay_out(job: Job, config: dict[str, Any], directory: Path) -> Path:

@@ -8,26 +8,27 @@ to `log`. No other process sees its key or its bits.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
+import resource
 import secrets
-import signal
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.engines.leash import die_with_parent
+
 CLAIM, CONFIG, LOG, READY, GO = "started", "party.json", "log", "ready", "go"
 DATA = "Player-Data"
 CLAIMED_EXIT = 17
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
     """Run the party that the current directory describes; return its exit code."""
-    _die_with_parent()
+    die_with_parent()
+    _dump_no_core()
     os.umask(0o077)
     config: dict[str, Any] = json.loads(Path(CONFIG).read_text())
     try:
@@ -58,10 +59,13 @@ def main() -> int:
     os.execv(config["argv"][0], config["argv"])
 
 
-def _die_with_parent() -> None:
-    """Have the kernel end this process, and the engine it becomes, when its starter dies (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _dump_no_core() -> None:
+    """Have no core dump made of this process, which would hold shares, a key and bits.
+
+    At a limit of 1 Linux makes none; at 0 it would still make one for a program that collects them.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
 
 
 def _redirect_output() -> None:

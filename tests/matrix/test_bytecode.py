@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,16 +16,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines import hashing
+from harness.engines import bytecode as bytecode_module
+from harness.engines import hashing, leash
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.bytecode import Bytecode, cache_directory, compile_program
 from harness.engines.mpspdz import Installation, find_installation
 from harness.errors import CompileError
 from harness.models import MODELS
 from protocols.spec import PI_LAP, PI_RW
+from tests.e2e.command import processes_below
 from tests.running import program_spec, signals_not_ignored, until
 
-COMMIT, OPTIONS = "0" * 40, ("-R", "64")
+VERSION, OPTIONS = "0.4.3 " + "0" * 40, ("-R", "64")
 
 # Stands for MP-SPDZ's compiler: notes each call, refuses a program that says so, and waits while it is
 # told to, half-way through.
@@ -75,8 +79,8 @@ def compiled(bytecode: Bytecode) -> str:
 
 
 def test_the_same_job_is_compiled_once(home: Path, job: Job) -> None:
-    first = compile_program(job, home, COMMIT, OPTIONS)
-    again = compile_program(job, home, COMMIT, OPTIONS)
+    first = compile_program(job, home, VERSION, OPTIONS)
+    again = compile_program(job, home, VERSION, OPTIONS)
     assert calls(home) == 1
     assert replace(first, compile_s=0.0) == again
     assert compiled(again) == "-R 64 sample 3print_ln('OUT n 1')\n"
@@ -89,19 +93,20 @@ def other_text(job: Job) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("change", "commit", "options"),
+    ("change", "version", "options"),
     [
-        pytest.param(other_text, COMMIT, OPTIONS, id="text"),
-        pytest.param(lambda job: replace(job, arguments=("4",)), COMMIT, OPTIONS, id="argument"),
-        pytest.param(lambda job: job, COMMIT, (*OPTIONS, "-Y"), id="option"),
-        pytest.param(lambda job: job, "1" * 40, OPTIONS, id="commit"),
+        pytest.param(other_text, VERSION, OPTIONS, id="text"),
+        pytest.param(lambda job: replace(job, arguments=("4",)), VERSION, OPTIONS, id="argument"),
+        pytest.param(lambda job: job, VERSION, (*OPTIONS, "-Y"), id="option"),
+        pytest.param(lambda job: job, "0.4.3 " + "1" * 40, OPTIONS, id="commit"),
+        pytest.param(lambda job: job, "0.4.4 " + "0" * 40, OPTIONS, id="release"),
     ],
 )
 def test_what_changed_is_compiled_anew(
-    change: Callable[[Job], Job], commit: str, options: tuple[str, ...], home: Path, job: Job
+    change: Callable[[Job], Job], version: str, options: tuple[str, ...], home: Path, job: Job
 ) -> None:
-    before = compile_program(job, home, COMMIT, OPTIONS)
-    after = compile_program(change(job), home, commit, options)
+    before = compile_program(job, home, VERSION, OPTIONS)
+    after = compile_program(change(job), home, version, options)
     assert calls(home) == 2
     assert before.program_hash != after.program_hash and before.programs != after.programs
 
@@ -113,22 +118,22 @@ def test_a_changed_circuit_is_compiled_anew(
     shutil.copytree(
         PROJECT / "protocols" / "circuits", circuits, ignore=shutil.ignore_patterns("__pycache__")
     )
-    before = compile_program(job, home, COMMIT, OPTIONS)
+    before = compile_program(job, home, VERSION, OPTIONS)
     monkeypatch.setattr(hashing, "PROJECT", tmp_path / "project")
-    assert compile_program(job, home, COMMIT, OPTIONS).program_hash == before.program_hash
+    assert compile_program(job, home, VERSION, OPTIONS).program_hash == before.program_hash
     for circuit in sorted(circuits.glob("*.py")):
         text = circuit.read_text()
         circuit.write_text(text + "\n")
-        assert compile_program(job, home, COMMIT, OPTIONS).program_hash != before.program_hash
+        assert compile_program(job, home, VERSION, OPTIONS).program_hash != before.program_hash
         circuit.write_text(text)
-    assert compile_program(job, home, COMMIT, OPTIONS).program_hash == before.program_hash
+    assert compile_program(job, home, VERSION, OPTIONS).program_hash == before.program_hash
 
 
 def test_a_refused_program_leaves_nothing(home: Path, job: Job) -> None:
     job.source.write_text("refuse")
     for _ in range(2):
         with pytest.raises(CompileError) as error:
-            compile_program(job, home, COMMIT, OPTIONS)
+            compile_program(job, home, VERSION, OPTIONS)
         expected = "MP-SPDZ's compiler refused sample 3: SyntaxError: refuse is not a word"
         assert str(error.value) == expected
         assert list(cache_directory().iterdir()) == []
@@ -138,7 +143,7 @@ def test_a_refused_program_leaves_nothing(home: Path, job: Job) -> None:
 def test_two_at_once_both_succeed(home: Path, job: Job) -> None:
     (home / "wait").touch()
     with ThreadPoolExecutor() as pool:
-        running = [pool.submit(compile_program, job, home, COMMIT, OPTIONS) for _ in range(2)]
+        running = [pool.submit(compile_program, job, home, VERSION, OPTIONS) for _ in range(2)]
         until(lambda: (home / "calls").exists() and calls(home) == 2)
         (home / "wait").unlink()
         one, other = (future.result() for future in running)
@@ -155,7 +160,7 @@ def test_an_interrupted_compilation_is_not_reused(number: signal.Signals, home: 
         "from harness.engines.bytecode import compile_program; from protocols.spec import ProtocolSpec\n"
         "spec = ProtocolSpec('sample', '', (), {}, ('n',), ())\n"
         "job = Job(spec, Path(sys.argv[1]), ('3',), (None,) * 3)\n"
-        f"compile_program(job, Path(sys.argv[2]), {COMMIT!r}, {OPTIONS!r})\n"
+        f"compile_program(job, Path(sys.argv[2]), {VERSION!r}, {OPTIONS!r})\n"
     )
     command = [sys.executable, "-c", script, str(job.source), str(home)]
     with signals_not_ignored():
@@ -163,14 +168,90 @@ def test_an_interrupted_compilation_is_not_reused(number: signal.Signals, home: 
             command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, stderr=subprocess.DEVNULL
         )
     until(lambda: any(cache_directory().glob("*/Programs/Bytecode/half")))
+    assert processes_below(cache_directory()) != {}
     process.send_signal(number)
     assert process.wait() == -number
+    until(lambda: processes_below(cache_directory()) == {})
     (home / "wait").unlink()
-    if number == signal.SIGINT:
-        assert list(cache_directory().iterdir()) == []
-    bytecode = compile_program(job, home, COMMIT, OPTIONS)
+    assert len(list(cache_directory().iterdir())) == (number == signal.SIGKILL)
+    bytecode = compile_program(job, home, VERSION, OPTIONS)
     assert calls(home) == 2
     assert compiled(bytecode).startswith("-R 64 sample 3")
+    assert [path.name for path in cache_directory().iterdir()] == [bytecode.program_hash]
+
+
+def test_a_compiler_whose_starter_died_before_it_began_does_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", leash.__name__, "1", "/bin/sh", "-c", "touch ran"]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["fairshares", "fairshares/bytecode", "entry"])
+@pytest.mark.parametrize("mode", [0o777, 0o720])
+def test_a_program_that_others_could_have_exchanged_is_refused(
+    mode: int, where: str, home: Path, job: Job
+) -> None:
+    bytecode = compile_program(job, home, VERSION, OPTIONS)
+    entry = bytecode.programs.parent
+    for directory in (cache_directory().parent, cache_directory(), entry, bytecode.programs):
+        assert directory.stat().st_mode & 0o777 == 0o700
+    directory = entry if where == "entry" else home.parent / "cache" / where
+    directory.chmod(mode)
+    with pytest.raises(CompileError) as error:
+        compile_program(job, home, VERSION, OPTIONS)
+    assert str(error.value) == (
+        f"Other users can write to {directory}, so others could exchange compiled programs; remove it, "
+        "or set XDG_CACHE_HOME to a directory that only you can change."
+    )
+    if where != "entry":  # nor is another one put there
+        job.source.write_text("print_ln('OUT n 2')\n")
+        with pytest.raises(CompileError, match="Other users can write to"):
+            compile_program(job, home, VERSION, OPTIONS)
+    assert calls(home) == 1
+
+
+def test_another_users_program_is_refused(home: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_program(job, home, VERSION, OPTIONS)
+    us = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: us + 1)
+    with pytest.raises(CompileError, match="belongs to another user, so others could exchange"):
+        compile_program(job, home, VERSION, OPTIONS)
+
+
+def test_the_programs_used_last_are_kept_and_those_in_use(
+    home: Path, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bytecode_module, "KEPT", 2)
+    jobs = [replace(job, arguments=(str(i),)) for i in range(5)]
+    made = [compile_program(one, home, VERSION, OPTIONS) for one in jobs[:2]]
+    for age, one in ((100, made[0]), (200, made[1])):
+        os.utime(one.programs.parent, (time.time() - age,) * 2)
+    compile_program(jobs[1], home, VERSION, OPTIONS)  # used, so now the other one is older
+    made.append(compile_program(jobs[2], home, VERSION, OPTIONS))
+    assert [one.programs.is_dir() for one in made] == [False, True, True]
+    os.utime(made[1].programs.parent, (0, 0))
+    with made[1].in_use():
+        made.append(compile_program(jobs[3], home, VERSION, OPTIONS))
+        assert [one.programs.is_dir() for one in made] == [False, True, True, True]
+    os.utime(made[2].programs.parent, (1, 1))
+    made.append(compile_program(jobs[4], home, VERSION, OPTIONS))
+    assert [one.programs.is_dir() for one in made] == [False, False, False, True, True]
+    with pytest.raises(CompileError, match="removed by another run"), made[0].in_use():
+        pass
+
+
+def test_a_full_disk_is_said_to_be_full(home: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_path: Path, _target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "symlink_to", full)
+    with pytest.raises(CompileError) as error:
+        compile_program(job, home, VERSION, OPTIONS)
+    assert str(error.value) == (
+        f"Cannot keep compiled programs in {cache_directory()}: No space left on device; "
+        "make room there, or set XDG_CACHE_HOME to another directory of yours."
+    )
+    assert list(cache_directory().iterdir()) == []
 
 
 @pytest.fixture
@@ -187,7 +268,8 @@ def test_mp_spdz_compiles_once_two_at_once_and_per_option(installation: Installa
     options = [MODELS["ring"].compile_options] * 2 + [MODELS["sy-rep-ring"].compile_options]
     with ThreadPoolExecutor() as pool:
         running = [
-            pool.submit(compile_program, job, installation.home, installation.commit, one) for one in options
+            pool.submit(compile_program, job, installation.home, installation.full_version, one)
+            for one in options
         ]
         ring, same, other = (future.result() for future in running)
     assert ring.programs == same.programs != other.programs
@@ -195,7 +277,7 @@ def test_mp_spdz_compiles_once_two_at_once_and_per_option(installation: Installa
     for bytecode in (ring, other):
         assert (bytecode.programs / "Schedules" / f"{bytecode.name}.sch").is_file()
     assert {path.name for path in cache_directory().iterdir()} == {ring.program_hash, other.program_hash}
-    again = compile_program(job, installation.home, installation.commit, options[0])
+    again = compile_program(job, installation.home, installation.full_version, options[0])
     assert again.compile_s == 0.0 and again.program_hash == ring.program_hash
 
 
@@ -204,7 +286,7 @@ def test_mp_spdz_refuses_in_one_line(installation: Installation) -> None:
     arguments = ("neither", "3", "0", "2", "2", "1", "40")
     job = Job(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, (None,) * 3)
     with pytest.raises(CompileError) as error:
-        compile_program(job, installation.home, installation.commit, MODELS["ring"].compile_options)
+        compile_program(job, installation.home, installation.full_version, MODELS["ring"].compile_options)
     assert str(error.value) == (
         "MP-SPDZ's compiler refused pi_rw neither 3 0 2 2 1 40: "
         "ValueError: form must be split or product, not neither"

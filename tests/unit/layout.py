@@ -16,7 +16,10 @@ from pathlib import Path
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("protocols.circuits",),
     ("protocols",),
-    ("harness", "harness.errors", "harness.domain", "harness.models", "harness.rounding"),
+    (
+        *("harness", "harness.errors", "harness.domain", "harness.models", "harness.rounding"),
+        *("harness.interrupts", "harness.scratch"),
+    ),
     ("harness.options", "harness.records", "harness.sharing"),
     ("harness.engines",),
     (
