@@ -19,7 +19,7 @@ _RELEASE_HELP = {
     "model": "see `./inv schemes`; default: ring if available, else mpyc",
     "input-form": "split (default: counts per group and label) or product (group "
     "indicator times label counts)",
-    "neighboring-relation": "add_or_remove_one (default) or replace_one",
+    "neighboring-relation": "add_or_remove_one or replace_one; default: the latter where --max-count is 1",
     "out": "a new directory for the results; default: runs/<task>-<time>",
     "timeout": "seconds that the parties may take; default: 600",
 }
@@ -106,7 +106,7 @@ def weights(
     model: str = "",
     input_form: str = "split",
     delta: str = "2^-40",
-    neighboring_relation: str = "add_or_remove_one",
+    neighboring_relation: str = "",
     privacy_unit: str = "record",
     reweighing: str = "balanced",
     reveal: str = "counts",

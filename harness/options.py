@@ -75,8 +75,10 @@ def parse_seconds(text: str) -> float:
     return float(value)
 
 
-def parse_relation(text: str) -> NeighboringRelation:
-    """Read a neighbouring relation's name. Raises: OptionError."""
+def parse_relation(text: str) -> NeighboringRelation | None:
+    """Read a neighbouring relation's name; None if there is none. Raises: OptionError."""
+    if not text:
+        return None
     return NeighboringRelation(
         parse_choice("--neighboring-relation", text, [str(r) for r in NeighboringRelation])
     )

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -25,7 +24,8 @@ from harness.errors import FairSharesError, OptionError, ShareError, Unsupported
 from harness.models import Model
 from harness.records import ClientRecords, RecordDomain, domain_from_json
 from harness.schemes import engine_of
-from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
+from harness.scratch import scratch_directory
+from protocols.budget import NeighboringRelation, NoisePlan, default_relation, plan_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import InputForm, ProtocolSpec
 
@@ -37,13 +37,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user chose for one release. epsilon, delta: totals of the release."""
+    """What the user chose for one release.
+
+    Attributes: epsilon, delta: totals of the release; relation: None for the domain's default.
+    """
 
     model: Model
     form: InputForm
     epsilon: Fraction
     delta: Fraction
-    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    relation: NeighboringRelation | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
@@ -160,8 +163,9 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
             "so no guarantee can be stated; add `release` to its ProtocolSpec."
         )
     release = statistic.spec.release(_as_text(statistic.shape(domain)))
+    relation = settings.relation or default_relation(domain.max_count)
     try:
-        return plan_noise(release, settings.relation, settings.epsilon, settings.delta)
+        return plan_noise(release, relation, settings.epsilon, settings.delta)
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."
@@ -264,22 +268,28 @@ def _new_directory(out: Path) -> Iterator[Path]:
     if out.exists():
         raise OptionError(f"--out {out} exists already; name a new directory.")
     ours = [parent for parent in out.parents if not parent.exists()]
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.partial-", dir=out.parent))
-    except OSError as error:
-        raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
-    try:
-        yield partial
-        partial.rename(out)
-    except OSError as error:
-        where = error.filename or out
-        raise FairSharesError(f"Cannot write to {where}: {error.strerror}; no result was written.") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        for parent in ours:
-            with suppress(OSError):  # it holds a result, this one or another
-                parent.rmdir()
+    with ExitStack() as stack:
+        stack.callback(_remove_empty, ours)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            partial = stack.enter_context(scratch_directory(out.parent))
+        except OSError as error:
+            raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
+        try:
+            yield partial
+            partial.rename(out)
+        except OSError as error:
+            where = Path(error.filename or partial)
+            said = out if where.is_relative_to(partial) else where
+            raise FairSharesError(
+                f"Cannot write to {said}: {error.strerror}; no result was written."
+            ) from None
+
+
+def _remove_empty(directories: Sequence[Path]) -> None:
+    for directory in directories:
+        with suppress(OSError):  # it holds a result, this one or another
+            directory.rmdir()
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

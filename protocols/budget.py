@@ -20,6 +20,18 @@ class NeighboringRelation(StrEnum):
     REPLACE_ONE = "replace_one"
 
 
+def default_relation(max_count: int) -> NeighboringRelation:
+    """Return whom a release protects unless the user says otherwise.
+
+    With one record per client at most, who takes part is known to have one (the number of clients is
+    public), so what it says is what needs protection; else how many a client has is secret too.
+    [test: tests/unit/test_budget.py]
+    """
+    if max_count == 1:
+        return NeighboringRelation.REPLACE_ONE
+    return NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
 class PrivacyUnit(StrEnum):
     """What is added, removed or replaced."""
 

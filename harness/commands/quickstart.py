@@ -9,7 +9,6 @@ from harness.cli import command
 from harness.commands.chosen import chosen_model
 from harness.options import parse_delta, parse_epsilon
 from harness.pipeline import DEFAULT_DELTA, Settings, default_out
-from protocols.budget import NeighboringRelation
 from protocols.spec import SPLIT
 
 
@@ -18,14 +17,7 @@ def quickstart(model: str, epsilon: str, out: str) -> None:
     """Run the main job on the mortgage applications and show what the weights do."""
     from harness.quickstart import quickstart as run_quickstart  # scikit-learn is slow to import
 
-    settings = Settings(
-        chosen_model(model),
-        SPLIT,
-        parse_epsilon(epsilon),
-        parse_delta(DEFAULT_DELTA),
-        # Each applicant has one record, and everybody knows: what counts is what the record says.
-        NeighboringRelation.REPLACE_ONE,
-    )
+    settings = Settings(chosen_model(model), SPLIT, parse_epsilon(epsilon), parse_delta(DEFAULT_DELTA))
     target = Path(out) if out else default_out("quickstart")
     with cli.steps(show.QUICKSTART_STEPS) as begin:
         shown = run_quickstart(settings, target, begin)

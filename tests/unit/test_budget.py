@@ -8,7 +8,14 @@ from fractions import Fraction
 
 import pytest
 
-from protocols.budget import NeighboringRelation, NoisePlan, PrivacyUnit, nodes_changed, plan_noise
+from protocols.budget import (
+    NeighboringRelation,
+    NoisePlan,
+    PrivacyUnit,
+    default_relation,
+    nodes_changed,
+    plan_noise,
+)
 from protocols.circuits.coins import MAX_DELTA_BITS, Coin, design_coins, edge_mass, worst_ratio
 from protocols.noise import guarantee, probability_mass
 from protocols.release import LinearRelease, each_cell_once
@@ -213,3 +220,8 @@ def test_budgets_that_no_noise_fits(epsilon: Fraction, delta: Fraction, message:
 def test_names_of_relation_and_unit() -> None:
     assert list(map(str, NeighboringRelation)) == ["add_or_remove_one", "replace_one"]
     assert list(map(str, PrivacyUnit)) == ["record"]
+
+
+def test_one_record_each_is_protected_in_what_it_says() -> None:
+    assert default_relation(1) is REPLACE
+    assert default_relation(2) is default_relation(2**31) is ADD

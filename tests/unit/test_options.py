@@ -117,6 +117,7 @@ def test_no_seconds(text: str) -> None:
 def test_relation() -> None:
     for relation in NeighboringRelation:
         assert parse_relation(str(relation)) is relation
+    assert parse_relation("") is None
     with pytest.raises(OptionError) as error:
         parse_relation("add_remove")
     assert str(error.value) == (
