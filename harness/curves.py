@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, ThresholdGridError
+from harness.errors import RecordDomainError
+from harness.scores import check_grid
 from protocols.circuits.coins import Coin
 from protocols.noise import mean_square_error
 
@@ -160,20 +161,6 @@ def check_groups(groups: Sequence[str]) -> None:
     if len(groups) < 2 or len(set(groups)) != len(groups):
         raise RecordDomainError(
             f"Thresholds that treat groups alike need at least two distinct groups, not {list(groups)}."
-        )
-
-
-def check_grid(thresholds: npt.ArrayLike) -> None:
-    """Raises: ThresholdGridError: empty, not strictly increasing, or not within [0, 1]."""
-    grid = np.asarray(thresholds, dtype=float)
-    if grid.ndim != 1 or not len(grid) or not ((grid >= 0) & (grid <= 1)).all():
-        raise ThresholdGridError("The threshold grid must be a list of numbers from 0 to 1, at least one.")
-    stuck = np.flatnonzero(np.diff(grid) <= 0)
-    if len(stuck):
-        first, second = grid[stuck[0]], grid[stuck[0] + 1]
-        raise ThresholdGridError(
-            f"The threshold grid must increase, but {first:g} is followed by {second:g}: "
-            "sort the thresholds and leave out repeated ones."
         )
 
 

@@ -22,7 +22,7 @@ from harness import report, sharing
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.errors import FairSharesError, OptionError, ShareError, UnsupportedError
 from harness.models import Model
-from harness.records import ClientRecords, RecordDomain, domain_from_json
+from harness.records import ClientRecords, Detail, RecordDomain, domain_from_json
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory
 from protocols.budget import NeighboringRelation, NoisePlan, default_relation, plan_noise
@@ -49,15 +49,21 @@ class Settings:
     relation: NeighboringRelation | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
 
+    def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
+        """Return the relation that was chosen, or the default for this domain."""
+        return self.relation or default_relation(domain.max_count)
+
 
 class Statistic(ABC, Generic[T]):
     """What one command computes: a protocol, its size for a domain, and what follows from its result.
 
-    Attributes: name: of the command, as manifests say it; spec: its protocol.
+    Attributes: name: of the command, as manifests say it; spec: its protocol; detail: what a record has
+    to hold besides its group and label.
     """
 
     name: str
     spec: ProtocolSpec
+    detail: Detail = Detail.NONE
 
     @abstractmethod
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
@@ -101,13 +107,8 @@ def run_on_records(
     plan_release(statistic, settings, records.domain)  # refused before anything is shared
     with _new_directory(out) as partial:
         progress("share")
-        shares = partial / "shares"
-        before = time.monotonic()
-        sharing.share(records, settings.form, settings.model.domain, settings.model.parties, shares)
-        times = _Times(started, time.monotonic() - before)
-        progress("aggregate")
-        aggregates = _aggregate_all(shares, settings.model, partial)
-        shutil.rmtree(shares)
+        aggregates, share_s = _share_and_aggregate(records, settings, partial, progress)
+        times = _Times(started, share_s)
         return _run(
             statistic,
             aggregates,
@@ -163,9 +164,8 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
             "so no guarantee can be stated; add `release` to its ProtocolSpec."
         )
     release = statistic.spec.release(_as_text(statistic.shape(domain)))
-    relation = settings.relation or default_relation(domain.max_count)
     try:
-        return plan_noise(release, relation, settings.epsilon, settings.delta)
+        return plan_noise(release, settings.relation_in(domain), settings.epsilon, settings.delta)
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."
@@ -183,6 +183,29 @@ class _Times:
 
     started: float
     share_s: float
+
+
+def _share_and_aggregate(
+    records: ClientRecords, settings: Settings, partial: Path, progress: Progress
+) -> tuple[list[Path], float]:
+    """Take all clients' steps and the parties', an upload at a time, so that many clients take little room.
+
+    Returns: what the parties feed into the run, and how many seconds sharing took.
+    """
+    model, share_s = settings.model, 0.0
+    aggregators = [sharing.Aggregator(i) for i in range(model.parties)]
+    for part in records.in_parts(sharing.clients_at_once(records.domain, settings.form)):
+        before = time.monotonic()
+        batch = sharing.share(part, settings.form, model.domain, model.parties, partial / "shares")
+        share_s += time.monotonic() - before
+        for i, aggregator in enumerate(aggregators):
+            aggregator.add(partial / "shares" / f"party-{i}" / f"{batch}{sharing.SUFFIX}")
+        shutil.rmtree(partial / "shares")
+    progress("aggregate")
+    aggregates = [partial / f"party-{i}.aggregate" for i in range(model.parties)]
+    for aggregator, path in zip(aggregators, aggregates, strict=True):
+        aggregator.write(path)
+    return aggregates, share_s
 
 
 def _aggregate_all(shares: Path, model: Model, partial: Path) -> list[Path]:
@@ -211,6 +234,9 @@ def _run(
             f"{settings.form.name} takes {settings.form.name} over {model.domain.name}."
         )
     domain = domain_from_json(header.record_domain, "the shares' header")
+    if domain.detail is not statistic.detail:
+        held, needed = (each or "neither score nor prediction" for each in (domain.detail, statistic.detail))
+        raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
     plan = plan_release(statistic, settings, domain)
     values = [
         sharing.extract_values(path, partial / f"party-{i}.values") for i, path in enumerate(aggregates)

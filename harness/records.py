@@ -6,10 +6,11 @@ column and a value: they appear at the client's own terminal.
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, RecordsError
+from harness.scores import Grid, bins_of, even_grid, grid_from_json, grid_to_json
+from harness.tables import read_table
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
@@ -27,19 +30,30 @@ MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap t
 _COLUMNS = ("client_id", "group", "label")
 
 
+class Detail(StrEnum):
+    """What a record holds besides its group and label; also the column's name."""
+
+    NONE = ""
+    SCORE = "score"
+    PREDICTION = "prediction"
+
+
 @dataclass(frozen=True)
 class RecordDomain:
-    """What is public about records: the groups, the labels, how many records a client may have.
+    """What is public about records: groups, labels, thresholds, how many records a client may have.
 
     Attributes: groups, labels: as in the file, sorted, at least two of each; max_count: the most
-    records of one client; inferred: whether they were read off the records, which makes them public
-    without having been declared.
+    records of one client; inferred: whether groups and labels were read off the records, which makes
+    them public without having been declared; detail: what else a record has; thresholds: the grid for
+    scores, from 0 up, empty without scores. Predictions are labels.
     """
 
     groups: tuple[str, ...]
     labels: tuple[str, ...]
     max_count: int = DEFAULT_MAX_COUNT
     inferred: bool = False
+    detail: Detail = Detail.NONE
+    thresholds: Grid = ()
 
     def __post_init__(self) -> None:
         for kind, values in (("group", self.groups), ("label", self.labels)):
@@ -54,18 +68,42 @@ class RecordDomain:
                 )
         if not 1 <= self.max_count < MAX_TOTAL:
             raise RecordDomainError(f"The maximum count must be between 1 and 2^62, not {self.max_count}.")
+        if (self.detail is Detail.SCORE) != bool(self.thresholds):
+            raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many groups, labels and, if records have more, bins of scores or predictions there are."""
+        pairs = len(self.groups), len(self.labels)
+        if self.detail is Detail.NONE:
+            return pairs
+        return *pairs, len(self.thresholds if self.detail is Detail.SCORE else self.labels)
 
     @property
     def cells(self) -> int:
-        """How many (group, label) pairs there are."""
-        return len(self.groups) * len(self.labels)
+        """How many cells a record can be in."""
+        return math.prod(self.shape)
+
+    def with_detail(self, detail: Detail) -> RecordDomain:
+        """Return the domain of records with this detail; scores have 1001 thresholds unless declared."""
+        grid = (self.thresholds or even_grid()) if detail is Detail.SCORE else ()
+        return replace(self, detail=detail, thresholds=grid)
 
     def to_json(self) -> dict[str, Any]:
-        return {"groups": list(self.groups), "labels": list(self.labels), "max_count": self.max_count}
+        """Return what `domain_from_json` reads; with the records' detail, if they have one."""
+        found: dict[str, Any] = {"groups": list(self.groups), "labels": list(self.labels)}
+        found["max_count"] = self.max_count
+        if self.detail is Detail.SCORE:
+            found["thresholds"] = grid_to_json(self.thresholds)
+        elif self.detail is Detail.PREDICTION:
+            found["predictions"] = True
+        return found
 
 
 def read_domain(path: Path) -> RecordDomain:
-    """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n}`, the last optional.
+    """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n, "thresholds": t}`.
+
+    The last two are optional; t is a list, or how many from 0 to 1.
 
     Raises: RecordDomainError: the file cannot be read, or says something else.
     """
@@ -80,27 +118,33 @@ def read_domain(path: Path) -> RecordDomain:
 
 def domain_from_json(found: Any, where: str) -> RecordDomain:
     """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
-    if not isinstance(found, dict) or not {"groups", "labels"} <= set(found) <= {
-        "groups",
-        "labels",
-        "max_count",
-    }:
-        raise RecordDomainError(f"{where} must have the keys groups, labels and, if wanted, max_count.")
+    needed, further = {"groups", "labels"}, {"max_count", "thresholds", "predictions"}
+    if not isinstance(found, dict) or not needed <= set(found) <= needed | further:
+        raise RecordDomainError(
+            f"{where} must have the keys groups, labels and, if wanted, max_count and thresholds."
+        )
     lists = [found["groups"], found["labels"]]
     max_count = found.get("max_count", DEFAULT_MAX_COUNT)
     if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in lists):
         raise RecordDomainError(f"groups and labels in {where} must be lists of strings.")
     if type(max_count) is not int:
         raise RecordDomainError(f"max_count in {where} must be a whole number.")
-    return RecordDomain(tuple(sorted(lists[0])), tuple(sorted(lists[1])), max_count)
+    predictions = found.get("predictions", False)
+    if type(predictions) is not bool or (predictions and "thresholds" in found):
+        raise RecordDomainError(f"{where} may have thresholds, or predictions true or false, not both.")
+    grid = grid_from_json(found["thresholds"], where) if "thresholds" in found else ()
+    detail = Detail.SCORE if grid else Detail.PREDICTION if predictions else Detail.NONE
+    groups, labels = (tuple(sorted(values)) for values in lists)
+    return RecordDomain(groups, labels, max_count, detail=detail, thresholds=grid)
 
 
 @dataclass(frozen=True)
 class ClientRecords:
-    """Records of M clients, M >= 1: three arrays of equal length, one entry per record.
+    """Records of M clients, M >= 1: arrays of equal length, one entry per record.
 
     Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
-    as in the file. A client may have no record.
+    as in the file; detail: the bin of the score, or the predicted label's index, where the domain has
+    them. A client may have no record.
     """
 
     domain: RecordDomain
@@ -108,10 +152,14 @@ class ClientRecords:
     client: npt.NDArray[np.int64]
     group: npt.NDArray[np.int64]
     label: npt.NDArray[np.int64]
+    detail: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.client) == len(self.group) == len(self.label):
             raise RecordsError("Every record needs a client, a group and a label.")
+        found = None if self.detail is None else len(self.detail)
+        if found != (len(self.client) if self.domain.detail else None):
+            raise RecordsError(f"Every record needs a {self.domain.detail or 'group and a label, no more'}.")
         if not self.clients:
             raise RecordsError("There are no clients; at least one is needed.")
         most = np.bincount(self.client, minlength=self.clients)
@@ -133,12 +181,36 @@ class ClientRecords:
     def clients(self) -> int:
         return len(self.client_ids)
 
+    @property
+    def cell(self) -> npt.NDArray[np.int64]:
+        """Each record's (group, label[, bin or prediction]) as one index, the last varying fastest."""
+        pair = self.group * len(self.domain.labels) + self.label
+        return pair if self.detail is None else pair * self.domain.shape[-1] + self.detail
+
     def counts_per_client(self) -> npt.NDArray[np.int64]:
-        """Count each client's records per cell: shape (cells, M), cell = group * labels + label."""
+        """Count each client's records per cell: shape (cells, M)."""
         cells = self.domain.cells
-        cell = self.group * len(self.domain.labels) + self.label
-        flat = np.bincount(self.client * cells + cell, minlength=self.clients * cells)
+        flat = np.bincount(self.client * cells + self.cell, minlength=self.clients * cells)
         return np.ascontiguousarray(flat.reshape(self.clients, cells).T)
+
+    def in_parts(self, clients: int) -> Iterator[ClientRecords]:
+        """Yield the same records in parts of at most so many clients, for what grows with clients."""
+        if clients >= self.clients:
+            yield self
+            return
+        order = np.argsort(self.client, kind="stable")
+        starts = range(0, self.clients, clients)
+        edges = np.searchsorted(self.client[order], [*starts, self.clients])
+        for i, start in enumerate(starts):
+            rows = order[edges[i] : edges[i + 1]]
+            yield ClientRecords(
+                self.domain,
+                self.client_ids[start : start + clients],
+                self.client[rows] - start,
+                self.group[rows],
+                self.label[rows],
+                None if self.detail is None else self.detail[rows],
+            )
 
     def group_per_client(self) -> npt.NDArray[np.int64]:
         """Return each client's only group, shape (M,). Raises: RecordsError: a client has two."""
@@ -160,19 +232,25 @@ def read_records(
     max_count: int = DEFAULT_MAX_COUNT,
     *,
     may_be_empty: bool = False,
+    detail: Detail = Detail.NONE,
+    positive_from: float | None = None,
 ) -> ClientRecords:
-    """Read CSV or Parquet with the columns client_id, group, label.
+    """Read CSV or Parquet with the columns client_id, group, label and, if asked for, score or prediction.
 
     Args: domain: what was declared; None infers groups and labels from this one file. max_count: for
     an inferred domain. may_be_empty: take a file with a header alone for one client without records.
+    detail: what else to read; positive_from: predictions are made from the column score, the second
+    label from this score on.
     Raises: RecordsError: names the file, and the row and value where there is one; RecordDomainError:
     an inferred domain has fewer than two groups or labels.
     """
-    frame, rows = _read_table(path)
+    frame, rows = read_table(path, _columns(detail, positive_from))
     if frame.empty and may_be_empty and domain is not None:
         none = np.zeros(0, dtype=np.int64)
-        return ClientRecords(domain, np.array([path.stem], dtype=object), none, none, none)
-    return records_from_frame(frame, domain, max_count, str(path), rows)
+        client_ids = np.array([path.stem], dtype=object)
+        declared = domain.with_detail(detail)
+        return ClientRecords(declared, client_ids, none, none, none, none if detail else None)
+    return records_from_frame(frame, domain, max_count, str(path), rows, detail, positive_from)
 
 
 def records_from_frame(
@@ -181,8 +259,10 @@ def records_from_frame(
     max_count: int = DEFAULT_MAX_COUNT,
     where: str = "The records",
     rows: Sequence[int] | None = None,
+    detail: Detail = Detail.NONE,
+    positive_from: float | None = None,
 ) -> ClientRecords:
-    """Check a table of strings with the columns client_id, group, label; as `read_records` otherwise.
+    """Check a table of strings with the columns client_id, group, label ...; as `read_records` otherwise.
 
     Args: where: what messages call the table; rows: the numbers that its records go by; 1, 2 ... if None.
     """
@@ -191,15 +271,19 @@ def records_from_frame(
     if frame.empty:
         raise RecordsError(f"{where} has no records.")
     rows = range(1, len(frame) + 1) if rows is None else rows
-    for name in _COLUMNS:
+    for name in _columns(detail, positive_from):
         missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))
         if len(missing):
             raise RecordsError(f"{where}, row {rows[missing[0]]}: column {name} is empty or NaN.")
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
         domain = RecordDomain(groups, labels, max_count, inferred=True)
-    indices = {}
-    for name, declared in (("group", domain.groups), ("label", domain.labels)):
+    domain = domain.with_detail(detail)
+    known = {"group": domain.groups, "label": domain.labels}
+    if detail is Detail.PREDICTION and positive_from is None:
+        known["prediction"] = domain.labels
+    indices: dict[str, npt.NDArray[np.int64]] = {}
+    for name, declared in known.items():
         index = pd.Index(declared).get_indexer(pd.Index(frame[name]))
         unknown = np.flatnonzero(index < 0)
         if len(unknown):
@@ -209,6 +293,15 @@ def records_from_frame(
                 f"(declared: {', '.join(declared)})."
             )
         indices[name] = index.astype(np.int64)
+    if positive_from is not None:
+        if len(domain.labels) != 2:
+            raise RecordsError(
+                f"{where}: predictions follow from scores where there are two labels, "
+                f"not {len(domain.labels)}; give a column prediction."
+            )
+        indices["prediction"] = bins_of(_scores(frame, where, rows), (0.0, positive_from))
+    elif detail is Detail.SCORE:
+        indices["score"] = bins_of(_scores(frame, where, rows), domain.thresholds)
     client, client_ids = pd.factorize(frame["client_id"])
     return ClientRecords(
         domain,
@@ -216,90 +309,28 @@ def records_from_frame(
         client.astype(np.int64),
         indices["group"],
         indices["label"],
+        indices.get(detail),
     )
+
+
+def _columns(detail: Detail, positive_from: float | None) -> tuple[str, ...]:
+    """Return the columns that hold this detail, or the scores from which predictions follow."""
+    read = detail if positive_from is None else Detail.SCORE
+    return (*_COLUMNS, str(read)) if read else _COLUMNS
+
+
+def _scores(frame: pd.DataFrame, where: str, rows: Sequence[int]) -> npt.NDArray[np.float64]:
+    import pandas as pd
+
+    scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
+    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))  # NaN is neither
+    if len(wrong):
+        raise RecordsError(
+            f"{where}, row {rows[wrong[0]]}: score {str(frame['score'].iloc[wrong[0]])!r} "
+            "is not a number from 0 to 1."
+        )
+    return scores
 
 
 def _is_missing(text: str) -> bool:
     return text.strip().lower() in ("", "nan")
-
-
-def _read_table(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
-    """Return the needed columns as strings, and the numbers that the file's records go by."""
-    try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            frame = _read_parquet(path)
-            return frame, range(1, len(frame) + 1)
-        return _read_csv(path)
-    except OSError as error:
-        raise RecordsError(f"Cannot read {path}: {str(error.strerror or error).rstrip('.')}.") from None
-
-
-def _read_csv(path: Path) -> tuple[pd.DataFrame, Sequence[int]]:
-    """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
-    import pandas as pd
-
-    columns: tuple[list[str], ...] = tuple([] for _ in _COLUMNS)
-    numbers: list[int] = []
-    row = 1
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            header = next(lines, [])
-            _check_columns(path, header)
-            places = list(zip(columns, map(header.index, _COLUMNS), strict=True))
-            for row, values in enumerate(lines, 2):
-                if len(values) != len(header):
-                    if not "".join(values).strip():
-                        continue
-                    raise RecordsError(
-                        f"{path}, row {row} has {len(values)} values where the header has {len(header)}."
-                    )
-                numbers.append(row)
-                for column, place in places:
-                    column.append(values[place])
-    except UnicodeDecodeError:
-        raise RecordsError(f"{path} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet.") from None
-    except csv.Error as error:
-        raise RecordsError(f"{path} is not a well-formed CSV file after row {row}: {error}.") from None
-    return pd.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), dtype=str), numbers
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pyarrow.parquet
-
-    try:
-        _check_columns(path, pyarrow.parquet.read_schema(path).names)
-        frame: pd.DataFrame = pyarrow.parquet.read_table(path, columns=list(_COLUMNS)).to_pandas(
-            ignore_metadata=True  # which may make a column an index
-        )
-    except pyarrow.ArrowInvalid:
-        raise RecordsError(f"{path} is not a readable Parquet file.") from None
-    return frame.apply(as_names)
-
-
-def as_names(column: pd.Series) -> pd.Series:
-    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty."""
-    import pandas as pd
-
-    missing = column.isna()
-    if pd.api.types.is_float_dtype(column):
-        present = column[~missing]
-        if (present.abs() < 2**53).all() and (present % 1 == 0).all():
-            column = column.astype("Int64")  # whole numbers that a missing value made floats
-    return column.astype(str).where(~missing, "")
-
-
-def _check_columns(path: Path, found: list[str]) -> None:
-    if not found:
-        raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(_COLUMNS)}.")
-    missing = [name for name in _COLUMNS if name not in found]
-    if len(found) == 1 and any(separator in found[0] for separator in ";\t"):
-        raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
-    if missing:
-        raise RecordsError(
-            f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(_COLUMNS)} "
-            f"(found: {', '.join(found)})."
-        )
-    repeated = [name for name in _COLUMNS if found.count(name) > 1]
-    if repeated:
-        raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import RecordDomainError, RecordsError, ResultFileError
-from harness.records import as_names
+from harness.tables import as_names
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

@@ -11,26 +11,27 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.domain import DOMAINS, Domain, Words
-from harness.errors import RecordDomainError, ShareError
+from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.interrupts import uninterrupted
+from harness.layouts import columns_of, count_columns
 from harness.records import MAX_TOTAL, ClientRecords, RecordDomain, domain_from_json
 from harness.scratch import scratch_directory, writable_by_others
-from protocols.spec import PRODUCT, SPLIT, InputForm
+from protocols.spec import INPUT_FORMS, SPLIT, InputForm
 
 SCHEMA = 1
 SUFFIX = ".share"
 SEED_BYTES = 32
-MAX_VALUES = 2**28  # of one upload: what a header may make a party expand
+MAX_VALUES = 2**24  # of one upload: what a header may make a party expand
 
 
 @dataclass(frozen=True)
@@ -60,39 +61,13 @@ class Header:
 
     @property
     def columns(self) -> int:
-        return len(column_names(domain_from_json(self.record_domain, "the share's header"), self.form))
+        return _columns(json.dumps(self.record_domain), self.form)
 
     @property
     def values(self) -> int:
         """How many values the file stands for."""
         summed = self.kind == "aggregate" and self.form == SPLIT.name
         return self.columns * (1 if summed else self.clients)
-
-
-def column_names(domain: RecordDomain, form: str) -> list[str]:
-    """Name what a client shares, in order.
-
-    `split`: its count per (group, label), label fastest. `product` (the papers' form): an indicator
-    per group but the last, then its count per label.
-    """
-    if form == SPLIT.name:
-        return [f"{group}/{label}" for group in domain.groups for label in domain.labels]
-    return [*(f"is {group}" for group in domain.groups[:-1]), *domain.labels]
-
-
-def columns_of(records: ClientRecords, form: InputForm) -> npt.NDArray[np.int64]:
-    """Return what each client shares: shape (columns, M).
-
-    Raises: RecordsError: product form and a client with two groups.
-    """
-    counts = records.counts_per_client()
-    if form is SPLIT:
-        return counts
-    assert form is PRODUCT
-    group = records.group_per_client()
-    indicators = group == np.arange(len(records.domain.groups) - 1)[:, np.newaxis]
-    per_label = counts.reshape(len(records.domain.groups), len(records.domain.labels), -1).sum(axis=0)
-    return np.concatenate([indicators.astype(np.int64), per_label])
 
 
 def split_into_shares(values: Words, domain: Domain, parties: int) -> tuple[list[bytes], Words]:
@@ -108,17 +83,25 @@ def split_into_shares(values: Words, domain: Domain, parties: int) -> tuple[list
     return seeds, rest
 
 
+def clients_at_once(domain: RecordDomain, form: InputForm) -> int:
+    """Return how many clients one upload may hold. Raises: ShareError: not even one."""
+    at_once = MAX_VALUES // count_columns(domain, form.name)
+    if not at_once:
+        raise ShareError(f"A client would share more than {MAX_VALUES} counts; declare fewer thresholds.")
+    return at_once
+
+
 def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int, out: Path) -> str:
     """Write one share file per party to `out/party-<i>/`; return the batch's identity.
 
     Guarantees: all files appear, or none.  [test: tests/unit/test_sharing.py]
     Raises: RecordsError; ShareError: the files cannot be written, or the upload is too large for one.
     """
-    columns = len(column_names(records.domain, form.name))
-    if columns * records.clients > MAX_VALUES:
+    at_once = clients_at_once(records.domain, form)
+    if records.clients > at_once:
         raise ShareError(
-            f"{records.clients} clients with {columns} values each are too many for one upload; "
-            f"share at most {MAX_VALUES // columns} clients at a time."
+            f"{records.clients} clients are too many for one upload; "
+            f"share at most {at_once} clients at a time."
         )
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
     payloads = [*seeds, domain.to_bytes(rest)]
@@ -162,64 +145,90 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
     return batch
 
 
+class Aggregator:
+    """Turns uploads, one at a time, into the one file that a party feeds into a run.
+
+    Computes: split form: the sum over all clients, per column, in the memory of one upload; other
+    forms: all uploads' columns, one after the other, in the order in which they were added.
+    """
+
+    def __init__(self, party: int) -> None:
+        self._party = party
+        self._first: tuple[Header, Path] | None = None
+        self._identities: dict[str, None] = {}  # in order
+        self._clients = 0
+        self._blocks: list[Words] = []
+
+    def add(self, path: Path) -> None:
+        """Add an upload. Raises: ShareError: it is damaged, foreign, was added before, or does not fit."""
+        header = read_header(path)
+        first, origin = self._first = self._first or (header, path)
+        if header.kind != "batch" or header.party != self._party:
+            raise ShareError(
+                f"{path} is not a batch for party {self._party}; each party takes its own files only."
+            )
+        if header.values > MAX_VALUES:
+            raise ShareError(f"{path} claims {header.clients} clients, too many for one upload; remove it.")
+        if _common(header) != _common(first):
+            raise ShareError(f"{path} and {origin} differ in domain, input form or number of parties.")
+        if header.batch in self._identities:
+            raise ShareError(f"{path.parent} holds the same upload twice; remove one of the copies.")
+        self._identities[header.batch] = None
+        self._clients += header.clients
+        most = domain_from_json(first.record_domain, str(origin)).max_count
+        if self._clients * most >= MAX_TOTAL:
+            raise ShareError(
+                f"{path.parent} holds {self._clients} clients with up to {most} records each, "
+                "whose sum could overflow; "
+                f"all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
+            )
+        block = _read_batch(path, header)
+        if header.form != SPLIT.name:
+            self._blocks.append(block)
+            return
+        total = header.domain.total(block)
+        self._blocks = [header.domain.add(self._blocks[0], total) if self._blocks else total]
+
+    def write(self, out: Path) -> Header:
+        """Write the file. Raises: ShareError: it cannot be written, and is not there then."""
+        assert self._first is not None
+        first = self._first[0]
+        merged = self._blocks[0] if first.form == SPLIT.name else np.concatenate(self._blocks, axis=1)
+        summary = replace(
+            first,
+            kind="aggregate",
+            batch=_hash_of(self._identities),
+            clients=self._clients,
+            content="values",
+            batches=len(self._identities),
+        )
+        try:
+            out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with scratch_directory(out.parent) as partial:
+                lines = " ".join(self._identities).encode() + b"\n"
+                _write(partial / out.name, summary, lines, first.domain.to_bytes(merged))
+                (partial / out.name).rename(out)
+        except OSError as error:
+            raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
+        return summary
+
+
 def aggregate(party: int, directory: Path, out: Path) -> Header:
     """Turn all batches that one party received into the one file that it feeds into a run.
 
-    Computes: split form: the sum over all clients, per column; product form: all clients' columns, one
-    after the other.
     Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
     go together, or so many clients that the sum could overflow; `out` is not written.
     """
     # In the same order at every party, whatever the files are called there.
-    found = sorted(
-        ((read_header(path), path) for path in directory.glob(f"*{SUFFIX}")),
-        key=lambda pair: (pair[0].batch, pair[1]),
-    )
+    found = sorted((read_header(path).batch, path) for path in directory.glob(f"*{SUFFIX}"))
     if not found:
         raise ShareError(
             f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
         )
-    headers, paths = [header for header, _ in found], [path for _, path in found]
-    for header, path in found:
-        if header.kind != "batch" or header.party != party:
-            raise ShareError(f"{path} is not a batch for party {party}; each party takes its own files only.")
-        if header.columns * header.clients > MAX_VALUES:
-            raise ShareError(f"{path} claims {header.clients} clients, too many for one upload; remove it.")
-        if _common(header) != _common(headers[0]):
-            raise ShareError(f"{path} and {paths[0]} differ in domain, input form or number of parties.")
-    identities = [header.batch for header in headers]
-    if len(set(identities)) != len(identities):
-        raise ShareError(f"{directory} holds the same upload twice; remove one of the copies.")
-    clients = sum(header.clients for header in headers)
-    most = domain_from_json(headers[0].record_domain, str(paths[0])).max_count
-    if clients * most >= MAX_TOTAL:
-        raise ShareError(
-            f"{directory} holds {clients} clients with up to {most} records each, whose sum could overflow; "
-            f"all clients must declare a --max-count below {MAX_TOTAL // clients}."
-        )
-    blocks = [_read_batch(path, header) for header, path in found]
-    domain = headers[0].domain
-    if headers[0].form == SPLIT.name:
-        merged = domain.total(np.stack([domain.total(block) for block in blocks], axis=1))
-    else:
-        merged = np.concatenate(blocks, axis=1).reshape(-1, domain.words)
-    summary = replace(
-        headers[0],
-        kind="aggregate",
-        batch=_hash_of(identities),
-        clients=clients,
-        content="values",
-        batches=len(headers),
-    )
-    try:
-        out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with scratch_directory(out.parent) as partial:
-            lines = " ".join(identities).encode() + b"\n"
-            _write(partial / out.name, summary, lines, domain.to_bytes(merged))
-            (partial / out.name).rename(out)
-    except OSError as error:
-        raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
-    return summary
+    aggregator = Aggregator(party)
+    for _, path in found:
+        aggregator.add(path)
+    return aggregator.write(out)
 
 
 def check_aggregates(paths: Sequence[Path]) -> Header:
@@ -281,7 +290,7 @@ def read_header(path: Path) -> Header:
         known = (
             header.schema == SCHEMA
             and header.arithmetic in DOMAINS
-            and header.form in (SPLIT.name, PRODUCT.name)
+            and header.form in INPUT_FORMS
             and header.content in ("seed", "values")
             and header.batch.isalnum()
             and all(type(number) is int for number in numbers)
@@ -289,14 +298,19 @@ def read_header(path: Path) -> Header:
         sound = known and header.clients > 0 and header.columns > 0
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
-    except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError):
+    except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError, ThresholdGridError):
         sound = False
     if not sound:
         raise ShareError(f"{path} is not a share file of this version; share the records again.")
     return header
 
 
-def _hash_of(identities: Sequence[str]) -> str:
+@lru_cache(maxsize=64)  # a party may read a million headers of one domain
+def _columns(record_domain: str, form: str) -> int:
+    return count_columns(domain_from_json(json.loads(record_domain), "the share's header"), form)
+
+
+def _hash_of(identities: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(identities).encode()).hexdigest()
 
 

@@ -50,6 +50,7 @@ _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
 SPLIT = InputForm("split", False, True, _PUBLIC)
 PRODUCT = InputForm("product", True, False, _PUBLIC)
 NO_INPUT = InputForm("none", False, False, ())
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT)}  # of what clients share
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",

@@ -288,7 +288,7 @@ def test_aggregates_add_up_to_the_counts(domain: Domain, data: st.DataObject) ->
         opened: list[int] | None = None
         for i in range(parties):
             header = aggregate(i, root / f"party-{i}", root / "aggregate")
-            payload = extract_values(root / "aggregate", root / "values").read_bytes()
+            payload = extract_values(root / "aggregate", root / f"values-{i}").read_bytes()
             own = integers_of(domain.from_bytes(payload))
             opened = own if opened is None else [x + y for x, y in zip(opened, own, strict=True)]
     assert opened is not None

@@ -20,7 +20,10 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         *("harness", "harness.errors", "harness.domain", "harness.models", "harness.rounding"),
         *("harness.interrupts", "harness.scratch"),
     ),
-    ("harness.options", "harness.records", "harness.sharing"),
+    (
+        *("harness.options", "harness.tables", "harness.scores", "harness.records"),
+        *("harness.layouts", "harness.sharing"),
+    ),
     ("harness.engines",),
     (
         "harness.outputs",

@@ -10,8 +10,9 @@ import pytest
 from harness import sharing
 from harness.domain import RING
 from harness.errors import ShareError
+from harness.layouts import columns_of
 from harness.records import ClientRecords, RecordDomain, read_records
-from harness.sharing import columns_of, share
+from harness.sharing import share
 from protocols.spec import PRODUCT, SPLIT
 
 DOMAIN = RecordDomain(("a", "b", "c"), ("0", "1"))
@@ -21,7 +22,7 @@ def test_an_upload_is_not_larger_than_a_party_takes(tmp_path: Path, monkeypatch:
     each = np.arange(2)
     two = ClientRecords(DOMAIN, np.array(["k", "l"]), each, each, each)
     monkeypatch.setattr(sharing, "MAX_VALUES", 11)
-    with pytest.raises(ShareError, match=r"2 clients with 6 values each .* at most 1 clients at a time"):
+    with pytest.raises(ShareError, match=r"2 clients are too many .* at most 1 clients at a time"):
         share(two, SPLIT, RING, 2, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -1,0 +1,98 @@
+"""Tables of strings from CSV and Parquet files, with the numbers that people know their rows by."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import RecordsError
+
+if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
+    import pandas as pd
+
+
+def read_table(path: Path, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence[int]]:
+    """Return the named columns as strings, and the numbers that the file's records go by.
+
+    Raises: RecordsError: the file cannot be read, or lacks a column.
+    """
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = _read_parquet(path, names)
+            return frame, range(1, len(frame) + 1)
+        return _read_csv(path, names)
+    except OSError as error:
+        raise RecordsError(f"Cannot read {path}: {str(error.strerror or error).rstrip('.')}.") from None
+
+
+def _read_csv(path: Path, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence[int]]:
+    """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
+    import pandas as pd
+
+    columns: tuple[list[str], ...] = tuple([] for _ in names)
+    numbers: list[int] = []
+    row = 1
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            header = next(lines, [])
+            _check_columns(path, header, names)
+            places = list(zip(columns, map(header.index, names), strict=True))
+            for row, values in enumerate(lines, 2):
+                if len(values) != len(header):
+                    if not "".join(values).strip():
+                        continue
+                    raise RecordsError(
+                        f"{path}, row {row} has {len(values)} values where the header has {len(header)}."
+                    )
+                numbers.append(row)
+                for column, place in places:
+                    column.append(values[place])
+    except UnicodeDecodeError:
+        raise RecordsError(f"{path} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet.") from None
+    except csv.Error as error:
+        raise RecordsError(f"{path} is not a well-formed CSV file after row {row}: {error}.") from None
+    return pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=str), numbers
+
+
+def _read_parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    import pyarrow.parquet
+
+    try:
+        _check_columns(path, pyarrow.parquet.read_schema(path).names, names)
+        frame: pd.DataFrame = pyarrow.parquet.read_table(path, columns=list(names)).to_pandas(
+            ignore_metadata=True  # which may make a column an index
+        )
+    except pyarrow.ArrowInvalid:
+        raise RecordsError(f"{path} is not a readable Parquet file.") from None
+    return frame.apply(as_names)
+
+
+def as_names(column: pd.Series) -> pd.Series:
+    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty."""
+    import pandas as pd
+
+    missing = column.isna()
+    if pd.api.types.is_float_dtype(column):
+        present = column[~missing]
+        if (present.abs() < 2**53).all() and (present % 1 == 0).all():
+            column = column.astype("Int64")  # whole numbers that a missing value made floats
+    return column.astype(str).where(~missing, "")
+
+
+def _check_columns(path: Path, found: list[str], names: Sequence[str]) -> None:
+    if not found:
+        raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(names)}.")
+    missing = [name for name in names if name not in found]
+    if len(found) == 1 and any(separator in found[0] for separator in ";\t"):
+        raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
+    if missing:
+        raise RecordsError(
+            f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(names)} "
+            f"(found: {', '.join(found)})."
+        )
+    repeated = [name for name in names if found.count(name) > 1]
+    if repeated:
+        raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")
