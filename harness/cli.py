@@ -26,6 +26,8 @@ MAYBE_SPENT = (
     "If the parties were running already, they may have opened noisy values: count this run's ε as spent."
 )
 
+INTERRUPTED = f"Interrupted: all parties were stopped, and no result is half-written. {MAYBE_SPENT}"
+
 _PIPE_WIDTH = 120  # of tables where there is no terminal
 
 
@@ -68,7 +70,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
                 say(MAYBE_SPENT, err)
             sys.exit(1)
         except KeyboardInterrupt:
-            say(f"Interrupted: all parties were stopped and no result was written. {MAYBE_SPENT}", err)
+            say(INTERRUPTED, err)
             sys.exit(INTERRUPTED_EXIT)
         except BrokenPipeError:  # the reader of our output left
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import MAYBE_SPENT
+from harness.cli import INTERRUPTED, MAYBE_SPENT
 from harness.engines import party
 from harness.models import MODELS, Model
 from tests.e2e.command import call, files_below, finish, processes_below, start
@@ -19,7 +19,6 @@ from tests.running import model_parameters, until
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-INTERRUPTED = f"Interrupted: all parties were stopped and no result was written. {MAYBE_SPENT}"
 RESULT = {"results", "results/weights.json", "results/manifest.json"}
 
 
@@ -66,10 +65,9 @@ class Hit:
         return files_below(self.here) == self.before
 
     def works_again(self) -> bool:
-        """Run the same once more, undisturbed."""
-        before = files_below(self.here)
+        """Run the same once more, undisturbed; what the first one may have left is gone then."""
         done = call(*self.arguments, cwd=self.here)
-        return done.returncode == 0 and files_below(self.here) == before | RESULT
+        return done.returncode == 0 and files_below(self.here) == self.before | RESULT
 
 
 def check_own_secrets_only(i: int, directory: Path) -> None:
@@ -121,7 +119,7 @@ def test_a_command_that_loses_its_terminal_stops_its_parties(tmp_path: Path) -> 
 
 @ON_BOTH_ENGINES
 def test_parties_die_with_a_killed_command(model: Model, tmp_path: Path) -> None:
-    """Files may be left then, but none that a second run could start from."""
+    """Files are left then, until the next command; none of them is what a second run could start from."""
     run = Hit(model, tmp_path)
     run.process.kill()
     run.end(-signal.SIGKILL)
