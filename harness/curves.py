@@ -115,6 +115,7 @@ class OperatingPoints:
     positives: Floats
     negatives: Floats
 
+    @property
     def selection_rate(self) -> Floats:
         """Return the share of each group that is predicted positive, shape (k, P); NaN if it is empty."""
         tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)

@@ -28,6 +28,22 @@ class ThresholdGridError(FairSharesError):
     """The thresholds of a score curve do not increase, or are not numbers from 0 to 1."""
 
 
+class ThresholdRuleError(FairSharesError):
+    """A decision rule's thresholds or probabilities make no sense, or a file holds something else."""
+
+
+class UndefinedRateError(FairSharesError):
+    """A group's rate is 0/0: by the opened counts nobody has that label."""
+
+
+class TooNoisyError(FairSharesError):
+    """The noise hides whether a group has any records with a label, so its curve says nothing."""
+
+
+class InfeasibleError(FairSharesError):
+    """No thresholds but the trivial ones keep the groups within the tolerance."""
+
+
 class DataSetError(FairSharesError):
     """A public data set is not installed, or is not the version that was checked."""
 

@@ -48,7 +48,7 @@ def test_points_end_at_nobody_although_a_score_is_one() -> None:
     assert points.thresholds.tolist() == [0, 0.5, 1, NOBODY]
     assert points.true_positive_rate.tolist() == [[1, 1, 1 / 2, 0], [1, 1, 1, 0]]
     assert points.false_positive_rate.tolist() == [[1, 1 / 3, 0, 0], [1, 1, 0, 0]]
-    assert points.selection_rate().tolist() == [[1, 3 / 5, 1 / 5, 0], [1, 1, 1 / 2, 0]]
+    assert points.selection_rate.tolist() == [[1, 3 / 5, 1 / 5, 0], [1, 1, 1 / 2, 0]]
 
 
 def test_points_begin_at_everybody_although_the_grid_does_not() -> None:
@@ -65,9 +65,9 @@ def test_threshold_zero_accepts_everybody_whatever_the_noise_says() -> None:
 def test_group_without_positives_has_undefined_rates() -> None:
     points = curves([[0, 0, 0], [4, 2, 1]], [0, 4]).points()
     assert np.isnan(points.true_positive_rate).tolist() == [[True] * 4, [False] * 4]
-    assert np.isnan(points.selection_rate()[0]).all()
+    assert np.isnan(points.selection_rate[0]).all()
     one_label = replace(points, negatives=np.array([2.0, 4.0]), false_positive_rate=np.full((2, 4), 0.5))
-    assert one_label.selection_rate()[0].tolist() == [0.5] * 4
+    assert one_label.selection_rate[0].tolist() == [0.5] * 4
 
 
 def test_monotone_pools_what_rises_and_drops_what_is_negative() -> None:

@@ -1,0 +1,98 @@
+"""One group's decision rule: a score threshold, or a draw among a few."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ThresholdRuleError
+
+_ONE = frozenset({"threshold"})
+_TWO = frozenset({"threshold", "threshold_alt", "probability_alt"})
+_MORE = frozenset({"thresholds", "probabilities"})
+
+
+@dataclass(frozen=True)
+class ThresholdRule:
+    """Predict positive iff the score is at least a threshold that is drawn anew for each sample.
+
+    Attributes: thresholds: at least one, strictly increasing; 0 accepts everybody, anything above 1
+    nobody; probabilities: of each, positive, adding up to 1.
+    """
+
+    thresholds: tuple[float, ...]
+    probabilities: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) != len(self.probabilities) or not self.thresholds:
+            raise ThresholdRuleError("A rule needs at least one threshold, and a probability for each.")
+        if not all(math.isfinite(threshold) for threshold in self.thresholds):
+            raise ThresholdRuleError("A threshold must be finite; 2 accepts nobody, as scores end at 1.")
+        if any(b <= a for a, b in zip(self.thresholds, self.thresholds[1:], strict=False)):
+            raise ThresholdRuleError("The thresholds of a rule must increase.")
+        if not all(p > 0 for p in self.probabilities) or abs(math.fsum(self.probabilities) - 1) > 1e-9:
+            raise ThresholdRuleError("The probabilities of a rule must not be negative and must add up to 1.")
+
+    @property
+    def is_deterministic(self) -> bool:
+        return len(self.thresholds) == 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the rule as in `thresholds.json`; probability_alt is that of threshold_alt."""
+        if self.is_deterministic:
+            return {"threshold": self.thresholds[0]}
+        if len(self.thresholds) == 2:
+            first, second = self.thresholds
+            return {"threshold": first, "threshold_alt": second, "probability_alt": self.probabilities[1]}
+        return {"thresholds": list(self.thresholds), "probabilities": list(self.probabilities)}
+
+
+def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
+    """Return the rule that draws each threshold with its probability.
+
+    Args: parts: (threshold, probability) in any order; equal thresholds are merged, probabilities of 0
+    left out. Raises: ThresholdRuleError: what is left is no rule.
+    """
+    merged: dict[float, float] = {}
+    for threshold, probability in parts:
+        merged[threshold] = merged.get(threshold, 0.0) + probability
+    kept = sorted((threshold, p) for threshold, p in merged.items() if p != 0)
+    return ThresholdRule(tuple(t for t, _ in kept), tuple(p for _, p in kept))
+
+
+def rule_from_json(found: Any, where: str) -> ThresholdRule:
+    """Check one group's entry of a `thresholds.json`.
+
+    Raises: ThresholdRuleError: it has another shape or makes no rule; `where` is named.
+    """
+    keys = frozenset(found) if isinstance(found, dict) else frozenset()
+    if keys == _ONE:
+        thresholds, probabilities = [found["threshold"]], [1.0]
+    elif keys == _TWO:
+        alternative = _number(found["probability_alt"], where)
+        thresholds = [found["threshold"], found["threshold_alt"]]
+        probabilities = [1 - alternative, alternative]
+    elif keys == _MORE and isinstance(found["thresholds"], list) and isinstance(found["probabilities"], list):
+        thresholds, probabilities = found["thresholds"], found["probabilities"]
+    else:
+        raise ThresholdRuleError(
+            f"{where} must have the key threshold; or threshold, threshold_alt and probability_alt; or the "
+            "lists thresholds and probabilities; and no other."
+        )
+    if len(thresholds) != len(probabilities):
+        raise ThresholdRuleError(
+            f"{where} has {len(thresholds)} thresholds and {len(probabilities)} probabilities."
+        )
+    pairs = [(_number(t, where), _number(p, where)) for t, p in zip(thresholds, probabilities, strict=True)]
+    try:
+        return mixture(pairs)
+    except ThresholdRuleError as error:
+        raise ThresholdRuleError(f"{where}: {error}") from None
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ThresholdRuleError(f"{where} must hold numbers only, not {value!r}.")
+    return float(value)
