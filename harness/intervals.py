@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     between low / (low + high below) and high / (high + low below); counts are not negative, and fall
     along the thresholds, so a bound holds for all thresholds that it implies.
     Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds
-    are within, however a threshold is chosen.  [test: tests/unit/test_intervals.py]
+    are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
     Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].
     """
     return _rate_bands(_count_bounds(curves, failure))
@@ -52,7 +53,7 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     Source: Dvoretzky, Kiefer and Wolfowitz's inequality with Massart's constant: it holds for every n,
     every distribution of scores and all thresholds at once.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
-    [test: tests/unit/test_intervals.py]
+    [test: tests/statistical/test_intervals.py]
     """
     bounds = _count_bounds(curves, failure / 2)
     bands = _rate_bands(bounds)
@@ -86,7 +87,7 @@ def _count_bounds(curves: GroupCurves, failure: float) -> _CountBounds:
     below = totals - above
     above_error, below_error = np.zeros(above.shape[-1]), np.zeros(above.shape[-1])
     if curves.noise is not None:
-        errors = _error_bounds(curves.noise, inner, failure / (2 * len(curves.groups)))
+        errors = _error_bounds(curves.noise, int((~inner).sum()), failure / (2 * len(curves.groups)))
         above_error[:-1], below_error[1:] = errors[0], errors[1]
     # Counts at or above a threshold fall along the thresholds, those below rise.
     low = np.maximum(np.maximum.accumulate((above - above_error)[..., ::-1], axis=-1)[..., ::-1], 0)
@@ -114,15 +115,17 @@ def _rate_bands(counts: _CountBounds) -> RateBands:
     )
 
 
-def _error_bounds(noise: CurveNoise, inner: npt.NDArray[np.bool_], failure: float) -> tuple[Floats, Floats]:
+@lru_cache(maxsize=4)
+def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats, Floats]:
     """Return bounds on one curve's errors: of the total and the counts above, of those below and the total.
 
     Computes: the errors' standard errors times one factor, the quantile of the largest standardised
     error of a curve. It is estimated from simulated curves, whose noise has the exact public
     distribution, by an order statistic that is below the true quantile with probability 10^-6 at most
     (a binomial tail, for any distribution). Simulated noise protects nobody, so its seed may be known.
+    Args: first: the threshold to begin with.
     """
-    total, above = noise.linear[-1:], noise.linear[:-1][inner]
+    total, above = noise.linear[-1:], noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])
     scale = np.sqrt((rows**2).sum(axis=1))
     used = scale > 1e-9 * scale.max()  # where the grid begins or ends, nothing may be below or above

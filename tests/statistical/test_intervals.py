@@ -1,0 +1,192 @@
+"""What the intervals of rates and gaps cover: noise alone, noise and sample, and thresholds chosen after.
+
+Each coverage test simulates R releases and counts those that are not covered: at most as many as a
+binomial variable exceeds with probability 10^-9, the false-alarm rate of each. That the tests can fail
+is tested with a wrong noise scale, and with the sampling error left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.stats import binom
+
+from harness.curves import NOBODY, CurveNoise, GroupCurves, exact_curves
+from harness.intervals import _draw, _order_statistic, noise_bands, population_bands
+from harness.thresholds import choose_thresholds
+from protocols.circuits.coins import design_coins
+from protocols.tree import CountTree
+from tests.statistical.distribution import FALSE_ALARM, distance, dkw_bound, noise_law
+
+Floats = npt.NDArray[np.float64]
+
+GRID = np.arange(51) / 50
+POINTS = np.append(GRID, NOBODY)
+GROUPS = ("a", "b")
+TREE = CountTree(len(GRID), (1, 4, 16))
+RELEASES = 1500
+SAMPLES = 300  # releases, where each is of a new sample
+FAILURE = 0.2
+
+
+@cache
+def tree_noise(epsilon: Fraction) -> CurveNoise:
+    estimator = TREE.estimator()
+    return CurveNoise(np.vstack([estimator, estimator[:1]]), design_coins(epsilon, 40))
+
+
+def sample(rng: np.random.Generator, size: int) -> GroupCurves:
+    """Draw records of the population: scores are beta distributed, by group and label."""
+    group, label = rng.integers(2, size=size), rng.random(size) < 0.5
+    score = rng.beta(2 + label + group, 3)
+    return exact_curves(label.astype(int), score, np.array(GROUPS)[group], GROUPS, GRID)
+
+
+@cache
+def population() -> tuple[Floats, Floats]:
+    """Return the population's true and false positive rates at each point, shape (2, P)."""
+    curves = sample(np.random.default_rng(0), 4_000_000).points()
+    return curves.true_positive_rate, curves.false_positive_rate
+
+
+def released(exact: GroupCurves, rng: np.random.Generator, epsilon: Fraction = Fraction(1, 3)) -> GroupCurves:
+    """Add the tree's noise to exact curves, as a release would, by least squares."""
+    noise = tree_noise(epsilon)
+    errors = _draw(noise.coins, rng, (4, TREE.nodes)) @ noise.linear.T
+    return replace(
+        exact,
+        tp=exact.tp + errors[:2, :-1], fp=exact.fp + errors[2:, :-1],
+        positives=exact.positives + errors[:2, -1], negatives=exact.negatives + errors[2:, -1],
+        noise=noise,
+    )  # fmt: skip
+
+
+def most_misses(releases: int, failure: float) -> int:
+    return int(binom.isf(FALSE_ALARM, releases, failure))
+
+
+def outside(bands: Floats, rates: Floats) -> bool:
+    return bool(((rates < bands[..., 0] - 1e-12) | (rates > bands[..., 1] + 1e-12)).any())
+
+
+@pytest.mark.parametrize(("claimed", "covers"), [(Fraction(1, 3), True), (Fraction(1, 2), False)])
+def test_noise_bands_cover_all_rates_at_once(claimed: Fraction, covers: bool) -> None:
+    """R = 1500, failure 0.2 allowed; bands made for two thirds of the noise are noticed."""
+    rng = np.random.default_rng(1)
+    exact = sample(rng, 2000)
+    truth = exact.points()
+    misses = 0
+    for _ in range(RELEASES):
+        bands = noise_bands(replace(released(exact, rng), noise=tree_noise(claimed)), FAILURE)
+        misses += (
+            outside(bands.true_positive_rate, truth.true_positive_rate)
+            or outside(bands.false_positive_rate, truth.false_positive_rate)
+            or outside(bands.selection_rate, truth.selection_rate)
+        )
+    assert (misses <= most_misses(RELEASES, FAILURE)) == covers
+
+
+def test_noise_bands_are_not_wider_than_needed() -> None:
+    """At two thirds of their width around the estimate the bands of 1500 releases fail too often."""
+    rng = np.random.default_rng(2)
+    exact = sample(rng, 200_000)
+    truth = exact.points().true_positive_rate
+    misses = 0
+    for _ in range(RELEASES):
+        band = noise_bands(released(exact, rng), FAILURE).true_positive_rate
+        middle, half = band.mean(axis=-1), np.diff(band)[..., 0] / 2
+        misses += outside(np.stack([middle - half * 2 / 3, middle + half * 2 / 3], axis=-1), truth)
+    assert misses > most_misses(RELEASES, FAILURE)
+
+
+def test_population_bands_cover_noise_and_sample() -> None:
+    rng = np.random.default_rng(3)
+    tpr, fpr = population()
+    misses = 0
+    for _ in range(SAMPLES):
+        bands = population_bands(released(sample(rng, 1000), rng), FAILURE)
+        misses += outside(bands.true_positive_rate, tpr) or outside(bands.false_positive_rate, fpr)
+    assert misses <= most_misses(SAMPLES, FAILURE)
+
+
+def test_sampling_error_alone_needs_the_wider_bands() -> None:
+    """The noise's bands do not cover the population, so that the test above can fail."""
+    rng = np.random.default_rng(4)
+    tpr, _ = population()
+    misses = sum(
+        outside(noise_bands(released(sample(rng, 20_000), rng), FAILURE).true_positive_rate, tpr)
+        for _ in range(SAMPLES)
+    )
+    assert misses > most_misses(SAMPLES, FAILURE)
+
+
+@pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
+    constraint: str, deterministic: bool
+) -> None:
+    """R = 100 at confidence 95 %: rates of the population at the thresholds chosen, and their gap."""
+    rng = np.random.default_rng(5)
+    tpr, fpr = population()
+    releases, misses = 100, 0
+    for _ in range(releases):
+        curves = released(sample(rng, 2000), rng)
+        chosen = choose_thresholds(curves, constraint, tolerance=0.1, deterministic=deterministic)
+        shares = np.zeros(tpr.shape)
+        for row, rule in zip(shares, chosen.rules.values(), strict=True):
+            row[np.searchsorted(POINTS, rule.thresholds)] = rule.probabilities
+        rates = {"true_positive_rate": (shares * tpr).sum(1), "false_positive_rate": (shares * fpr).sum(1)}
+        rates["selection_rate"] = (rates["true_positive_rate"] + rates["false_positive_rate"]) / 2
+        gaps = {name: np.ptp(of_groups) for name, of_groups in rates.items()}
+        gap = (
+            gaps["selection_rate"]
+            if constraint == "demographic_parity"
+            else max(gaps["true_positive_rate"], gaps["false_positive_rate"])
+        )
+        misses += any(outside(chosen.intervals[name], rates[name]) for name in rates) or not (
+            chosen.gap_interval[0] - 1e-12 <= gap <= chosen.gap_interval[1] + 1e-12
+        )
+    assert misses <= most_misses(releases, 0.05)
+
+
+def test_exact_curves_have_bands_without_width() -> None:
+    exact = sample(np.random.default_rng(6), 500)
+    bands, points = noise_bands(exact, 0.01), exact.points()
+    assert np.diff(bands.true_positive_rate).max() == 0
+    assert bands.true_positive_rate[..., 0] == pytest.approx(points.true_positive_rate)
+    assert bands.selection_rate[..., 1] == pytest.approx(points.selection_rate)
+
+
+def test_at_both_ends_the_noise_is_known_not_to_matter() -> None:
+    bands = noise_bands(released(sample(np.random.default_rng(7), 2000), np.random.default_rng(8)), 0.05)
+    assert (bands.true_positive_rate[:, 0] == 1).all() and (bands.true_positive_rate[:, -1] == 0).all()
+    inside = np.diff(bands.true_positive_rate[:, 1:-1])
+    assert (inside >= 0).all() and inside.max() > 0.01
+
+
+def test_empty_group_may_have_any_rate() -> None:
+    exact = sample(np.random.default_rng(9), 500)
+    empty = replace(exact, tp=exact.tp * [[0], [1]], positives=exact.positives * [0, 1])
+    assert noise_bands(empty, 0.05).true_positive_rate[0].tolist() == [[0, 1]] * len(POINTS)
+    assert population_bands(empty, 0.05).true_positive_rate[0].tolist() == [[0, 1]] * len(POINTS)
+
+
+@pytest.mark.parametrize("failure", [0.2, 0.05, 0.00625, 0.0025])
+def test_order_statistic_is_too_small_once_in_a_million_at_most(failure: float) -> None:
+    simulations, beyond = _order_statistic(failure)
+    assert beyond >= 0
+    assert binom.cdf(beyond, simulations, failure) <= 1e-6 < binom.cdf(beyond + 1, simulations, failure)
+
+
+def test_simulated_noise_has_the_exact_distribution() -> None:
+    """n = 20 000; DKW at 10^-9 accepts it and rejects that of another epsilon."""
+    n = 20_000
+    drawn = _draw(design_coins(Fraction(1, 3), 40), np.random.default_rng(10), (n, 1))[:, 0] - 0.5
+    samples = drawn.astype(int).tolist()
+    assert distance(samples, noise_law(Fraction(1, 3))) <= dkw_bound(n)
+    assert distance(samples, noise_law(Fraction(1, 2))) > dkw_bound(n)
