@@ -28,9 +28,9 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     Raises: RecordsError: product form and a client with two groups.
     """
     counts = records.counts_per_client()
-    if form is SPLIT:
+    if form.name == SPLIT.name:
         return counts
-    assert form is PRODUCT
+    assert form.name == PRODUCT.name
     group = records.group_per_client()
     indicators = group == np.arange(len(records.domain.groups) - 1)[:, np.newaxis]
     of_one_group = counts.reshape(len(records.domain.groups), -1, records.clients).sum(axis=0)

@@ -20,9 +20,9 @@ DEBIAS = 0.5
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """Differentially private counts of records per (group, label).
+    """Differentially private counts of records per cell of the domain.
 
-    Attributes: table: shape (groups, labels), opened + 1/2: unbiased, half-integers, maybe negative;
+    Attributes: table: of the domain's shape, opened + 1/2: unbiased, half-integers, maybe negative;
     coins: of each count's noise, public.
     """
 
@@ -31,9 +31,10 @@ class NoisyCounts:
     coins: tuple[Coin, ...]
 
     def __post_init__(self) -> None:
-        expected = (len(self.domain.groups), len(self.domain.labels))
-        if self.table.shape != expected:
-            raise OutputError(f"The parties opened {self.table.size} counts where {expected} belong.")
+        if self.table.shape != self.domain.shape:
+            raise OutputError(
+                f"The parties opened {self.table.size} counts where {self.domain.cells} belong."
+            )
 
     def error_bound(self, failure: Fraction) -> float:
         """Return t such that all counts are within t of the truth, but for probability `failure`.
@@ -46,19 +47,27 @@ class NoisyCounts:
 def read_counts(
     result: EngineResult, domain: RecordDomain, clients: int, coins: tuple[Coin, ...]
 ) -> NoisyCounts:
-    """Return the counts that a run of π_RW opened.
+    """Return the counts that a run opened, one per cell of the domain. Raises: as `read_unbiased`."""
+    opened = read_unbiased(result, "counts", domain.cells, clients * domain.max_count, coins)
+    return NoisyCounts(domain, opened.reshape(domain.shape), coins)
 
+
+def read_unbiased(
+    result: EngineResult, name: str, expected: int, most: int, coins: tuple[Coin, ...]
+) -> npt.NDArray[np.float64]:
+    """Return the opened values of one output line, plus 1/2.
+
+    Args: expected: how many; most: the largest value without noise.
     Raises: OutputError: there are too few or too many, or one is beyond what clients and noise could
     make; the message gives no value.
     """
-    opened = result.outputs["counts"]
-    if len(opened) != domain.cells:
-        raise OutputError(f"The parties opened {len(opened)} counts where {domain.cells} belong.")
+    opened = result.outputs[name]
+    if len(opened) != expected:
+        raise OutputError(f"The parties opened {len(opened)} {name} where {expected} belong.")
     noise = largest_noise(coins)
-    if not all(-1 - noise <= count <= clients * domain.max_count + noise for count in opened):
+    if not all(-1 - noise <= value <= most + noise for value in opened):
         raise OutputError(
             "An opened count is beyond what the clients' declared maximum and the noise allow: "
             "some shares do not belong together. Share the records again."
         )
-    table = np.array(opened, dtype=np.float64).reshape(len(domain.groups), len(domain.labels)) + DEBIAS
-    return NoisyCounts(domain, table, coins)
+    return np.array(opened, dtype=np.float64) + DEBIAS

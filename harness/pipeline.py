@@ -67,7 +67,10 @@ class Statistic(ABC, Generic[T]):
 
     @abstractmethod
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
-        """Return the program's arguments that follow from the domain alone, by name."""
+        """Return the program's arguments that follow from the domain, by name.
+
+        Raises: RecordDomainError: the protocol is not for such records; ValueError: no noise fits the budget.
+        """
 
     @abstractmethod
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> T:
@@ -163,8 +166,8 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
             f"{statistic.spec.name} does not declare what a record changes in what it opens, "
             "so no guarantee can be stated; add `release` to its ProtocolSpec."
         )
-    release = statistic.spec.release(_as_text(statistic.shape(domain)))
     try:
+        release = statistic.spec.release(_as_text(statistic.shape(domain)))
         return plan_noise(release, settings.relation_in(domain), settings.epsilon, settings.delta)
     except ValueError as error:
         raise OptionError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,24 @@ def counts(group: Integers, label: Integers, groups: int, labels: int) -> Intege
     table = np.zeros((groups, labels), dtype=np.int64)
     np.add.at(table, (group, label), 1)
     return table
+
+
+def block_counts(
+    pair: Integers, score: Sequence[float], pairs: int, thresholds: Sequence[float], sizes: Sequence[int]
+) -> list[int]:
+    """Count records per block of score bins: level by level, pair by pair, from the lowest scores up.
+
+    Args: pair: of group and label, an index per record; sizes: thresholds per block of each level. The
+    highest block begins `size` thresholds from the end, the lowest at no score at all.
+    """
+    counted = []
+    for size in sizes:
+        starts = [thresholds[i] for i in range(len(thresholds) - size, 0, -size)]
+        edges = [float("-inf"), *reversed(starts), float("inf")]
+        for wanted in range(pairs):
+            for low, high in pairwise(edges):
+                counted.append(sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True)))
+    return counted
 
 
 def balanced_weights(table: Sequence[Sequence[int]]) -> list[list[Fraction]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from protocols.release import LinearRelease, each_cell_once
+from protocols.tree import CountTree
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class ProtocolSpec:
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
 SPLIT = InputForm("split", False, True, _PUBLIC)
 PRODUCT = InputForm("product", True, False, _PUBLIC)
+SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 NO_INPUT = InputForm("none", False, False, ())
 INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT)}  # of what clients share
 
@@ -72,4 +74,24 @@ PI_RW = ProtocolSpec(
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),
 )
 
-PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (PI_LAP, PI_RW)}
+
+def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearRelease:
+    sizes = tuple(map(int, arguments["blocks"].split(".")))
+    return CountTree(int(arguments["bins"]), sizes).release(
+        int(arguments["groups"]) * int(arguments["labels"])
+    )
+
+
+PI_ROC = ProtocolSpec(
+    name="pi_roc",
+    source="PrivFairFL (Pentyala et al. 2022), Protocol 4",
+    arguments=("parties", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
+    input_forms={SCORED_SPLIT.name: SCORED_SPLIT},
+    outputs=("nodes",),
+    revealed=(
+        "noisy counts of records per (group, label, block of neighbouring score bins), to all parties",
+    ),
+    release=_blocks_of_bins,
+)
+
+PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (PI_LAP, PI_RW, PI_ROC)}

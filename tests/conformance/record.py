@@ -49,6 +49,13 @@ def vectors() -> list[dict[str, Any]]:
         vector("counts", "pi_rw", split, counts, bits),
         vector("counts-by-product", "pi_rw", product, columns, noise_bits("1/3", 6, seed=2)),
         vector(
+            "blocks",
+            "pi_roc",
+            (MODEL.parties, 2, 2, 7, "1.3", "1/2", DELTA_BITS),
+            [3, 0, 2**33, *range(25)],
+            noise_bits("1/2", 40, seed=3),
+        ),
+        vector(
             "portable",
             "portable",
             (MODEL.parties,),

@@ -42,6 +42,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         "harness.pipeline",
         "harness.report",
+        "harness.roc",
         "harness.weights",
         "data",
     ),

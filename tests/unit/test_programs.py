@@ -27,7 +27,10 @@ from tests.unit import layout
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
 # least 20 (coins.py refuses others), the rest are sizes, names of forms and who takes part.
-KNOWN_ARGUMENTS = {"form", "parties", "clients", "groups", "labels", "samples", "epsilon", "delta_bits"}
+KNOWN_ARGUMENTS = {
+    *("form", "parties", "clients", "groups", "labels", "bins", "blocks", "samples", "epsilon"),
+    "delta_bits",
+}
 
 # How noise is made, word for word, each once and at the top level; LANES is the number of values opened.
 MADE = {
@@ -35,10 +38,10 @@ MADE = {
     "fair": "jointly_random_bits(sbitvec, parties, LANES, fair_bits_per_sample(coins))",
     "noise": "to_integer(two_sided_geometric(coins, fair), sint)",
 }
-LANES = {"pi_lap": "samples", "pi_rw": "cells"}
+LANES = {"pi_lap": "samples", "pi_rw": "cells", "pi_roc": "nodes"}
 # What is opened: noise itself, or what has noise added to it, and how that is made. Nothing may scale it
 # up, as the noise is for one record that adds 1.
-OPENED = {"pi_lap": "noise", "pi_rw": "counts + noise"}
+OPENED = {"pi_lap": "noise", "pi_rw": "counts + noise", "pi_roc": "sums + noise"}
 VALUES = {
     "pi_lap": {},
     "pi_rw": {
@@ -49,9 +52,16 @@ VALUES = {
         "columns": ["input_columns(sint, parties, (groups - 1 + labels) * clients)"],
         "cells": ["groups * labels"],
     },
+    "pi_roc": {
+        "sums": ["block_sums(sint, counts, histograms, bins, sizes)"],
+        "counts": ["input_columns(sint, parties, histograms * bins)"],
+        "nodes": ["count_blocks(histograms, bins, sizes)"],
+        "sizes": ["block_sizes(blocks)"],
+    },
 }
 
-MODULES = {"protocols.circuits.coins", "protocols.circuits.counts", "protocols.circuits.noise", "fractions"}
+CIRCUITS = ("blocks", "coins", "counts", "noise")
+MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
 # Names of the engines that open values, directly or in a file, or that other than XORed bits come from.
 BUILT_IN = {
     "check_point",
@@ -240,7 +250,7 @@ def test_opened_noise_comes_from_the_same_circuit() -> None:
     assert faults(changed, PI_LAP) != []
 
 
-@pytest.mark.parametrize("name", ["coins", "noise", "counts"])
+@pytest.mark.parametrize("name", CIRCUITS)
 def test_circuits_read_nothing_from_outside(name: str) -> None:
     """No environment, no file, no randomness of their own: what they compute follows from their arguments."""
     tree = ast.parse((PROJECT / "protocols" / "circuits" / f"{name}.py").read_text(encoding="utf-8"))

@@ -1,0 +1,34 @@
+"""Counts of blocks of neighbouring bins, level by level, from the counts of the bins."""
+
+from __future__ import annotations
+
+
+def block_sizes(text: str) -> list[int]:
+    """Read the bins per block of each level, from 1 up, as programs' arguments give them: 1.14.182."""
+    sizes = [int(size) for size in text.split(".")]
+    assert sizes[0] == 1 and all(size > 1 for size in sizes[1:])
+    return sizes
+
+
+def count_blocks(histograms: int, bins: int, sizes) -> int:
+    """Return how many blocks there are on all levels of all histograms."""
+    return histograms * sum(-(-bins // size) for size in sizes)
+
+
+def block_sums(secret_integer, counts, histograms: int, bins: int, sizes):
+    """Add up the bins of each block; linear, so without communication.
+
+    Computes: level by level, histogram by histogram, from the lowest block up. Blocks are aligned at
+    the highest bin; a level's lowest block holds what is left over.
+    Args: counts: secret vector of histograms * bins counts, a histogram's bins lowest first; sizes: bins
+    per block of each level, from 1 up. Returns: secret vector of `count_blocks` values, the counts first.
+    """
+    values = [counts]
+    for size in sizes[1:]:
+        for first in range(0, histograms * bins, bins):
+            lowest = (bins - 1) % size + 1  # how many bins the lowest block has
+            starts = [first, *range(first + lowest, first + bins, size)]
+            stops = [*starts[1:], first + bins]
+            for start, stop in zip(starts, stops):
+                values.append(counts.get_vector(start, stop - start).sum())
+    return secret_integer.concat(values)
