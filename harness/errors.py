@@ -32,6 +32,10 @@ class ThresholdRuleError(FairSharesError):
     """A decision rule's thresholds or probabilities make no sense, or a file holds something else."""
 
 
+class UnseenGroupError(FairSharesError):
+    """A sample belongs to a group for which there is no decision rule."""
+
+
 class UndefinedRateError(FairSharesError):
     """A group's rate is 0/0: by the opened counts nobody has that label."""
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import RecordDomainError, RecordsError, ResultFileError
+from harness.results import read_result, result_path
 from harness.tables import as_names
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 WeightsTable = Sequence[Sequence[float]] | Floats
 """Weights per group (row) and label (column), in the data set's order."""
-
-SCHEMA = 1
 
 
 def read_weights(path: Path | str) -> pd.Series:
@@ -29,22 +26,13 @@ def read_weights(path: Path | str) -> pd.Series:
     Returns: positive weights, indexed by (group, label), both strings, as declared; shape (k * m,).
     Raises: ResultFileError: the file cannot be read, or does not hold a positive weight for each pair.
     """
-    path = Path(path)
-    if path.is_dir():
-        path = path / "weights.json"
+    path = result_path(path, "weights.json")
+    found = read_result(path, "weights.json")
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError:
-        raise ResultFileError(f"{path} is not JSON in UTF-8.") from None
-    try:
-        schema, groups, labels = found["schema"], found["groups"], found["labels"]
+        groups, labels = found["groups"], found["labels"]
         table = np.array(found["weights"], dtype=np.float64)
     except (KeyError, TypeError, ValueError):
         raise ResultFileError(f"{path} is not the weights.json of a run.") from None
-    if schema != SCHEMA:
-        raise ResultFileError(f"{path} has schema {schema!r}; this version reads schema {SCHEMA}.")
     if table.shape != (len(groups), len(labels)) or not (np.isfinite(table) & (table > 0)).all():
         raise ResultFileError(f"{path} does not hold a positive weight for each group and label.")
     index = pd.MultiIndex.from_product([groups, labels], names=["group", "label"])

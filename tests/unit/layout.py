@@ -33,6 +33,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.curves",
         "harness.frontier",
         "harness.intervals",
+        "harness.predictor",
+        "harness.results",
         "harness.rules",
         "harness.thresholds",
         "harness.threshold_search",
