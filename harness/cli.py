@@ -16,7 +16,13 @@ from rich.progress import Progress as RichProgress
 from rich.progress import SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from harness.errors import FairSharesError, OutputError, PartyFailedError, PartyTimeoutError
+from harness.errors import (
+    FairSharesError,
+    OutputError,
+    PartyFailedError,
+    PartyTimeoutError,
+    WriteError,
+)
 from harness.interrupts import take_interrupts
 
 P = ParamSpec("P")
@@ -66,7 +72,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             sys.stdout.flush()
         except FairSharesError as error:
             say(f"[bold red]Error:[/] {plain(str(error))}", err)
-            if isinstance(error, OutputError | PartyFailedError | PartyTimeoutError):
+            if isinstance(error, OutputError | PartyFailedError | PartyTimeoutError | WriteError):
                 say(MAYBE_SPENT, err)
             sys.exit(1)
         except KeyboardInterrupt:

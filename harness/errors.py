@@ -52,6 +52,10 @@ class DataSetError(FairSharesError):
     """A public data set is not installed, or is not the version that was checked."""
 
 
+class WriteError(FairSharesError):
+    """A result cannot be written, as when a disk is full; nothing of it is kept."""
+
+
 class ShareError(FairSharesError):
     """A share batch is damaged, belongs elsewhere, or does not fit the others."""
 

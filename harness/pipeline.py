@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from harness import report, sharing
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
-from harness.errors import FairSharesError, OptionError, ShareError, UnsupportedError
+from harness.errors import OptionError, ShareError, UnsupportedError, WriteError
 from harness.models import Model
 from harness.records import ClientRecords, Detail, RecordDomain, domain_from_json
 from harness.schemes import engine_of
@@ -310,9 +310,7 @@ def _new_directory(out: Path) -> Iterator[Path]:
         except OSError as error:
             where = Path(error.filename or partial)
             said = out if where.is_relative_to(partial) else where
-            raise FairSharesError(
-                f"Cannot write to {said}: {error.strerror}; no result was written."
-            ) from None
+            raise WriteError(f"Cannot write to {said}: {error.strerror}; no result was written.") from None
 
 
 def _remove_empty(directories: Sequence[Path]) -> None:

@@ -11,12 +11,14 @@ import numpy as np
 
 from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.cli import Steps
+from harness.errors import WriteError
 from harness.evaluation import Evaluation, evaluate
 from harness.outputs import DEBIAS, NoisyCounts
 from harness.pipeline import Run, Settings, run_on_records
 from harness.postprocess import REWEIGHINGS
 from harness.records import ClientRecords, RecordDomain, records_from_frame
 from harness.sample_weight import WeightsTable
+from harness.scratch import write_whole
 from harness.weights import Weights, WeightsStatistic
 from protocols import reference
 from protocols.circuits.coins import Coin
@@ -61,8 +63,17 @@ def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
         SPLITS,
         lambda done, of: progress.detail(f"{done} of {of}"),
     )
-    evaluation.runs.to_csv(out / "evaluation.csv", index=False)
+    _write(out / "evaluation.csv", evaluation.runs.to_csv(index=False))
     return Quickstart(run, evaluation, len(train), len(test), len(SPLITS))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise WriteError(
+            f"Cannot write {path}: {error.strerror}; the weights beside it are complete."
+        ) from None
 
 
 def applicants(data: LoanApplications, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> ClientRecords:

@@ -99,6 +99,23 @@ def _lock(descriptor: int, operation: int) -> bool:
     return True
 
 
+def create_file(path: Path, *parts: bytes) -> None:
+    """Write a new file that only its owner reads, through to the disk. Raises: OSError: it is there, too."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_whole(path: Path, *parts: bytes) -> None:
+    """Write a file that only its owner reads, all or nothing of it, over an older one. Raises: OSError."""
+    with scratch_directory(path.parent) as partial:
+        create_file(partial / path.name, *parts)
+        (partial / path.name).rename(path)
+
+
 def writable_by_others(directory: Path) -> str | None:
     """Return how others could change what is in a directory, None if only its owner, we, can."""
     found = directory.lstat()

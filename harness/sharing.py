@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.interrupts import uninterrupted
 from harness.layouts import columns_of, count_columns
 from harness.records import MAX_TOTAL, ClientRecords, RecordDomain, domain_from_json
-from harness.scratch import scratch_directory, writable_by_others
+from harness.scratch import create_file, scratch_directory, writable_by_others, write_whole
 from protocols.spec import INPUT_FORMS, SPLIT, InputForm
 
 SCHEMA = 1
@@ -126,7 +125,7 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
                     content,
                     records.domain.to_json(),
                 )
-                _write(partial / places[i].name, header, payload)
+                create_file(partial / places[i].name, _line(header), payload)
             for place in places:
                 arrived.append(place / f"{batch}{SUFFIX}")
                 (partial / place.name).rename(arrived[-1])
@@ -204,10 +203,8 @@ class Aggregator:
         )
         try:
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with scratch_directory(out.parent) as partial:
-                lines = " ".join(self._identities).encode() + b"\n"
-                _write(partial / out.name, summary, lines, first.domain.to_bytes(merged))
-                (partial / out.name).rename(out)
+            uploads = " ".join(self._identities).encode() + b"\n"
+            write_whole(out, _line(summary), uploads, first.domain.to_bytes(merged))
         except OSError as error:
             raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
         return summary
@@ -262,7 +259,7 @@ def extract_values(aggregate_file: Path, out: Path) -> Path:
     header, payload = _read(aggregate_file)
     if len(payload) != header.values * header.domain.value_bytes:
         raise ShareError(f"{aggregate_file} is damaged: it has {len(payload)} bytes of values.")
-    _create(out, payload)
+    create_file(out, payload)
     return out
 
 
@@ -350,15 +347,5 @@ def _check_private(directory: Path) -> None:
         raise ShareError(f"{reason}, so others could exchange shares; name another --out, or chmod go-w it.")
 
 
-def _write(path: Path, header: Header, *parts: bytes) -> None:
-    _create(path, json.dumps(asdict(header), sort_keys=True).encode() + b"\n", *parts)
-
-
-def _create(path: Path, *parts: bytes) -> None:
-    """Write a new file that only its owner reads, through to the disk."""
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
+def _line(header: Header) -> bytes:
+    return json.dumps(asdict(header), sort_keys=True).encode() + b"\n"

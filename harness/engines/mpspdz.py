@@ -165,7 +165,8 @@ def _costs(party: int, log: PartyLog) -> _Costs:
     seconds, sent, phases = first(_TIME), first(_SENT), first(_PHASES)
     if seconds is None or sent is None:
         raise OutputError(
-            f"Party {party} ended well but did not report its time and traffic; no result was written."
+            f"Party {party} ended well but did not report its time and traffic; is its disk full? "
+            "No result was written."
         )
     online, offline = (float(phases[1]), float(phases[2])) if phases else (None, None)
     return _Costs(float(seconds[1]), int(sent[2]), round(float(sent[1]) * 1e6), online, offline)

@@ -30,6 +30,7 @@ from harness.interrupts import uninterrupted
 
 _POLL_S = 0.005
 _GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
+_ROOM = 1 << 16  # bytes that a party's directory needs at least
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
 
 # What may be shown of a party's log: opened (noisy) outputs, costs and our own messages, as whole lines;
@@ -88,7 +89,8 @@ def run_parties(job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout
     processes: list[subprocess.Popen[str]] = []
     try:
         directories = [_lay_out(job, config, work / f"party-{i}") for i, config in enumerate(configs)]
-        processes = [_start(directory) for directory in directories]
+        for directory in directories:
+            processes.append(_start(directory))
         deadline = time.monotonic() + timeout_s
         _exchange_certificates(processes, directories, deadline, timeout_s)
         started = time.monotonic()
@@ -151,11 +153,13 @@ def _exchange_certificates(
         readable, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
             raise PartyTimeoutError(f"Party {i} did not start within {timeout_s:g} s; all were stopped.")
-        if process.stdout.readline().strip() != child.READY:
+        said = process.stdout.readline().strip()
+        if said != child.READY:
             if process.wait() == child.CLAIMED_EXIT:
                 raise UsedDirectoryError(_used(directories[i]))
+            why = f": {said.removeprefix(_OWN)}" if said.startswith(_OWN) else ""
             raise PartyFailedError(
-                f"Party {i} ended before it was ready, with exit code {process.returncode}."
+                f"Party {i} ended before it was ready, with exit code {process.returncode}{why}."
             )
     for i, directory in enumerate(directories):
         certificate = directory / child.DATA / f"P{i}.pem"
@@ -199,6 +203,8 @@ def _failure(processes: list[subprocess.Popen[str]], directories: list[Path], fa
     code = processes[culprit].returncode
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     last = f" Its last lines: {' | '.join(said[culprit][-3:])}" if said[culprit] else ""
+    if shutil.disk_usage(directories[culprit]).free < _ROOM:
+        last = f" There is no room left on the disk.{last}"
     codes = ", ".join(f"{i}: {processes[i].poll()}" for i in range(len(processes)) if i != culprit)
     return (
         f"Party {culprit} {how}; the others were stopped and no result was written "

@@ -8,6 +8,7 @@ to `log`. No other process sees its key or its bits.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -27,6 +28,15 @@ CLAIMED_EXIT = 17
 
 def main() -> int:
     """Run the party that the current directory describes; return its exit code."""
+    try:
+        return _main()
+    except OSError as error:  # its disk is full, most likely, and so may be its log
+        with contextlib.suppress(OSError):
+            print(f"fairshares: {error.strerror}", flush=True)
+        return 1
+
+
+def _main() -> int:
     die_with_parent()
     _dump_no_core()
     os.umask(0o077)

@@ -18,9 +18,10 @@ from harness.scratch import PREFIX
 from tests.running import until
 
 # A file `slow/<operation>` that holds part of a path stops the operation on it while it is there; `reached`
-# tells that it has come to that. A file `limit` holds the most bytes that a file may get.
+# tells that it has come to that. A file `full` holds part of the path of what cannot be written, `limit` the
+# most bytes that a file may get.
 _CUSTOM = """
-import os, resource, shutil, time
+import errno, os, resource, shutil, time
 from pathlib import Path
 
 here = Path(__file__).parent
@@ -35,7 +36,10 @@ def slowly(operation, path):
 fsync, rmtree = os.fsync, shutil.rmtree
 
 def slow_fsync(descriptor):
-    slowly("write", os.readlink(f"/proc/self/fd/{descriptor}"))
+    path = os.readlink(f"/proc/self/fd/{descriptor}")
+    slowly("write", path)
+    if (here / "full").exists() and (here / "full").read_text() in path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     fsync(descriptor)
 
 def slow_rmtree(path, *arguments, **options):
@@ -72,6 +76,10 @@ class Surroundings:
         """Slow nothing down any more."""
         for slow in (self._directory / "slow").iterdir():
             slow.unlink()
+
+    def fill_up_at(self, path: str) -> None:
+        """Have the disk be full when what has `path` in its name is written."""
+        (self._directory / "full").write_text(path)
 
     def limit_files(self, most: int | None) -> None:
         """Let no file get longer than this, as on a disk that is full then; None lifts the limit."""

@@ -190,3 +190,27 @@ def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "ready\n", "")
     assert not (tmp_path / party.LOG).exists() and not list((tmp_path / party.DATA).glob("Input-*"))
+
+
+def test_what_a_party_writes_is_its_own_and_no_core_dump_holds_it(tmp_path: Path) -> None:
+    """Whatever the starter's settings are: an engine writes files under names and modes of its own."""
+    script = (
+        "printf 'OUT umask %s\\n' $(umask); "
+        "printf 'OUT core %s\\n' $(sed -n 's/^Max core file size  *\\([0-9]*\\).*/\\1/p' /proc/self/limits)"
+    )
+    before = os.umask(0)
+    try:
+        (log,) = run(tmp_path / "run", script)
+    finally:
+        os.umask(before)
+    assert log.lines[0] == "OUT umask 0077"
+    assert log.lines[1] in ("OUT core 1", "OUT core 0")
+
+
+def test_a_party_says_why_it_could_not_start(tmp_path: Path) -> None:
+    """Here it cannot write its key; what it says is the system's word, and names no value."""
+    with pytest.raises(PartyFailedError) as error:
+        run(tmp_path / "run", WELL, links={f"{party.DATA}/P0.key": "nowhere/at/all"})
+    assert str(error.value) == (
+        "Party 0 ended before it was ready, with exit code 1: No such file or directory."
+    )

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.scratch import PREFIX, hold, remove_unless_held, scratch_directory, writable_by_others
+from harness.scratch import (
+    PREFIX,
+    hold,
+    remove_unless_held,
+    scratch_directory,
+    writable_by_others,
+    write_whole,
+)
 from tests.conftest import PROJECT
 from tests.running import until
 
@@ -178,3 +185,18 @@ def test_what_is_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     us = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: us + 1)
     assert writable_by_others(tmp_path) == f"{tmp_path} belongs to another user"
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    write_whole(file, b"first, ", b"whole")
+    assert file.read_bytes() == b"first, whole" and file.stat().st_mode & 0o777 == 0o600
+    write_whole(file, b"second")
+
+    def full(_descriptor: int) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="full"):
+        write_whole(file, b"third")
+    assert file.read_bytes() == b"second" and list(tmp_path.iterdir()) == [file]

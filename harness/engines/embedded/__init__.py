@@ -91,5 +91,8 @@ def _costs(party: int, log: PartyLog) -> tuple[float, int]:
     seconds = [match for line in log.lines if (match := _TIME.fullmatch(line))]
     sent = [match for line in log.lines if (match := _SENT.fullmatch(line))]
     if len(seconds) != 1 or len(sent) != 1:
-        raise OutputError(f"Party {party} ended well but did not report its time and traffic.")
+        raise OutputError(
+            f"Party {party} ended well but did not report its time and traffic; is its disk full? "
+            "No result was written."
+        )
     return float(seconds[0][1]), int(sent[0][1])
