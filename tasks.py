@@ -137,6 +137,53 @@ def weights(
     )
 
 
+@_task(
+    help={
+        "sampler": "default or published; instead of the reference set",
+        "release": "weights or thresholds; instead of a sampler",
+        "epsilon": "the ε that the noise is made for; default: 1",
+        "delta": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
+        "sensitivity": "of a sampler: by how much a count may move, up to 64; default: 1",
+        "groups": "of a release: how many; default: 2",
+        "labels": "of a release: how many; default: 2",
+        "thresholds": "of the release `thresholds`: how many; default: 1001",
+        "neighboring-relation": "of a release: add_or_remove_one (default) or replace_one",
+        "out": _RELEASE_HELP["out"],
+        "json": "print audit.json, and nothing else, on standard output",
+    }
+)
+def audit(
+    _c: Context,
+    sampler: str = "",
+    release: str = "",
+    epsilon: str = "",
+    delta: str = "",
+    sensitivity: str = "",
+    groups: str = "",
+    labels: str = "",
+    thresholds: str = "",
+    neighboring_relation: str = "",
+    out: str = "",
+    json: bool = False,
+) -> None:
+    """Recompute what noise and releases protect, exactly: `--sampler`, `--release`, or the reference set."""
+    from harness.commands.audit import audit
+
+    audit(
+        sampler=sampler,
+        release=release,
+        epsilon=epsilon,
+        delta=delta,
+        sensitivity=sensitivity,
+        groups=groups,
+        labels=labels,
+        thresholds=thresholds,
+        relation=neighboring_relation,
+        target=out,
+        as_json=json,
+    )
+
+
 @_task(help={"args": "passed on to pytest, for example '-k sharing'"})
 def test(_c: Context, args: str = "") -> None:
     """Check format, lint and types, then run the tests."""

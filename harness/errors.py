@@ -98,3 +98,7 @@ class UnsupportedFeature(FairSharesError):
 
 class DomainOverflow(FairSharesError):
     """An opened value left [-2^63, 2^63), where MP-SPDZ would have wrapped around."""
+
+
+class AuditError(FairSharesError):
+    """A guarantee that the project states does not hold."""

@@ -58,6 +58,14 @@ def parse_max_count(text: str) -> int:
     return value.numerator
 
 
+def parse_whole(option: str, text: str, least: int, most: int) -> int:
+    """Read a whole number from `least` to `most`. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or value.denominator != 1 or not least <= value <= most:
+        raise OptionError(f"{option} must be a whole number from {least} to {most}; got {text!r}.")
+    return value.numerator
+
+
 def parse_party(text: str) -> int:
     """Read a party's number, from 0. Raises: OptionError."""
     if not re.fullmatch("[0-9]{1,3}", text):

@@ -108,7 +108,7 @@ def run_on_records(
     started = time.monotonic()
     check_supported(statistic.spec, settings)
     plan_release(statistic, settings, records.domain)  # refused before anything is shared
-    with _new_directory(out) as partial:
+    with new_directory(out) as partial:
         progress("share")
         aggregates, share_s = _share_and_aggregate(records, settings, partial, progress)
         times = _Times(started, share_s)
@@ -142,7 +142,7 @@ def run_on_shares(
             f"{shares} holds shares for {parties} parties, model {settings.model.name} has "
             f"{settings.model.parties}; share for this model, or choose the one it was shared for."
         )
-    with _new_directory(out) as partial:
+    with new_directory(out) as partial:
         progress("aggregate")
         found = aggregates or _aggregate_all(shares, settings.model, partial)
         times = _Times(started, 0.0)
@@ -255,8 +255,8 @@ def _run(
     for leftover in partial.iterdir():  # the engine has moved or removed all else
         leftover.unlink()
     for name, fields in statistic.files(found).items():
-        _write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
-    _write_json(partial / "manifest.json", manifest)
+        write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
+    write_json(partial / "manifest.json", manifest)
     return Run(found, manifest)
 
 
@@ -292,7 +292,7 @@ def _as_text(arguments: Mapping[str, object]) -> dict[str, str]:
 
 
 @contextmanager
-def _new_directory(out: Path) -> Iterator[Path]:
+def new_directory(out: Path) -> Iterator[Path]:
     """Yield a private directory that becomes `out` when all is well, and vanishes when it is not."""
     if out.exists():
         raise OptionError(f"--out {out} exists already; name a new directory.")
@@ -319,7 +319,7 @@ def _remove_empty(directories: Sequence[Path]) -> None:
             directory.rmdir()
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: dict[str, Any]) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("w", encoding="utf-8") as file:
         file.write(text)

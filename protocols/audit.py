@@ -7,11 +7,15 @@ every epsilon, the least epsilon at a delta, and the composition of several nois
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
 from math import lcm, prod
+from operator import neg
 
 from protocols.budget import NeighboringRelation
 from protocols.circuits.coins import Coin, exp_bounds
@@ -22,6 +26,8 @@ from protocols.spec import ProtocolSpec
 
 MAX_SENSITIVITY = 64  # the work grows with its square
 MAX_PRODUCTS = 50_000  # of likelihood ratios, for one more value in a composition
+
+_ZERO = Fraction(0)
 
 Masses = tuple[Fraction, Fraction]  # of the same outcomes, under one data set and under its neighbour
 
@@ -39,9 +45,22 @@ class PrivacyCurve:
 
     def delta(self, ratio: Fraction) -> Fraction:
         """Return delta at e^epsilon = ratio, exactly."""
-        return max(
-            sum((max(p - ratio * q, Fraction(0)) for p, q in pair), Fraction(0)) for pair in self.pairs
-        )
+        found = []
+        for ratios, sums in self._sums:
+            p, q = sums[bisect_left(ratios, -ratio, key=neg)]  # of all groups above the ratio
+            found.append(p - ratio * q)
+        return max(found)
+
+    @cached_property
+    def _sums(self) -> list[tuple[list[Fraction], list[Masses]]]:
+        """Per pair, the finite ratios, falling, and the masses of all groups before each of them."""
+        tables = []
+        for pair in self.pairs:
+            ratios = [p / q for p, q in pair if q]
+            p, q = zip(*pair, strict=True)
+            sums = list(zip(accumulate(p, initial=_ZERO), accumulate(q, initial=_ZERO), strict=True))
+            tables.append((ratios, sums[len(pair) - len(ratios) :]))
+        return tables
 
     def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
         """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals: e^epsilon is no rational."""
@@ -51,7 +70,7 @@ class PrivacyCurve:
     @property
     def impossible(self) -> Fraction:
         """The mass that tells the neighbours apart for certain: delta at every large enough epsilon."""
-        return max(sum((p for p, q in pair if not q), Fraction(0)) for pair in self.pairs)
+        return max(sum((p for p, q in pair if not q), _ZERO) for pair in self.pairs)
 
     def least_ratio(self, delta: Fraction) -> Fraction | None:
         """Return the least e^epsilon >= 1 that has at most this delta, exactly; None if none has."""
@@ -67,7 +86,7 @@ class PrivacyCurve:
 
 def _least_ratio(pair: tuple[Masses, ...], delta: Fraction) -> Fraction:
     """Solve p - ratio q = delta, p and q the masses of all groups above the ratio."""
-    above_p = above_q = Fraction(0)
+    above_p = above_q = _ZERO
     for p, q in pair:
         if q and above_p - p / q * above_q > delta:
             break
@@ -96,6 +115,14 @@ def curve_of_law(law: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyC
     return PrivacyCurve(tuple(pairs))
 
 
+def second_moment(law: Mapping[int, Fraction]) -> Fraction:
+    """Return E[X^2], exactly. Args: law: mass of every value."""
+    squares: Counter[Fraction] = Counter()  # by mass, of which a law of 10^5 values may have few
+    for x, mass in law.items():
+        squares[mass] += x * x
+    return sum((mass * total for mass, total in squares.items()), _ZERO)
+
+
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
     """Return the privacy of the default noise, for any number of coins.
 
@@ -118,7 +145,7 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
         for up, down in _one_side(coins, s):
             groups += [(half * up, half * down), (half * down, half * up)]
         edge = half * sum(_mass(coins, (1 << len(coins)) - 1 - n) for n in range(s))
-        groups += [(edge, Fraction(0)), (Fraction(0), edge)]
+        groups += [(edge, _ZERO), (_ZERO, edge)]
         pairs.append(_grouped(groups))  # the same when the count moves down: X and -1-X have one law
     return PrivacyCurve(tuple(pairs))
 
@@ -150,7 +177,7 @@ def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
     """Merge outcomes with the same likelihood ratio; check that both sides are distributions."""
-    by_ratio: dict[Fraction | None, Masses] = defaultdict(lambda: (Fraction(0), Fraction(0)))
+    by_ratio: dict[Fraction | None, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
     for p, q in masses:
         if p or q:
             ratio = p / q if q else None

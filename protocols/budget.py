@@ -80,7 +80,7 @@ def plan_noise(
         raise ValueError("delta must be between 0 and 1")
     changed = nodes_changed(release, relation)
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
-    bits = max(MIN_DELTA_BITS, _bits_at_most(delta / changed))
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta / changed))
     if bits > MAX_DELTA_BITS:
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
     coins = design_coins(node_epsilon, bits)
@@ -91,7 +91,7 @@ def plan_noise(
     return NoisePlan(relation, unit, epsilon, release.nodes, node_epsilon, bits, coins, exact)
 
 
-def _bits_at_most(delta: Fraction) -> int:
+def bits_at_most(delta: Fraction) -> int:
     """Return the least b with 2^-b <= delta."""
     bits = 0
     while Fraction(1, 1 << bits) > delta:

@@ -42,6 +42,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.schemes",
     ),
     (
+        "harness.audit",
+        "harness.audit_plot",
         "harness.pipeline",
         "harness.report",
         "harness.roc",

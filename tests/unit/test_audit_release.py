@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from math import prod
 from typing import TypeVar
 
 import numpy as np
@@ -12,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols import reference
-from protocols.audit import declared_release, values_moved
+from protocols.audit import composed, curve_of_coins, declared_release, values_moved
 from protocols.budget import NeighboringRelation, nodes_changed
+from protocols.circuits.coins import Coin, edge_mass, worst_ratio
+from protocols.noise import probability_mass
 from protocols.published import protocol_4
 from protocols.release import LinearRelease, each_cell_once
-from protocols.spec import PI_RW, ProtocolSpec
+from protocols.spec import PI_ROC, PI_RW, ProtocolSpec
 
 ADD, REPLACE = NeighboringRelation
 Record = TypeVar("Record")
@@ -125,3 +129,63 @@ def test_a_protocol_that_declares_no_map_is_refused() -> None:
     silent = ProtocolSpec("pi_silent", "nowhere", (), {}, ("x",), ("x",))
     with pytest.raises(ValueError, match="pi_silent declares no linear map"):
         declared_release(silent, {})
+
+
+@pytest.mark.parametrize(("relation", "moved"), [(ADD, 2), (REPLACE, 4)])
+def test_pi_roc_moves_a_block_on_every_level(relation: NeighboringRelation, moved: int) -> None:
+    arguments = {"groups": "2", "labels": "2", "bins": "3", "blocks": "1.2"}
+
+    def values(dataset: tuple[tuple[int, int, int], ...]) -> list[int]:
+        """Count records per (group, label) and block: single bins, then {0} and {1, 2}."""
+        tables = list(itertools.product((0, 1), repeat=2))
+        return [
+            sum(record[:2] == table and record[2] in block for record in dataset)
+            for blocks in ([{0}, {1}, {2}], [{0}, {1, 2}])
+            for table in tables
+            for block in blocks
+        ]
+
+    records = list(itertools.product((0, 1), (0, 1), range(3)))
+    release = declared_release(PI_ROC, arguments)
+    assert release.nodes == len(values(()))
+    assert values_moved(release, relation) == furthest(values, records, relation) == moved
+
+
+TINY = (Coin(1, 2), Coin(1, 3))
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+@pytest.mark.parametrize(
+    "release", [each_cell_once(2), LinearRelease(3, ((0, 2), (1, 2)))], ids=["cells", "tree"]
+)
+def test_composed_guarantee_holds_for_the_joint_law(
+    release: LinearRelease, relation: NeighboringRelation
+) -> None:
+    """Every outcome of every pair of neighbours, against epsilon and delta as composed."""
+    mass = probability_mass(TINY)
+    joint = [
+        (outcome, prod((mass[x] for x in outcome), start=Fraction(1)))
+        for outcome in itertools.product(mass, repeat=release.nodes)
+    ]
+    law = dict(joint)
+
+    def values(dataset: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sum(node in release.columns[c] for c in dataset) for node in range(release.nodes))
+
+    moved = values_moved(release, relation)
+    ratio, delta = worst_ratio(TINY) ** moved, edge_mass(TINY) * moved
+    differences = {
+        tuple(a - b for a, b in zip(values(to), values(of), strict=True))
+        for one, other in neighbours(range(release.cells), relation, size=2)
+        for of, to in ((one, other), (other, one))
+    }
+    worst = max(
+        sum((max(p - ratio * law.get(_minus(outcome, by), Fraction(0)), Fraction(0)) for outcome, p in joint))
+        for by in differences
+    )
+    assert 0 < worst <= delta
+    assert worst == composed(curve_of_coins(TINY), moved).delta(ratio)
+
+
+def _minus(outcome: tuple[int, ...], by: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(x - d for x, d in zip(outcome, by, strict=True))

@@ -5,10 +5,21 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
 from protocols.audit import curve_of_law
-from protocols.published import ONE, Logarithm, ideal_log, laplace_law, mp_spdz_log, nearest
+from protocols.published import (
+    ONE,
+    Logarithm,
+    composed_laplace,
+    ideal_log,
+    laplace_law,
+    mp_spdz_log,
+    nearest,
+)
 
 
 @pytest.mark.parametrize(("x", "log"), [(ONE, 0), (ONE // 2, -45426), (2, -681391), (ONE - 2, -2)])
@@ -80,6 +91,11 @@ def test_a_scale_of_10_opens_the_count_modulo_5() -> None:
         assert certain == (count % 5 != 0)
 
 
+def test_scale_that_does_not_fit() -> None:
+    with pytest.raises(OverflowError, match="noise of scale 2000 does not fit 31 bits"):
+        laplace_law(Fraction(2000), ideal_log, rounded=True)
+
+
 def test_scale_that_is_no_integer() -> None:
     """b = 1/2: 2 x - x(b = 1) is rounding alone."""
     whole = laplace_law(Fraction(1), ideal_log, rounded=False)
@@ -99,3 +115,42 @@ def test_rounding_up_and_down_are_within_an_atom_of_each_other() -> None:
     """Half up moves only the two ties, so the rounded law is symmetric to 2 draws of 2^16."""
     law = laplace_law(Fraction(1), ideal_log, rounded=True)
     assert all(abs(law[x] - law[-x]) <= Fraction(2, ONE - 1) for x in law)
+
+
+def laplace_losses(step: float, *, up: bool) -> npt.NDArray[np.float64]:
+    """Return the masses of the loss of Laplace noise of scale 1, rounded up or down to the grid -1 .. 1.
+
+    The loss is 1 below 0, with mass 1/2; -1 above 1, with mass 1/(2e); 1 - 2x between.
+    """
+    n = round(2 / step)
+    edges = np.linspace(0, 1, n + 1)  # of x; the loss falls by `step` from each to the next
+    masses = np.zeros(n + 1)
+    masses[-1], masses[0] = 1 / 2, math.exp(-1) / 2
+    masses[n - np.arange(n) - (not up)] += (np.exp(-edges[:-1]) - np.exp(-edges[1:])) / 2
+    return masses
+
+
+@pytest.mark.parametrize("times", [1001, 2002])
+def test_composition_lies_between_two_discretisations(times: int) -> None:
+    """Losses rounded up bound delta from above, losses rounded down from below."""
+    epsilon, step = composed_laplace(1.0, times, 1e-6), 1 / 200
+
+    def delta(*, up: bool) -> float:
+        one = laplace_losses(step, up=up)
+        size = times * (len(one) - 1) + 1
+        padded = 1 << size.bit_length()
+        total = np.fft.irfft(np.fft.rfft(one, padded) ** times, padded)[:size]
+        losses = np.arange(size) * step - times
+        above = losses > epsilon
+        return float(np.sum(total[above] * -np.expm1(epsilon - losses[above])))
+
+    assert delta(up=False) < 1e-6 < delta(up=True)
+    assert delta(up=True) < 2 * delta(up=False)
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(1.0, 1001), (0.5, 100), (2.0, 1)])
+def test_another_accountant_composes_to_the_same(epsilon: float, times: int) -> None:
+    """Google's, which overflows above epsilon = 709."""
+    theirs = from_laplace_mechanism(1 / epsilon, value_discretization_interval=1e-3).self_compose(times)
+    ours = composed_laplace(epsilon, times, 1e-6)
+    assert ours == pytest.approx(theirs.get_epsilon_for_delta(1e-6), abs=0.01)

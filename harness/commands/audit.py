@@ -1,0 +1,206 @@
+"""`audit`: what noise and releases protect, recomputed from their distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from rich.table import Table
+
+from harness import cli
+from harness.audit import (
+    DELTAS,
+    EMULATED,
+    LOGARITHMS,
+    RELEASES,
+    Audited,
+    audit_command,
+    audit_default,
+    audit_published,
+    reference_set,
+)
+from harness.cli import command, out, plain, say
+from harness.errors import AuditError, OptionError
+from harness.options import parse_choice, parse_delta, parse_epsilon, parse_relation, parse_whole
+from harness.pipeline import DEFAULT_DELTA, default_out, new_directory, write_json
+from harness.rounding import digits_up
+from protocols.audit import MAX_SENSITIVITY
+from protocols.budget import NeighboringRelation
+
+_MAX_SIZE = 4096  # of groups, labels, thresholds
+SAMPLERS = ("default", "published")
+_STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
+
+
+@command
+def audit(
+    sampler: str,
+    release: str,
+    epsilon: str,
+    delta: str,
+    sensitivity: str,
+    groups: str,
+    labels: str,
+    thresholds: str,
+    relation: str,
+    target: str,
+    as_json: bool,
+) -> None:
+    """Audit a sampler, a release, or without either the reference set; write and show what was found."""
+    if as_json:
+        cli.out.stderr = True  # nothing but JSON on stdout
+    given = {
+        "--epsilon": epsilon,
+        "--delta": delta,
+        "--sensitivity": sensitivity,
+        "--groups": groups,
+        "--labels": labels,
+        "--thresholds": thresholds,
+        "--neighboring-relation": relation,
+    }
+    directory = Path(target) if target else default_out("audit")
+    with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
+        begin("audit")
+        if sampler and release:
+            raise OptionError("Audit either a --sampler or a --release.")
+        if sampler:
+            _only(given, "--sampler", "--epsilon", "--delta", "--sensitivity")
+            audits = _sampler(sampler, given)
+        elif release:
+            audits = [_release(release, given)]
+        else:
+            _only(given, "the reference set")
+            audits = list(reference_set())
+        begin("plot")
+        _write(audits, partial)
+    _show(audits)
+    out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
+    if as_json:
+        print((directory / "audit.json").read_text(encoding="utf-8"), end="")
+    faults = [
+        f"{audited.name} at ε = {audited.epsilon}: {audited.fault}" for audited in audits if audited.fault
+    ]
+    if faults:
+        raise AuditError(f"A guarantee does not hold. {'; '.join(faults)}.")
+
+
+def _only(given: dict[str, str], what: str, *offered: str) -> None:
+    """Raise OptionError for an option that says nothing about what is audited."""
+    for option, value in given.items():
+        if value and option not in offered:
+            raise OptionError(f"{option} does not go with {what}.")
+
+
+def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
+    parse_choice("--sampler", name, list(SAMPLERS))
+    epsilon = parse_epsilon(given["--epsilon"] or "1")
+    if name == "published":
+        _only(given, "--sampler published, which takes no other parameter", "--epsilon")
+        return [
+            audit_published(
+                epsilon,
+                log,
+                rounded=rounded,
+                subject=f"pi_lap.published.{'rounded' if rounded else 'raw'}.{log.replace('-', '_')}",
+            )
+            for rounded in (False, True)
+            for log in LOGARITHMS
+        ]
+    sensitivity = parse_whole("--sensitivity", given["--sensitivity"] or "1", 1, MAX_SENSITIVITY)
+    return [audit_default(epsilon, parse_delta(given["--delta"] or DEFAULT_DELTA), sensitivity)]
+
+
+def _release(name: str, given: dict[str, str]) -> Audited:
+    sizes = RELEASES[parse_choice("--release", name, list(RELEASES))].sizes
+    offered = [f"--{size}" for size in sizes]
+    _only(given, f"--release {name}", "--epsilon", "--delta", "--neighboring-relation", *offered)
+    typed = {size: text for size in sizes if (text := given[f"--{size}"])}
+    return audit_command(
+        name,
+        {size: parse_whole(f"--{size}", text, 2, _MAX_SIZE) for size, text in typed.items()},
+        parse_relation(given["--neighboring-relation"]) or NeighboringRelation.ADD_OR_REMOVE_ONE,
+        parse_epsilon(given["--epsilon"] or "1"),
+        parse_delta(given["--delta"] or DEFAULT_DELTA),
+    )
+
+
+def _write(audits: Sequence[Audited], directory: Path) -> None:
+    """Write `audit.json`, and `delta.png` if anything has a curve."""
+    from harness.audit_plot import plot  # matplotlib is slow to import
+
+    rows = [row for audited in audits for row in audited.rows()]
+    write_json(directory / "audit.json", {"rows": rows})
+    curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
+    noise = [audited for audited in curves if "values_moved" not in audited.figures]
+    if curves:
+        plot(noise or curves, directory / "delta.png")
+
+
+def _show(audits: Sequence[Audited]) -> None:
+    noise = [audited for audited in audits if "largest_noise" in audited.figures]
+    releases = [audited for audited in audits if "values_moved" in audited.figures]
+    if noise:
+        _show_noise(noise)
+    if releases:
+        _show_releases(releases)
+    ours = [audited for audited in audits if audited.claimed]
+    if ours and not any(audited.fault for audited in ours):
+        say("What is claimed for the default noise and its releases holds, by this second derivation.")
+
+
+def _show_noise(audits: Sequence[Audited]) -> None:
+    table = Table("noise on one count")
+    headings = ("ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for audited in audits:
+        figures = audited.figures
+        square = figures["mean_square_error"]
+        assert isinstance(square, Fraction)
+        table.add_row(
+            audited.name,
+            str(audited.epsilon),
+            _short(figures["delta"], 3),
+            _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
+            *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
+            _short(figures["largest_noise"]),
+            f"{math.sqrt(square):.2f}",
+            f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
+        )
+    out.print(table)
+    say(
+        "δ, any ε: what no ε takes away. ε at: the least with this δ, ∞ if none has it. max: largest noise. "
+        "ANDs, bits: of one sample. All is exact; what is shown of ε and δ is rounded up."
+    )
+    if any(audited.name.startswith("published") for audited in audits):
+        say(
+            "published: PrivFairFL's Protocol 1 with 16 fractional bits, opened raw, or after rounding to an "
+            "integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
+        )
+
+
+def _show_releases(audits: Sequence[Audited]) -> None:
+    table = Table("release", "neighbouring relation")
+    for heading in ("ε asked", "values moved", "ε", "δ", "ε at 10⁻⁶"):
+        table.add_column(heading, justify="right")
+    for audited in audits:
+        figures = audited.figures
+        table.add_row(
+            audited.name,
+            str(audited.parameters["neighboring_relation"]),
+            str(audited.epsilon),
+            str(figures["values_moved"]),
+            _short(figures["epsilon"]),
+            _short(figures.get("delta", 0)),
+            _short(figures["epsilon_at_1e-6"]) if "epsilon_at_1e-6" in figures else "",
+        )
+    out.print(table)
+    say("Values moved: how many noisy values two neighbours differ in, from the linear map that is noised.")
+
+
+def _short(figure: Fraction | int | str | None, digits: int = 4) -> str:
+    if figure is None:
+        return "∞"
+    return digits_up(figure, digits) if isinstance(figure, Fraction) else str(figure)

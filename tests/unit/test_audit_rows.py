@@ -1,0 +1,179 @@
+"""The reference set: its figures, beside those that are expected; claims that do not hold are found."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from harness import audit
+from harness.audit import (
+    RELEASES,
+    Audited,
+    audit_coins,
+    audit_command,
+    audit_default,
+    audit_published,
+    audit_release,
+    reference_set,
+)
+from harness.errors import OptionError
+from protocols.budget import NeighboringRelation
+from protocols.circuits.coins import design_coins
+from protocols.noise import guarantee
+from protocols.release import LinearRelease
+from protocols.spec import NO_INPUT, PI_RW, PROTOCOLS, ProtocolSpec
+
+ADD, REPLACE = NeighboringRelation
+TWO_BY_TWO = {"groups": 2, "labels": 2}
+DELTA = Fraction(1, 2**40)
+
+
+@pytest.fixture(scope="module")
+def audits() -> list[Audited]:
+    return list(reference_set())
+
+
+@pytest.fixture(scope="module")
+def rows(audits: list[Audited]) -> dict[str, Any]:
+    """Return the reference set's values by subject."""
+    found = [row for audited in audits for row in audited.rows()]
+    assert len({row["subject"] for row in found}) == len(found)
+    return {str(row["subject"]): row["value"] for row in found}
+
+
+@pytest.mark.parametrize(
+    ("subject", "value"),
+    [
+        ("pi_lap.published.raw.delta", 0.81738),
+        ("pi_lap.published.raw.mp_spdz.delta", 0.82767),
+        ("pi_lap.published.rounded.delta", 1.18806e-4),
+        ("pi_lap.published.rounded.delta_at_every_epsilon", "2/65535"),
+        ("pi_lap.published.raw.largest_noise", 10.3972),
+        ("pi_lap.published.raw.epsilon_at_1e-6", "inf"),
+        ("pi_lap.published.rounded.epsilon_at_2^-40", "inf"),
+        ("pi_lap.published.raw.1_10.delta", 1.0),
+        ("pi_roc.published.epsilon", 1001.0),
+        ("pi_roc.published.replace_one.epsilon", 2002.0),
+        ("pi_roc.published.values_moved", 1001),
+        ("pi_lap.default.1.epsilon", 0.997002),
+        ("pi_lap.default.1.delta", 7.05009e-14),
+        ("pi_lap.default.1.mean_square_error", 2.1332),
+        ("pi_lap.default.1.ands", 53),
+        ("pi_lap.default.1_3.fair_bits", 89),
+        ("pi_rw.add_or_remove_one.values_moved", 1),
+        ("pi_rw.replace_one.values_moved", 2),
+        ("pi_rw.add_or_remove_one.epsilon", 0.997002),
+        ("pi_roc.add_or_remove_one.values_moved", 3),
+        ("pi_roc.replace_one.values_moved", 6),
+        ("pi_roc.add_or_remove_one.values", 4316),
+    ],
+)
+def test_reference_figures(rows: Mapping[str, Any], subject: str, value: object) -> None:
+    expected = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
+    assert rows[subject] == expected
+
+
+def test_prot_4_is_still_487_at_a_small_delta(rows: Mapping[str, Any]) -> None:
+    assert math.ceil(rows["pi_roc.published.epsilon_at_1e-6"]) == 487
+
+
+def test_rows_are_json_without_infinity(rows: Mapping[str, Any]) -> None:
+    text = json.dumps(rows, allow_nan=False)
+    assert '"inf"' in text
+    assert all(
+        isinstance(value, int | float) or value == "inf" or Fraction(value) >= 0 for value in rows.values()
+    )
+
+
+def test_what_is_claimed_holds(audits: list[Audited]) -> None:
+    claimed = [audited for audited in audits if audited.claimed]
+    assert len(claimed) >= 5
+    assert [audited.fault for audited in claimed] == [None] * len(claimed)
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+@pytest.mark.parametrize("name", RELEASES)
+def test_each_release_is_audited_and_keeps_to_its_budget(name: str, relation: NeighboringRelation) -> None:
+    epsilon = Fraction(1, 2)
+    found = audit_command(name, {}, relation, epsilon, DELTA)
+    assert found.fault is None
+    spent, delta = found.figures["epsilon"], found.figures["delta"]
+    assert isinstance(spent, Fraction) and isinstance(delta, Fraction)
+    assert epsilon * Fraction(9, 10) < spent <= epsilon
+    assert delta <= DELTA
+
+
+def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mapping[str, Any]) -> None:
+    """Those without an input open noise alone: their samplers are audited instead."""
+    for spec in PROTOCOLS.values():
+        if NO_INPUT.name not in spec.input_forms:
+            assert all(f"{spec.name}.{relation}.epsilon" in rows for relation in NeighboringRelation)
+
+
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(2, Fraction(1)), (5, Fraction(1, 2))])
+def test_larger_sensitivity_keeps_to_its_budget(sensitivity: int, epsilon: Fraction) -> None:
+    found = audit_default(epsilon, DELTA, sensitivity)
+    assert found.fault is None
+    delta, spent = found.figures["delta"], found.figures["epsilon"]
+    assert isinstance(delta, Fraction) and delta <= DELTA
+    assert isinstance(spent, Fraction) and epsilon * Fraction(9, 10) < spent <= epsilon
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2])
+def test_a_claim_that_is_too_good_is_a_fault(sensitivity: int) -> None:
+    coins = design_coins(Fraction(11, 10), 40)
+    found = audit_coins(coins, Fraction(1), guarantee(design_coins(Fraction(1), 40)), {}, sensitivity)
+    assert found.fault is not None and found.fault.startswith("its δ at ε = 0.997002 is 0.")
+
+
+def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Composition that charges a replaced record for one value; the columns say two."""
+    monkeypatch.setattr("protocols.budget.nodes_changed", lambda release, relation: 1)
+    found = audit_release("weights", PI_RW, TWO_BY_TWO, REPLACE, Fraction(1), DELTA)
+    assert found.fault is not None and "a record moves 2 values" in found.fault
+    assert found.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)
+
+
+def test_joint_curve_of_three_values_is_never_worse_than_basic() -> None:
+    tree = ProtocolSpec(
+        "pi_tree", "", (), {}, ("x",), ("x",), lambda _: LinearRelease(3, ((0, 1, 2), (0, 1), ()))
+    )
+    found = audit_release("tree", tree, {}, ADD, Fraction(1), DELTA)
+    assert found.curve is not None and found.figures["values_moved"] == 3
+    basic, joint = found.figures["epsilon"], found.figures["epsilon_at_1e-6"]
+    assert isinstance(basic, Fraction) and isinstance(joint, Fraction) and joint < basic
+
+
+def test_more_than_three_values_have_no_joint_curve() -> None:
+    four = ProtocolSpec("pi_four", "", (), {}, ("x",), ("x",), lambda _: LinearRelease(4, ((0, 1, 2, 3),)))
+    found = audit_release("four", four, {}, ADD, Fraction(1), DELTA)
+    assert found.curve is None and found.fault is None
+    assert "epsilon_at_1e-6" not in found.figures
+
+
+def test_release_without_a_declared_map() -> None:
+    silent = ProtocolSpec("pi_silent", "", (), {}, ("x",), ("x",))
+    with pytest.raises(OptionError, match="pi_silent declares no linear map"):
+        audit_release("silent", silent, {}, ADD, Fraction(1), DELTA)
+
+
+def test_release_with_too_many_cells_to_list() -> None:
+    with pytest.raises(OptionError, match="here 4000000; at most 1000000"):
+        audit_command("thresholds", {"groups": 2000, "thresholds": 1000}, ADD, Fraction(1), DELTA)
+
+
+def test_published_scale_that_overflows() -> None:
+    with pytest.raises(OptionError, match="too small for the published sampler"):
+        audit_published(Fraction(1, 10**4), "ideal", rounded=True, subject="x")
+
+
+@pytest.mark.parametrize(
+    ("delta", "text"), [(DELTA, "2^-40"), (Fraction(1, 10**6), "1/1000000"), (Fraction(3, 8), "3/8")]
+)
+def test_delta_by_name(delta: Fraction, text: str) -> None:
+    assert audit.power_of_two(delta) == text
