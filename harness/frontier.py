@@ -189,24 +189,24 @@ class _RangeMaximum:
 
     def __init__(self, values: Floats) -> None:
         self.values = values
-        self._levels = [np.arange(len(values))]  # level j: where the largest of 2^j values is
-        while 2 ** len(self._levels) <= len(values):
-            half = self._levels[-1]
-            step = 2 ** (len(self._levels) - 1)
-            self._levels.append(self._larger(half[:-step], half[step:]))
+        levels = [np.arange(len(values))]  # level j, place i: where the largest of values[i..i + 2^j - 1] is
+        while 2 ** len(levels) <= len(values):
+            step = 2 ** (len(levels) - 1)
+            longer = levels[-1].copy()
+            longer[:-step] = self._larger(levels[-1][:-step], levels[-1][step:])
+            levels.append(longer)
+        self._levels = np.array(levels)
 
     def _larger(self, i: Integers, j: Integers) -> Integers:
         return np.where(self.values[j] > self.values[i], j, i)
 
     def index(self, low: Integers, high: Integers) -> Integers:
         """Return the indices, -1 where low > high; low, high: same shape, inclusive."""
-        length = high - low + 1
-        found = np.full(length.shape, -1)
-        level = np.frexp(np.maximum(length, 1))[1] - 1  # floor of the logarithm
-        for j, table in enumerate(self._levels):
-            at = np.flatnonzero((level == j) & (length > 0))
-            found[at] = self._larger(table[low[at]], table[high[at] - 2**j + 1])
-        return found
+        empty = low > high
+        low, high = np.where(empty, 0, low), np.where(empty, 0, high)
+        level = np.frexp(high - low + 1)[1] - 1  # floor of the logarithm
+        found = self._larger(self._levels[level, low], self._levels[level, high + 1 - 2**level])
+        return np.where(empty, -1, found)
 
 
 def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Integers]:
