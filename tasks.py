@@ -25,7 +25,8 @@ _RELEASE_HELP = {
 }
 _DOMAIN_HELP = {
     "records": _RECORDS,
-    "domain": 'JSON file: {"groups": [...], "labels": [...], "max_count": n}',
+    "domain": 'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
+    "optional; t: a list, or how many from 0 to 1 (1001)",
     "groups": "all groups, for example a,b; with --labels, instead of --domain",
     "labels": "all labels, for example 0,1",
     "max-count": "most records of one client; default: 2^31",
@@ -52,6 +53,7 @@ def schemes(_c: Context, json: bool = False) -> None:
     help={
         **_DOMAIN_HELP,
         "out": "directory for one file per party",
+        "task": "what the shares are for: weights (default) or thresholds (also a column score)",
         "model": _RELEASE_HELP["model"],
         "input-form": _RELEASE_HELP["input-form"],
     }
@@ -64,13 +66,14 @@ def share(
     groups: str = "",
     labels: str = "",
     max_count: str = "",
+    task: str = "weights",
     model: str = "",
     input_form: str = "split",
 ) -> None:
     """Split records into shares: a client's step, one file per party."""
     from harness.commands.inputs import share
 
-    share(records, out, domain, groups, labels, max_count, model, input_form)
+    share(records, out, task, (domain, groups, labels, max_count), model, input_form)
 
 
 @_task(
@@ -115,26 +118,70 @@ def weights(
     json: bool = False,
 ) -> None:
     """Compute DP sample weights per group and label (π_RW)."""
+    from harness.commands.release import ReleaseOptions
     from harness.commands.weights import weights
 
-    weights(
-        epsilon=epsilon,
-        records=records,
-        shares=shares,
-        declared=(domain, groups, labels, max_count),
-        model=model,
-        input_form=input_form,
-        delta=delta,
-        relation=neighboring_relation,
-        reweighing=reweighing,
-        only={
-            "--privacy-unit": (privacy_unit, "record"),
-            "--reveal": (reveal, "counts"),
-        },
-        out=out,
-        timeout=timeout,
-        as_json=json,
+    only = {"--privacy-unit": (privacy_unit, "record"), "--reveal": (reveal, "counts")}
+    declared = (domain, groups, labels, max_count)
+    options = ReleaseOptions(
+        *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
+        *(out, timeout, json, only),
     )
+    weights(options, reweighing)
+
+
+@_task(
+    help={
+        **_DOMAIN_HELP,
+        **_RELEASE_HELP,
+        "records": f"{_RECORDS}, score (from 0 to 1, of records that the model was not trained on)",
+        "shares": "instead of --records: what `share --task thresholds` or `aggregate` wrote",
+        "constraint": "what is alike for all groups: equalized_odds (default), equal_opportunity or "
+        "demographic_parity",
+        "objective": "what is best under it: accuracy_score (default) or balanced_accuracy_score",
+        "tolerance": "largest difference between groups in what is to be alike; default: 0",
+        "deterministic": "one threshold per group, no randomisation; most often needs a tolerance",
+        "positive-label": "the label that counts as positive; default: the last in order",
+        "blocks": "tree (default: the blocks of bins with the least error) or flat (bins only)",
+        "privacy-unit": "record",
+        "json": "print thresholds.json, and nothing else, on standard output",
+    }
+)
+def thresholds(
+    _c: Context,
+    epsilon: str = "",
+    records: str = "",
+    shares: str = "",
+    domain: str = "",
+    groups: str = "",
+    labels: str = "",
+    max_count: str = "",
+    model: str = "",
+    input_form: str = "split",
+    delta: str = "2^-40",
+    neighboring_relation: str = "",
+    privacy_unit: str = "record",
+    constraint: str = "equalized_odds",
+    objective: str = "accuracy_score",
+    tolerance: str = "0",
+    deterministic: bool = False,
+    positive_label: str = "",
+    blocks: str = "tree",
+    out: str = "",
+    timeout: str = "600",
+    json: bool = False,
+) -> None:
+    """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
+    from harness.commands.release import ReleaseOptions
+    from harness.commands.thresholds import thresholds
+
+    only = {"--privacy-unit": (privacy_unit, "record")}
+    declared = (domain, groups, labels, max_count)
+    options = ReleaseOptions(
+        *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
+        *(out, timeout, json, only),
+    )
+    thresholds(options, constraint, objective, tolerance, deterministic, positive_label, blocks)
 
 
 @_task(

@@ -92,6 +92,14 @@ def parse_relation(text: str) -> NeighboringRelation | None:
     )
 
 
+def parse_tolerance(text: str) -> float:
+    """Read a largest difference between rates, from 0 to 1. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or not 0 <= value <= 1:
+        raise OptionError(f"--tolerance must be a number from 0 to 1, for example 0.05; got {text!r}.")
+    return float(value)
+
+
 def parse_choice(option: str, text: str, choices: list[str]) -> str:
     """Return text if it is one of the choices. Raises: OptionError."""
     if text not in choices:

@@ -1,4 +1,4 @@
-"""π_ROC as a statistic: score curves per group and label from noisy block counts."""
+"""π_ROC as a statistic: score curves from noisy block counts, and the thresholds that follow from them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ import numpy.typing as npt
 
 from harness.curves import CurveNoise, GroupCurves
 from harness.engines.base import EngineResult
-from harness.errors import RecordDomainError
+from harness.errors import (
+    FairSharesError,
+    InfeasibleError,
+    RecordDomainError,
+    TooNoisyError,
+    UndefinedRateError,
+)
 from harness.outputs import read_unbiased
 from harness.pipeline import Settings, Statistic
 from harness.records import Detail, RecordDomain
+from harness.thresholds import GroupThresholds, choose_thresholds
 from protocols.budget import NoisePlan
 from protocols.circuits.coins import Coin
 from protocols.spec import PI_ROC
@@ -126,3 +133,55 @@ def noisy_curves(
         CurveNoise(np.concatenate([estimator, estimator[:1]]), coins),
     )
     return NoisyCurves(domain, positive, tree, coins, curves)
+
+
+@dataclass(frozen=True)
+class ThresholdChoice:
+    """How thresholds are chosen, as for `choose_thresholds`."""
+
+    constraint: str
+    objective: str
+    tolerance: float
+    deterministic: bool
+
+    def of(self, curves: GroupCurves) -> GroupThresholds:
+        return choose_thresholds(
+            curves, self.constraint, self.objective, self.tolerance, deterministic=self.deterministic
+        )
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Curves, and the thresholds that were chosen on them, or why there are none."""
+
+    curves: NoisyCurves
+    thresholds: GroupThresholds | None
+    problem: FairSharesError | None = None
+
+
+@dataclass(frozen=True)
+class ThresholdsStatistic(Statistic[Thresholds]):
+    """Thresholds for each group, from score curves.
+
+    Where the opened curves do not allow any, they are kept all the same: their epsilon is spent.
+    """
+
+    curves: CurvesStatistic
+    choice: ThresholdChoice
+    name = "thresholds"
+    spec = PI_ROC
+    detail = Detail.SCORE
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        return self.curves.shape(domain)
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Thresholds:
+        found = self.curves.read(result, domain, clients, plan)
+        try:
+            return Thresholds(found, self.choice.of(found.curves))
+        except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
+            return Thresholds(found, None, error)
+
+    def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
+        files = self.curves.files(found.curves)
+        return files if found.thresholds is None else {**files, "thresholds.json": found.thresholds.to_json()}

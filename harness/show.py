@@ -97,6 +97,11 @@ def weights(run: Run[Weights]) -> None:
         say(
             "A noisy count below 1 was raised to 1: its weight means little. More records or a larger ε help."
         )
+    statement(manifest, "weights")
+
+
+def statement(manifest: dict[str, Any], result: str) -> None:
+    """Print a run's privacy statement and its cost. Args: result: what it ended in."""
     say("\n[bold]Privacy of what the computation opened[/]")
     model, most = get_model(manifest["model"]), manifest["inputs"]["max_count"]
     for sentence in privacy_statement(manifest["privacy"], model, most):
@@ -106,7 +111,7 @@ def weights(run: Run[Weights]) -> None:
     say(
         f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent "
         f"by all parties{rounds}; "
-        f"{manifest['wall_s']:.2f} s from sharing to weights ({plain(manifest['engine_version'])})."
+        f"{manifest['wall_s']:.2f} s from sharing to {result} ({plain(manifest['engine_version'])})."
     )
 
 

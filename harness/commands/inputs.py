@@ -8,30 +8,44 @@ from harness import sharing
 from harness.cli import command, plain, say
 from harness.commands.chosen import chosen_form, declared_domain
 from harness.errors import OptionError
-from harness.options import parse_party, require
-from harness.records import read_records
+from harness.options import parse_choice, parse_party, require
+from harness.records import Detail, read_records
 from harness.schemes import choose_model
-from protocols.spec import PI_RW
+from protocols.spec import PI_ROC, PI_RW
+
+# What a command needs of records: the protocol, and what a record holds besides its group and label.
+TASKS = {"weights": (PI_RW, Detail.NONE), "thresholds": (PI_ROC, Detail.SCORE)}
 
 
 @command
 def share(
-    records: str, out: str, domain: str, groups: str, labels: str, max_count: str, model: str, input_form: str
+    records: str,
+    out: str,
+    task: str,
+    declared: tuple[str, str, str, str],
+    model: str,
+    input_form: str,
 ) -> None:
     """Write one share file per party for the clients of a records file."""
     require({"--records": records, "--out": out})
-    declared = declared_domain(domain, groups, labels, max_count)
-    if declared is None:
+    spec, detail = TASKS[parse_choice("--task", task, list(TASKS))]
+    domain = declared_domain(*declared)
+    if domain is None:
         raise OptionError(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
         )
     chosen = choose_model(model or None)
-    found = read_records(Path(records), declared, may_be_empty=True)
-    batch = sharing.share(found, chosen_form(PI_RW, input_form), chosen.domain, chosen.parties, Path(out))
+    form = chosen_form(spec, input_form)
+    found = read_records(Path(records), domain, may_be_empty=True, detail=detail)
+    batches = [
+        sharing.share(part, form, chosen.domain, chosen.parties, Path(out))
+        for part in found.in_parts(sharing.clients_at_once(found.domain, form))
+    ]
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
+    uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     say(
         f"Shared {clients} for the {chosen.parties} parties of model {chosen.name}: "
-        f"{plain(str(Path(out) / 'party-<i>' / (batch + sharing.SUFFIX)))}. Send each "
+        f"{plain(str(Path(out) / 'party-<i>' / (uploads + sharing.SUFFIX)))}. Send each "
         "party its own file only, "
         "and share once: a second upload counts as another client's."
     )

@@ -55,6 +55,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.commands",
         "harness.quickstart",
         "harness.show",
+        "harness.show_thresholds",
     ),
     ("tasks", "benchmarks", "examples"),
     ("tests",),

@@ -1,0 +1,104 @@
+"""What all commands that release a statistic do alike: read the options, run, say what was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from harness import cli
+from harness.commands.chosen import chosen_form, chosen_model, declared_domain
+from harness.errors import OptionError
+from harness.options import (
+    parse_choice,
+    parse_delta,
+    parse_epsilon,
+    parse_max_count,
+    parse_relation,
+    parse_seconds,
+    require,
+)
+from harness.pipeline import (
+    Run,
+    Settings,
+    Statistic,
+    check_supported,
+    default_out,
+    run_on_records,
+    run_on_shares,
+)
+from harness.records import DEFAULT_MAX_COUNT, read_records
+from protocols.spec import ProtocolSpec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """The options that every release has, as given.
+
+    Attributes: declared: --domain, --groups, --labels, --max-count; only: options that offer one value so
+    far, with the value given and the one offered.
+    """
+
+    epsilon: str
+    records: str
+    shares: str
+    declared: tuple[str, str, str, str]
+    model: str
+    input_form: str
+    delta: str
+    relation: str
+    out: str
+    timeout: str
+    as_json: bool
+    only: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def settings(self, spec: ProtocolSpec) -> Settings:
+        """Check the options and return what they stand for. Raises: OptionError; UnsupportedError."""
+        require({"--epsilon": self.epsilon})
+        for option, (given, offered) in self.only.items():
+            parse_choice(option, given, [offered])
+        if self.as_json:
+            cli.out.stderr = True  # nothing but JSON on stdout
+        if bool(self.records) == bool(self.shares):
+            raise OptionError(
+                "Give either --records (a file of clients' records) or --shares (what `share` wrote)."
+            )
+        settings = Settings(
+            model=chosen_model(self.model),
+            form=chosen_form(spec, self.input_form),
+            epsilon=parse_epsilon(self.epsilon),
+            delta=parse_delta(self.delta),
+            relation=parse_relation(self.relation),
+            timeout_s=parse_seconds(self.timeout),
+        )
+        check_supported(spec, settings)
+        return settings
+
+    def run(
+        self,
+        statistic: Statistic[T],
+        settings: Settings,
+        steps: dict[str, str],
+        positive_from: float | None = None,
+    ) -> tuple[Run[T], Path]:
+        """Run the statistic on the records or shares; return what it found, and where its files are.
+
+        Args: steps: what to call the steps; positive_from: as for `read_records`.
+        """
+        target = Path(self.out) if self.out else default_out(statistic.name)
+        with cli.steps(steps) as begin:
+            if self.shares:
+                if any(self.declared):
+                    raise OptionError(
+                        "With --shares the domain is the one that was shared; leave out the options for it."
+                    )
+                return run_on_shares(statistic, Path(self.shares), settings, target, begin), target
+            begin("records")
+            domain = declared_domain(*self.declared)
+            most = parse_max_count(self.declared[3]) if self.declared[3] else DEFAULT_MAX_COUNT
+            path = Path(self.records)
+            records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)
+            return run_on_records(statistic, records, settings, target, begin), target

@@ -1,0 +1,75 @@
+"""Shows people score curves, thresholds and confusion matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from harness.cli import out, plain, say
+from harness.rules import ThresholdRule
+from harness.show import WEIGHT_STEPS, statement
+
+if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
+    from harness.pipeline import Run
+    from harness.roc import Thresholds
+    from harness.thresholds import GroupThresholds
+
+STEPS = {
+    **WEIGHT_STEPS,
+    "share": "clients: split counts per score bin into shares",
+    "run": "parties: run π_ROC",
+    "read": "derive curves and thresholds from the noisy counts",
+}
+
+
+def thresholds(run: Run[Thresholds]) -> None:
+    """Print a finished run's thresholds, its privacy statement and its cost."""
+    found = run.found
+    curves = found.curves.curves
+    table = Table("group")
+    for heading in ("positives", "negatives"):
+        table.add_column(heading, justify="right")
+    for group, positives, negatives in zip(curves.groups, curves.positives, curves.negatives, strict=True):
+        table.add_row(plain(group), f"{positives:,.1f}", f"{negatives:,.1f}")
+    if found.thresholds is None:
+        out.print(table)
+    else:
+        _rules(found.thresholds)
+    assert curves.noise is not None
+    worst = float(curves.noise.standard_errors().max())
+    say(
+        f"The curves' counts, at {len(curves.thresholds):,} thresholds per group and label, have a standard "
+        f"error of at most {worst:,.1f} records from the noise. The scores have to be of records that the "
+        "model was not trained on: on those it looks better than it is, and the thresholds come out wrong."
+    )
+    statement(run.manifest, "thresholds")
+
+
+def _rules(found: GroupThresholds) -> None:
+    table = Table("group", f"positive if score ≥ ({found.constraint})")
+    names = ("true_positive_rate", "false_positive_rate", "selection_rate")
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for i, (group, rule) in enumerate(found.rules.items()):
+        ranges = [(found.rates[name][i], *found.intervals[name][i]) for name in names]
+        rates = [f"{rate:.3f} ({low:.3f} – {high:.3f})" for rate, low, high in ranges]
+        table.add_row(plain(group), _described(rule), *rates)
+    out.print(table)
+    low, high = found.gap_interval
+    say(
+        f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} probability over "
+        f"the noise and the sample. Largest difference between groups in what {found.constraint} compares: "
+        f"{found.gap:.3f} ({low:.3f} – {high:.3f}). {found.objective}: {found.objective_value:.3f}."
+    )
+
+
+def _described(rule: ThresholdRule) -> str:
+    """Say what a rule does; above 1 no score reaches the threshold."""
+    parts = [
+        (f"{threshold:g}" if threshold <= 1 else "never", probability)
+        for threshold, probability in zip(rule.thresholds, rule.probabilities, strict=True)
+    ]
+    if len(parts) == 1:
+        return parts[0][0]
+    return ", ".join(f"{text} with probability {probability:.3f}" for text, probability in parts)
