@@ -19,6 +19,7 @@ from tests.running import model_parameters, until
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
+MPYC_FILES = [{f".config/{n}" for n in ("mpyc_ca.crt", f"party_{i}.crt", f"party_{i}.key")} for i in range(3)]
 RESULT = {"results", "results/weights.json", "results/manifest.json"}
 
 
@@ -71,11 +72,22 @@ class Hit:
 
 
 def check_own_secrets_only(i: int, directory: Path) -> None:
+    """Check that a running party's directory holds what it should, to the file: no bits, no others' keys."""
+    others = [j for j in range(3) if j != i]
+    expected = {
+        *("started", "party.json", "log", "peers", *(f"peers/P{j}.pem" for j in others), party.DATA),
+        *(f"{party.DATA}/{name}" for name in (f"P{i}.key", "P0.pem", "P1.pem", "P2.pem")),
+        *(f"{party.DATA}/{name}" for name in (f"Input-Binary-P{i}-0", f"Input-P{i}-0")),
+    }
+    hashes = {str(path.relative_to(directory)) for path in (directory / party.DATA).glob("*.0")}
+    of_the_engine = {"hosts", "Programs"} if (directory / "hosts").exists() else {".config", *MPYC_FILES[i]}
+    found = files_below(directory)
+    # MPyC's own files come a moment after the bits.
+    assert expected | hashes <= found <= expected | hashes | of_the_engine and len(hashes) == 3
+
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    files = {path.name: path for path in directory.rglob("*") if not path.is_symlink() and path.is_file()}
-    secret = {name for name in files if name.endswith(".key") or name.startswith("Input")}
-    assert secret == {f"P{i}.key", f"Input-Binary-P{i}-0"}
-    assert {stat.S_IMODE(files[name].stat().st_mode) for name in secret} == {0o600}
+    secret = [directory / party.DATA / name for name in (f"P{i}.key", f"Input-Binary-P{i}-0")]
+    assert {stat.S_IMODE(path.lstat().st_mode) for path in secret} == {0o600}
     bits = directory / party.DATA / f"Input-P{i}-0"
     assert bits.is_symlink() and str(bits.readlink()).startswith("/dev/fd/")
 

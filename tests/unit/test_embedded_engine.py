@@ -108,6 +108,18 @@ def test_a_peer_is_who_its_certificate_says() -> None:
         _check_peers(SimpleNamespace(pid=0, parties=[own, good, peer(2, common_name(1))]))
 
 
+def test_no_program_runs_among_peers_who_are_not_who_they_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    peers = [SimpleNamespace(pid=0), peer(1, common_name(1)), peer(2, common_name(1))]
+    mpc = SimpleNamespace(pid=0, parties=peers, run=lambda started: None, start=lambda: None)
+    monkeypatch.setattr(embedded.party, "_lay_out_certificates", lambda party, parties: None)
+    monkeypatch.setattr(embedded.party, "_load_mpyc", lambda config: mpc)
+    assert embedded.party.run_party({"party": 0, "ports": [1, 2, 3]}) == 1
+    said = "fairshares: Who connected as party 2 has another party's certificate.\n"
+    assert capsys.readouterr().out == said
+
+
 SHOW_OPTIONS = """
 import json, sys
 from harness.engines.embedded.party import _load_mpyc

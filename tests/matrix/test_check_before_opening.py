@@ -1,0 +1,100 @@
+"""In compiled programs the parties' check stands between all that they do on secrets and the one opening.
+
+MP-SPDZ's compiler reorders instructions, so the programs' text alone does not tell.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.engines.base import PROGRAMS, PROJECT
+from harness.engines.mpspdz import Installation, find_installation
+from harness.models import MODELS, Model
+from protocols.spec import PROTOCOLS, ProtocolSpec
+
+# One small case of each argument that programs take.
+ARGUMENTS: dict[str, object] = {
+    "form": "split", "clients": 0, "groups": 2, "labels": 2, "samples": 5, "bins": 6, "blocks": "1.3",
+    "epsilon": "1", "delta_bits": 40,
+}  # fmt: skip
+OPENING = ("asm_open", "vasm_open")
+# Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
+LOCAL = {"vadds", "vsubs", "adds", "subs", "vaddm", "vaddsi", "vsubsi", "vmulsi", "movs", "vmovs"}
+# What the compiler adds to the end: how much of what was used, how much memory there is.
+NOTES = {"use", "use_inp", "reqbl", "active", "ldmc", "gldmc", "ldmint", "ldms", "gldms"}
+ACTIVE = [model for model in MODELS.values() if model.active]
+
+
+def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path) -> list[str]:
+    """Compile a program as its engine does; return the names of its instructions, in order."""
+    found = find_installation()
+    assert isinstance(found, Installation)
+    arguments = [str(ARGUMENTS.get(name, model.parties)) for name in spec.arguments]
+    assert set(spec.arguments) - set(ARGUMENTS) == {"parties"}, "say what the new argument is in ARGUMENTS"
+    (directory / "Programs").mkdir(parents=True)
+    (directory / "Programs" / "Source").symlink_to(sources)
+    compiler = [sys.executable, str(found.home / "compile.py"), "-a", "assembly", *model.compile_options]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"}
+    command = [*compiler, spec.name, *arguments]
+    subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=True)
+    (tape,) = directory.glob("assembly-*")  # one thread, so one order
+    lines = tape.read_text(encoding="utf-8").splitlines()
+    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+
+
+def faults(instructions: list[str]) -> list[str]:
+    """Return why a party could see an opened value before what the others did was checked."""
+    opened = [at for at, name in enumerate(instructions) if name in OPENING]
+    checked = [at for at, name in enumerate(instructions) if name == "check"]
+    if len(opened) != 1:
+        return [f"{len(opened)} openings"]
+    if not checked or checked[-1] > opened[0]:
+        return ["no check before the opening"]
+    between = instructions[checked[-1] + 1 : opened[0]]
+    after = instructions[opened[0] + 1 :]
+    return [
+        *(f"{name} between check and opening" for name in between if name not in LOCAL),
+        *(
+            f"{name} after the opening"
+            for name in after
+            if name not in NOTES and not name.startswith(("print_", "vprint_"))
+        ),
+    ]
+
+
+@pytest.mark.parametrize("model", ACTIVE, ids=lambda model: model.name)
+@pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.mpspdz("spdz2k")
+def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Model, tmp_path: Path) -> None:
+    instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
+    assert "ands" in instructions  # the noise is made here
+    assert faults(instructions) == []
+
+
+@pytest.mark.mpspdz("spdz2k")
+def test_without_its_check_point_a_program_is_found_out(tmp_path: Path) -> None:
+    spec = PROTOCOLS["pi_rw"]
+    text = (PROGRAMS / "pi_rw.mpc").read_text(encoding="utf-8")
+    check = next(line for line in text.splitlines() if line.startswith("check_point()"))
+    print_ln = next(line for line in text.splitlines() if line.startswith("print_ln"))
+    for name, changed, found in (
+        ("none", text.replace(check, ""), ["no check before the opening"]),
+        (
+            "late",
+            text.replace(f"{check}\n{print_ln}", f"{print_ln}\n{check}"),
+            ["no check before the opening"],
+        ),
+        ("early", text.replace(check, "").replace("noise = ", f"{check}\nnoise = "), None),
+    ):
+        sources = tmp_path / name
+        sources.mkdir()
+        (sources / "pi_rw.mpc").write_text(changed, encoding="utf-8")
+        seen = faults(assembly(spec, sources, MODELS["spdz2k"], tmp_path / "compiled" / name))
+        assert seen == found or (
+            found is None and any("between check and opening" in fault for fault in seen)
+        )
