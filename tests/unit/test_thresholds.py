@@ -164,6 +164,20 @@ def test_equals_fairlearn_on_real_data(groups: int, constraint: str, objective: 
     compare(real_data(groups), constraint, objective)
 
 
+@pytest.mark.parametrize("groups", [2, 3, 4, 5])
+@pytest.mark.parametrize("make", [random_data, real_data])
+def test_leaves_less_than_half_as_much_to_chance_as_fairlearn(make: Any, groups: int) -> None:
+    """Whoever is predicted positive with a probability between 0 and 1."""
+    data = make(groups)
+    chosen = choose_thresholds(data.curves(), "equalized_odds", "balanced_accuracy_score")
+    theirs = fairlearn_positive(data, "equalized_odds", "balanced_accuracy_score", grid_size=1000)
+    ours, fairlearn = (
+        float(((positive > 1e-9) & (positive < 1 - 1e-9)).mean())
+        for positive in (our_positive(data, chosen), theirs)
+    )
+    assert ours < fairlearn / 2
+
+
 @pytest.mark.parametrize("constraint", ["equal_opportunity", "demographic_parity"])
 @EVERY_OBJECTIVE
 def test_what_fairlearn_loses_is_its_grid(constraint: str, objective: str) -> None:
