@@ -105,7 +105,7 @@ def choose_thresholds(
     tolerance. Balanced accuracy under the latter two is, as in Fairlearn, the groups' own, averaged by
     size.
     Guarantees: on exact curves at least as good as Fairlearn's; under equalized odds but for what two
-    thresholds miss, see below.  [test: tests/unit/test_thresholds.py]
+    thresholds miss, see below.  [test: tests/unit/test_thresholds_and_fairlearn.py]
     Edge cases: under equalized odds a group that has to do worse than its best curve draws between the
     two thresholds, within 10^-4 of the rates aimed at, that leave the fewest decisions to chance; if
     there are none, between the closest within half a record; else among three. So the gap is at most
