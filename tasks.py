@@ -23,6 +23,11 @@ _RELEASE_HELP = {
     "out": "a new directory for the results; default: runs/<task>-<time>",
     "timeout": "seconds that the parties may take; default: 600",
 }
+_LEDGER_HELP = {
+    "population": "whose records these are, a name of your choice, which is charged; none: nobody counts",
+    "budget": "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
+    "ledger": "the ledger's file; default: $FAIRSHARES_LEDGER, else runs/ledger.sqlite",
+}
 _DOMAIN_HELP = {
     "records": _RECORDS,
     "domain": 'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
@@ -90,6 +95,7 @@ def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> 
     help={
         **_DOMAIN_HELP,
         **_RELEASE_HELP,
+        **_LEDGER_HELP,
         "shares": "instead of --records: what `share` or `aggregate` wrote",
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
         "reveal": "counts",
@@ -113,6 +119,9 @@ def weights(
     privacy_unit: str = "record",
     reweighing: str = "balanced",
     reveal: str = "counts",
+    population: str = "",
+    budget: str = "",
+    ledger: str = "",
     out: str = "",
     timeout: str = "600",
     json: bool = False,
@@ -125,7 +134,7 @@ def weights(
     declared = (domain, groups, labels, max_count)
     options = ReleaseOptions(
         *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
-        *(out, timeout, json, only),
+        *(out, timeout, json, (population, budget, ledger), only),
     )
     weights(options, reweighing)
 
@@ -134,6 +143,7 @@ def weights(
     help={
         **_DOMAIN_HELP,
         **_RELEASE_HELP,
+        **_LEDGER_HELP,
         "records": f"{_RECORDS}, score (from 0 to 1, of records that the model was not trained on)",
         "shares": "instead of --records: what `share --task thresholds` or `aggregate` wrote",
         "constraint": "what is alike for all groups: equalized_odds (default), equal_opportunity or "
@@ -167,6 +177,9 @@ def thresholds(
     deterministic: bool = False,
     positive_label: str = "",
     blocks: str = "tree",
+    population: str = "",
+    budget: str = "",
+    ledger: str = "",
     out: str = "",
     timeout: str = "600",
     json: bool = False,
@@ -179,7 +192,7 @@ def thresholds(
     declared = (domain, groups, labels, max_count)
     options = ReleaseOptions(
         *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
-        *(out, timeout, json, only),
+        *(out, timeout, json, (population, budget, ledger), only),
     )
     thresholds(options, constraint, objective, tolerance, deterministic, positive_label, blocks)
 
@@ -229,6 +242,21 @@ def audit(
         target=out,
         as_json=json,
     )
+
+
+@_task(
+    help={
+        "population": "the one to show; default: all",
+        "budget": "gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6",
+        "ledger": _LEDGER_HELP["ledger"],
+        "json": "print JSON",
+    }
+)
+def ledger(_c: Context, population: str = "", budget: str = "", ledger: str = "", json: bool = False) -> None:
+    """Show what each population's runs have spent, or give one a budget."""
+    from harness.commands.ledger import ledger as show_ledger
+
+    show_ledger(population, budget, ledger, json)
 
 
 @_task(help={"args": "passed on to pytest, for example '-k sharing'"})

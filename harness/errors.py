@@ -102,3 +102,19 @@ class DomainOverflow(FairSharesError):
 
 class AuditError(FairSharesError):
     """A guarantee that the project states does not hold."""
+
+
+class LedgerError(FairSharesError):
+    """The privacy ledger is locked, damaged, of another version, or cannot be written."""
+
+
+class BudgetError(FairSharesError):
+    """A run would spend more than its population's budget leaves."""
+
+
+class PopulationError(FairSharesError):
+    """A run does not say whom it is about, or contradicts what the ledger has of that population."""
+
+
+class UsedUploadsError(FairSharesError):
+    """Uploads went into a run before, and nobody would count that their privacy is spent again."""

@@ -6,11 +6,12 @@ import re
 from fractions import Fraction
 
 from harness.errors import OptionError
-from protocols.budget import NeighboringRelation
+from protocols.budget import Budget, NeighboringRelation
 from protocols.circuits.coins import MAX_EPSILON
 
 _POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
 _LONGEST = 40
+_LONGEST_NAME = 100
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 
@@ -46,6 +47,29 @@ def parse_delta(text: str) -> Fraction:
     if value is None or not 0 < value < 1:
         raise OptionError(f"--delta must be a number between 0 and 1, for example 2^-40; got {text!r}.")
     return value
+
+
+def parse_budget(text: str) -> Budget:
+    """Read a budget: `3` limits epsilon, `3,1e-6` also delta. Raises: OptionError."""
+    epsilon, *more = map(_rational, text.split(","))
+    good = epsilon is not None and epsilon >= 0 and len(more) <= 1
+    if not good or any(delta is None or not 0 < delta < 1 for delta in more):
+        raise OptionError(
+            "--budget must be a total ε, of at least 0, and after a comma a total δ if that is limited too, "
+            f"for example 3 or 3,1e-6; got {text!r}."
+        )
+    assert epsilon is not None
+    return Budget(epsilon, more[0] if more else None)
+
+
+def parse_population(text: str) -> str:
+    """Read a population's name. Raises: OptionError: it is too long, or not all of it can be seen."""
+    if len(text) > _LONGEST_NAME or text != text.strip() or not text or not text.isprintable():
+        raise OptionError(
+            f"--population must be a name of at most {_LONGEST_NAME} printable characters, without spaces "
+            f"around it; got {text[: 2 * _LONGEST_NAME]!r}."
+        )
+    return text
 
 
 def parse_max_count(text: str) -> int:

@@ -12,13 +12,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness import report, sharing
+from harness.accounts import Noise, Release
+from harness.charging import Account, Entry, entry
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.errors import OptionError, ShareError, UnsupportedError, WriteError
 from harness.models import Model
@@ -39,7 +41,8 @@ T = TypeVar("T")
 class Settings:
     """What the user chose for one release.
 
-    Attributes: epsilon, delta: totals of the release; relation: None for the domain's default.
+    Attributes: epsilon, delta: totals of the release; relation: None for the domain's default;
+    account: where it is charged.
     """
 
     model: Model
@@ -48,6 +51,7 @@ class Settings:
     delta: Fraction
     relation: NeighboringRelation | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
+    account: Account = field(default_factory=Account)
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default for this domain."""
@@ -86,10 +90,11 @@ class Statistic(ABC, Generic[T]):
 
 @dataclass(frozen=True)
 class Run(Generic[T]):
-    """A finished run: what follows from what it opened, and the manifest."""
+    """A finished run: what follows from what it opened, the manifest, and its place in the ledger."""
 
     found: T
     manifest: dict[str, Any]
+    charging: Entry
 
 
 def run_on_records(
@@ -108,20 +113,13 @@ def run_on_records(
     started = time.monotonic()
     check_supported(statistic.spec, settings)
     plan_release(statistic, settings, records.domain)  # refused before anything is shared
-    with new_directory(out) as partial:
+    with entry(settings.account) as charging, new_directory(out) as partial:
         progress("share")
         aggregates, share_s = _share_and_aggregate(records, settings, partial, progress)
-        times = _Times(started, share_s)
-        return _run(
-            statistic,
-            aggregates,
-            settings,
-            partial,
-            progress,
-            times,
-            task or statistic.name,
-            records.domain.inferred,
+        begun = _Begun(
+            task or statistic.name, started, share_s, out, charging, records.domain.inferred, lasting=False
         )
+        return _run(statistic, aggregates, settings, partial, progress, begun)
 
 
 def run_on_shares(
@@ -142,11 +140,11 @@ def run_on_shares(
             f"{shares} holds shares for {parties} parties, model {settings.model.name} has "
             f"{settings.model.parties}; share for this model, or choose the one it was shared for."
         )
-    with new_directory(out) as partial:
+    with entry(settings.account) as charging, new_directory(out) as partial:
         progress("aggregate")
         found = aggregates or _aggregate_all(shares, settings.model, partial)
-        times = _Times(started, 0.0)
-        return _run(statistic, found, settings, partial, progress, times, statistic.name, inferred=False)
+        begun = _Begun(statistic.name, started, 0.0, out, charging, inferred=False, lasting=True)
+        return _run(statistic, found, settings, partial, progress, begun)
 
 
 def check_supported(spec: ProtocolSpec, settings: Settings) -> None:
@@ -181,11 +179,20 @@ def default_out(task: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Times:
-    """When the command began, by the monotonic clock, and how long sharing took; seconds."""
+class _Begun:
+    """What a run is when its parties' inputs are there.
 
+    Attributes: started: when the command began, seconds of the monotonic clock; share_s: how long sharing
+    took; lasting: whether the uploads stay, so that they could go into another run.
+    """
+
+    task: str
     started: float
     share_s: float
+    out: Path
+    charging: Entry
+    inferred: bool
+    lasting: bool
 
 
 def _share_and_aggregate(
@@ -225,9 +232,7 @@ def _run(
     settings: Settings,
     partial: Path,
     progress: Progress,
-    times: _Times,
-    task: str,
-    inferred: bool,
+    begun: _Begun,
 ) -> Run[T]:
     model = settings.model
     header = sharing.check_aggregates(aggregates)
@@ -241,23 +246,42 @@ def _run(
         held, needed = (each or "neither score nor prediction" for each in (domain.detail, statistic.detail))
         raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
     plan = plan_release(statistic, settings, domain)
+    release = Release(
+        begun.task,
+        model.name,
+        plan.exact,
+        plan.unit,
+        plan.relation,
+        begun.out,
+        Noise(plan.coins, plan.changed),
+        sharing.read_uploads(aggregates[0]) if begun.lasting else (),
+    )
+    begun.charging.check(release)
     values = [
         sharing.extract_values(path, partial / f"party-{i}.values") for i, path in enumerate(aggregates)
     ]
     job = make_job(statistic, settings, plan, domain, header.clients, values)
-    result = engine_of(model).run(job, model, partial / "parties", settings.timeout_s, progress)
+    result = engine_of(model).run(
+        job,
+        model,
+        partial / "parties",
+        settings.timeout_s,
+        progress,
+        starting=lambda: begun.charging.start(release),
+    )
     progress("read")
     found = statistic.read(result, domain, header.clients, plan)
-    privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, inferred)
+    privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, begun.inferred)
     inputs = {"clients": header.clients, "uploads": header.batches, "max_count": domain.max_count}
-    wall_s = time.monotonic() - times.started
-    manifest = report.manifest(task, result, privacy, inputs, wall_s, times.share_s)
+    wall_s = time.monotonic() - begun.started
+    charged = begun.charging.fields()
+    manifest = report.manifest(begun.task, result, privacy, inputs, charged, wall_s, begun.share_s)
     for leftover in partial.iterdir():  # the engine has moved or removed all else
         leftover.unlink()
     for name, fields in statistic.files(found).items():
         write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
     write_json(partial / "manifest.json", manifest)
-    return Run(found, manifest)
+    return Run(found, manifest, begun.charging)
 
 
 def make_job(

@@ -65,10 +65,14 @@ def manifest(
     result: EngineResult,
     privacy: dict[str, Any],
     inputs: dict[str, int],
+    charged: dict[str, Any] | None,
     wall_s: float,
     share_s: float,
 ) -> dict[str, Any]:
-    """Return a finished run's `manifest.json`. Args: inputs: the public numbers about them."""
+    """Return a finished run's `manifest.json`.
+
+    Args: inputs: the public numbers about them; charged: what the ledger says of it.
+    """
     return {
         "schema": SCHEMA,
         "task": task,
@@ -79,6 +83,7 @@ def manifest(
         "compile_options": list(result.compile_options),
         "privacy": privacy,
         "inputs": inputs,
+        "ledger": charged,
         "mpc_s": result.mpc_s,
         "party_mpc_s": list(result.party_mpc_s),
         "online_s": result.online_s,

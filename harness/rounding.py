@@ -1,9 +1,9 @@
-"""Rounds upper bounds up, so that what is shown of a guarantee is never better than the guarantee."""
+"""Rounds what is spent up and what is left down: nothing that is shown is better than what holds."""
 
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 
@@ -15,6 +15,15 @@ def float_up(value: Fraction) -> float:
 
 def digits_up(value: Fraction, digits: int) -> str:
     """Return value with so many significant digits, rounded up: 0.99700211 as 0.9971 for 4."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return _digits(value, digits, ROUND_CEILING)
+
+
+def digits_down(value: Fraction, digits: int) -> str:
+    """Return value with so many significant digits, rounded down: 0.99709 as 0.9970 for 4."""
+    return _digits(value, digits, ROUND_FLOOR)
+
+
+def _digits(value: Fraction, digits: int, rounding: str) -> str:
+    context = Context(prec=digits, rounding=rounding)
     rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     return f"{rounded:g}" if abs(rounded.adjusted()) < 5 else f"{rounded:e}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -42,14 +43,16 @@ class PrivacyUnit(StrEnum):
 class NoisePlan:
     """The noise of one release: its coins, and the guarantee that they add up to.
 
-    Attributes: nodes: how many values get noise; node_epsilon, node_delta_bits: what the program is
-    compiled with; exact: the realised guarantee of the whole release.
+    Attributes: nodes: how many values get noise; changed: how many of them two neighbours differ in;
+    node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised guarantee of the
+    whole release.
     """
 
     relation: NeighboringRelation
     unit: PrivacyUnit
     requested_epsilon: Fraction
     nodes: int
+    changed: int
     node_epsilon: Fraction
     node_delta_bits: int
     coins: tuple[Coin, ...]
@@ -88,7 +91,37 @@ def plan_noise(
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     unit = PrivacyUnit.RECORD
-    return NoisePlan(relation, unit, epsilon, release.nodes, node_epsilon, bits, coins, exact)
+    return NoisePlan(relation, unit, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that all releases about one population may spend. delta: None: not limited."""
+
+    epsilon: Fraction
+    delta: Fraction | None = None
+
+    def allows(self, total: Guarantee) -> bool:
+        """Return whether a total is within the budget; all of it may be spent."""
+        return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
+
+    def left(self, spent: Guarantee) -> Budget:
+        """Return what may still be spent, 0 where more was spent than the budget now is."""
+        delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
+        return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)
+
+
+def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Return what several releases protect together, of one unit, under one relation.
+
+    Computes: the sums of epsilon and of delta (basic composition), exactly.
+    Guarantees: holds although later releases are chosen after earlier ones were seen.
+    [test: tests/unit/test_composition.py]
+    """
+    total = Guarantee(Fraction(0), Fraction(0))
+    for each in guarantees:
+        total = Guarantee(total.epsilon + each.epsilon, total.delta + each.delta)
+    return total
 
 
 def bits_at_most(delta: Fraction) -> int:

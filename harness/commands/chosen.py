@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from harness import cli
+from harness.accounts import listed
+from harness.charging import Account
 from harness.cli import say
-from harness.errors import OptionError
+from harness.errors import OptionError, PopulationError
+from harness.ledger import DEFAULT_PATH, Ledger
 from harness.models import Model
-from harness.options import parse_choice, parse_max_count, parse_names
+from harness.options import parse_budget, parse_choice, parse_max_count, parse_names, parse_population
 from harness.records import DEFAULT_MAX_COUNT, RecordDomain, read_domain
 from harness.schemes import choose_model
 from protocols.spec import InputForm, ProtocolSpec
+
+LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
+NOBODY = "none"  # what a user says of records whose privacy nobody has to count
 
 
 def chosen_model(name: str) -> Model:
@@ -25,6 +32,31 @@ def chosen_model(name: str) -> Model:
 def chosen_form(spec: ProtocolSpec, name: str) -> InputForm:
     """Return the protocol's input form of that name. Raises: OptionError: it has none."""
     return spec.input_forms[parse_choice("--input-form", name, list(spec.input_forms))]
+
+
+def chosen_account(population: str, budget: str, ledger: str) -> Account:
+    """Return where a run is charged.
+
+    Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then.
+    """
+    found = chosen_ledger(ledger)
+    if population not in ("", NOBODY):
+        return Account(found, parse_population(population), parse_budget(budget) if budget else None)
+    if budget:
+        raise OptionError("--budget is a population's; name it with --population.")
+    guarded = [each.name for each in found.populations() if each.budget] if not population else []
+    if guarded:
+        raise PopulationError(
+            f"{found.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
+            f"--population NAME; or, with --population {NOBODY}, that nobody counts what is spent."
+        )
+    return Account(found)
+
+
+def chosen_ledger(path: str) -> Ledger:
+    """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else beside the runs."""
+    chosen = path or os.environ.get(LEDGER_VARIABLE, "")
+    return Ledger(Path(chosen).expanduser() if chosen else DEFAULT_PATH)
 
 
 def declared_domain(domain: str, groups: str, labels: str, max_count: str) -> RecordDomain | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness import cli
-from harness.commands.chosen import chosen_form, chosen_model, declared_domain
+from harness.commands.chosen import chosen_account, chosen_form, chosen_model, declared_domain
 from harness.errors import OptionError
 from harness.options import (
     parse_choice,
@@ -38,8 +38,8 @@ T = TypeVar("T")
 class ReleaseOptions:
     """The options that every release has, as given.
 
-    Attributes: declared: --domain, --groups, --labels, --max-count; only: options that offer one value so
-    far, with the value given and the one offered.
+    Attributes: declared: --domain, --groups, --labels, --max-count; account: --population, --budget,
+    --ledger; only: options that offer one value so far, with the value given and the one offered.
     """
 
     epsilon: str
@@ -53,6 +53,7 @@ class ReleaseOptions:
     out: str
     timeout: str
     as_json: bool
+    account: tuple[str, str, str]
     only: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def settings(self, spec: ProtocolSpec) -> Settings:
@@ -73,6 +74,7 @@ class ReleaseOptions:
             delta=parse_delta(self.delta),
             relation=parse_relation(self.relation),
             timeout_s=parse_seconds(self.timeout),
+            account=chosen_account(*self.account),
         )
         check_supported(spec, settings)
         return settings

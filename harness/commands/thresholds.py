@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness import show, show_thresholds
 from harness.cli import command
+from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.options import parse_choice, parse_tolerance
 from harness.roc import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
@@ -34,6 +35,7 @@ def thresholds(
     run, target = options.run(statistic, settings, show_thresholds.STEPS)
     show_thresholds.thresholds(run)
     show.one_machine(bool(options.records))
+    show_charge(run.charging)
     show.results(target)
     if run.found.problem is not None:
         raise run.found.problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness import show
 from harness.cli import command
+from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.options import parse_choice
 from harness.postprocess import REWEIGHINGS
@@ -19,6 +20,7 @@ def weights(options: ReleaseOptions, reweighing: str) -> None:
     run, target = options.run(statistic, settings, show.WEIGHT_STEPS)
     show.weights(run)
     show.one_machine(bool(options.records))
+    show_charge(run.charging)
     show.results(target)
     if options.as_json:
         print((target / "weights.json").read_text(encoding="utf-8"), end="")

@@ -17,6 +17,10 @@ PROGRAMS = PROJECT / "Programs" / "Source"
 Progress = Callable[[str], None]  # told the name of each step as it begins
 
 
+def no_charge() -> None:
+    """Let a run start that spends nobody's privacy: what it opens comes from no record."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One program with its arguments and what each party feeds it.
@@ -111,9 +115,19 @@ class Engine(ABC):
         return self.availability(model)
 
     @abstractmethod
-    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+    ) -> EngineResult:
         """Run the job with one process per party under `work`, which must be new; leave nothing there.
 
+        Args: starting: called once, when all is prepared and before the first party's process starts; if
+        it raises, none does.
         Raises: UnsupportedError, CompileError, UsedDirectoryError, PartyFailedError,
         PartyTimeoutError, OutputError; whatever is raised, KeyboardInterrupt included, no process and
         no secret file is left.

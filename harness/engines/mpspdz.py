@@ -6,12 +6,13 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Engine, EngineResult, Job, Progress
+from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
 from harness.engines.bytecode import compile_program
 from harness.engines.outlines import parse_outputs
 from harness.engines.parties import PartyLog, free_ports, run_parties
@@ -74,7 +75,15 @@ class MpSpdzEngine(Engine):
             )
         return None
 
-    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+    ) -> EngineResult:
         reason = self.availability(model)
         found = find_installation()
         if reason is not None or isinstance(found, str):
@@ -103,7 +112,7 @@ class MpSpdzEngine(Engine):
             for i in range(model.parties)
         ]
         with bytecode.in_use():
-            logs = run_parties(job, configs, work, timeout_s)
+            logs = run_parties(job, configs, work, timeout_s, starting)
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         slowest = max(costs, key=lambda cost: cost.seconds)
         return EngineResult(

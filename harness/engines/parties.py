@@ -18,13 +18,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.engines import party as child
-from harness.engines.base import PROJECT, Job
+from harness.engines.base import PROJECT, Job, no_charge
 from harness.errors import PartyFailedError, PartyTimeoutError, UnsupportedError, UsedDirectoryError
 from harness.interrupts import uninterrupted
 
@@ -76,19 +76,26 @@ def free_ports(count: int) -> list[int]:
     )
 
 
-def run_parties(job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout_s: float) -> list[PartyLog]:
+def run_parties(
+    job: Job,
+    configs: Sequence[dict[str, Any]],
+    work: Path,
+    timeout_s: float,
+    starting: Callable[[], None] = no_charge,
+) -> list[PartyLog]:
     """Run one process per config to the end; return their logs.
 
     Guarantees: on return and on every exception, KeyboardInterrupt included, all processes have ended
     and `work` is gone.  [test: tests/e2e/test_faults.py]
     Args: configs: per party, what `harness.engines.party` reads; `files` and `links` in it name what
-    the engine wants in the party's directory; work: a new directory.
+    the engine wants in the party's directory; work: a new directory; starting: see `Engine.run`.
     Raises: UsedDirectoryError; PartyFailedError: names the first party to fail; PartyTimeoutError.
     """
     work.mkdir(mode=0o700, parents=True)
     processes: list[subprocess.Popen[str]] = []
     try:
         directories = [_lay_out(job, config, work / f"party-{i}") for i, config in enumerate(configs)]
+        starting()
         for directory in directories:
             processes.append(_start(directory))
         deadline = time.monotonic() + timeout_s

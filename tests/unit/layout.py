@@ -24,6 +24,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         *("harness.options", "harness.tables", "harness.scores", "harness.records"),
         *("harness.layouts", "harness.sharing"),
     ),
+    ("harness.accounts", "harness.database", "harness.ledger", "harness.charging", "harness.numerical"),
     ("harness.engines",),
     (
         "harness.outputs",

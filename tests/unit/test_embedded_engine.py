@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from harness.engines import embedded
-from harness.engines.base import PROGRAMS, Job
+from harness.engines.base import PROGRAMS, Job, no_charge
 from harness.engines.embedded import EmbeddedEngine
 from harness.engines.embedded.party import _check_peers, common_name, listen_on_loopback
 from harness.engines.hashing import program_hash
@@ -61,9 +62,11 @@ def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given: list[dict[str, Any]] = []
 
-    def run_parties(job: Job, configs: list[dict[str, Any]], work: Path, timeout_s: float) -> list[PartyLog]:
+    def run_parties(
+        job: Job, configs: list[dict[str, Any]], work: Path, timeout_s: float, starting: Callable[[], None]
+    ) -> list[PartyLog]:
         given.extend(configs)
-        assert (job.spec, work, timeout_s) == (PI_LAP, tmp_path / "run", 9.0)
+        assert (job.spec, work, timeout_s, starting) == (PI_LAP, tmp_path / "run", 9.0, no_charge)
         return [
             PartyLog(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"), 1.0)
             for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))

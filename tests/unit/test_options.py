@@ -10,15 +10,17 @@ import pytest
 from harness.errors import FairSharesError, OptionError
 from harness.models import MODELS, get_model
 from harness.options import (
+    parse_budget,
     parse_choice,
     parse_delta,
     parse_epsilon,
     parse_max_count,
     parse_names,
+    parse_population,
     parse_relation,
     parse_seconds,
 )
-from protocols.budget import NeighboringRelation
+from protocols.budget import Budget, NeighboringRelation
 
 
 @pytest.mark.parametrize(
@@ -156,3 +158,56 @@ def test_what_was_typed_is_repeated_on_one_line(parse: Callable[[str], object]) 
         parse("1\n2\x1b[31m")
     assert "\n" not in str(error.value)
     assert "\x1b" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("3", Budget(Fraction(3))),
+        ("0", Budget(Fraction(0))),
+        ("1/3,2^-20", Budget(Fraction(1, 3), Fraction(1, 2**20))),
+        (" 2.5 , 1e-6 ", Budget(Fraction(5, 2), Fraction(1, 10**6))),
+        ("1000", Budget(Fraction(1000))),
+    ],
+)
+def test_budget(text: str, budget: Budget) -> None:
+    assert parse_budget(text) == budget
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "nan", "inf", "1,", ",1e-6", "1,0", "1,1", "1,-1e-6", "1,1e-6,1e-6", "1;1e-6"]
+)
+def test_no_budget(text: str) -> None:
+    with pytest.raises(OptionError, match=r"--budget must be a total ε, of at least 0, .* got ") as error:
+        parse_budget(text)
+    assert repr(text) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["loans", "Köln 2026 / männlich", "a'; DROP TABLE charges; --", "x" * 100, "日本"]
+)
+def test_population(text: str) -> None:
+    assert parse_population(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        " a",
+        "a ",
+        "a\nb",
+        "a\x00",
+        "a\x1b[31m",
+        "a\u202eb",
+        "a\u200bb",
+        "\udcff",
+        "x" * 101,
+        "y" * 10**6,
+    ],
+)
+def test_no_population(text: str) -> None:
+    with pytest.raises(OptionError, match="--population must be a name of at most 100 printable") as error:
+        parse_population(text)
+    assert str(error.value).isprintable() and len(str(error.value)) < 500

@@ -141,16 +141,15 @@ def test_manifest() -> None:
         program_hash="ab" * 32,
         compile_options=("-R", "64"),
     )
-    found = manifest(
-        "weights", result, privacy, {"clients": 1, "uploads": 1, "max_count": 1}, wall_s=4.0, share_s=0.125
-    )
+    inputs = {"clients": 1, "uploads": 1, "max_count": 1}
+    found = manifest("weights", result, privacy, inputs, {"charge": 7}, wall_s=4.0, share_s=0.125)
     assert set(found) >= MANIFEST
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     same = {
         "schema": report.SCHEMA, "task": "weights", "model": "ring", "engine": "mp-spdz", "privacy": privacy,
         "engine_version": "MP-SPDZ x", "program_hash": "ab" * 32, "compile_options": ["-R", "64"],
         "mpc_s": 0.25, "wall_s": 4.0, "compile_s": 0.5, "share_s": 0.125, "rounds": 12,
-        "sent_bytes": [1, 2, 3],
+        "sent_bytes": [1, 2, 3], "inputs": inputs, "ledger": {"charge": 7},
     }  # fmt: skip
     assert {name: found[name] for name in same} == same
     assert {"time", "python", "platform", "cores"} <= set(found["environment"])

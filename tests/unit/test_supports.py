@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Engine, EngineResult, Job, Progress
+from harness.engines.base import PROGRAMS, Engine, EngineResult, Job, Progress, no_charge
 from harness.errors import UnsupportedError
 from harness.models import MODELS, Model
 from protocols.spec import NO_INPUT, PI_LAP, PI_RW, PRODUCT, PROTOCOLS, SPLIT, InputForm, ProtocolSpec
@@ -29,8 +30,16 @@ class Everywhere(Engine):
     def availability(self, model: Model) -> str | None:
         return self.missing and f"{model.name}: {self.missing}"
 
-    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
-        raise AssertionError((job, model, work, timeout_s, progress))
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+    ) -> EngineResult:
+        raise AssertionError((job, model, work, timeout_s, progress, starting))
 
 
 def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Engine, EngineResult, Job, Progress
+from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
 from harness.engines.embedded.party import common_name
 from harness.engines.hashing import program_hash
 from harness.engines.outlines import parse_outputs
@@ -49,7 +50,15 @@ class EmbeddedEngine(Engine):
             return f"{spec.name} uses features that only MP-SPDZ has; choose one of its models."
         return super().supports(spec, model, form)
 
-    def run(self, job: Job, model: Model, work: Path, timeout_s: float, progress: Progress) -> EngineResult:
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+    ) -> EngineResult:
         installed, reason = self.version(), self.availability(model)
         if installed is None or reason is not None:
             raise UnsupportedError(str(reason))
@@ -71,7 +80,7 @@ class EmbeddedEngine(Engine):
             }
             for i in range(model.parties)
         ]
-        logs = run_parties(job, configs, work, timeout_s)
+        logs = run_parties(job, configs, work, timeout_s, starting)
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         return EngineResult(
             model=model,
