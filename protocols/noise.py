@@ -70,14 +70,20 @@ def largest_noise(coins: tuple[Coin, ...]) -> int:
     return (1 << len(coins)) - 1
 
 
-def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2], the error of opened + 1/2, from the independence of the bits."""
+def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
+    """Return E[G] and E[G^2], from the independence of the bits."""
     mean = sum(((1 << i) * coin.probability for i, coin in enumerate(coins)), Fraction(0))
     variance = sum(
         ((1 << 2 * i) * coin.probability * (1 - coin.probability) for i, coin in enumerate(coins)),
         Fraction(0),
     )
-    return variance + (mean + Fraction(1, 2)) ** 2
+    return mean, variance + mean**2
+
+
+def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
+    """Return E[(X + 1/2)^2], the error of opened + 1/2."""
+    mean, square = magnitude_moments(coins)
+    return square + mean + Fraction(1, 4)
 
 
 def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
@@ -96,6 +102,13 @@ def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
         else:
             equal_so_far *= 1 - p
     return below
+
+
+def cumulative(coins: tuple[Coin, ...], x: int) -> Fraction:
+    """Return P(X <= x), exactly, for any number of coins."""
+    if x < 0:
+        return (1 - magnitude_below(coins, -1 - x)) / 2
+    return (1 + magnitude_below(coins, x + 1)) / 2
 
 
 def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:

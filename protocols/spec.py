@@ -64,6 +64,22 @@ PI_LAP = ProtocolSpec(
     release=lambda arguments: each_cell_once(int(arguments["samples"])),
 )
 
+PI_LAP_SYMMETRIC = replace(
+    PI_LAP,
+    name="pi_lap_symmetric",
+    source="PrivFairFL (Pentyala et al. 2022), Protocol 1; symmetric discrete Laplace",
+)
+
+PI_LAP_PUBLISHED = ProtocolSpec(
+    name="pi_lap_published",
+    source="PrivFairFL (Pentyala et al. 2022), Protocol 1, with the sign corrected; for comparison only",
+    arguments=("form", "samples", "epsilon"),
+    input_forms={NO_INPUT.name: NO_INPUT},
+    outputs=("noise",),
+    revealed=("the samples, to all parties",),
+    portable=False,  # comparisons, divisions and shifts of MP-SPDZ's fixed point
+)
+
 PI_RW = ProtocolSpec(
     name="pi_rw",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 2",
@@ -94,4 +110,6 @@ PI_ROC = ProtocolSpec(
     release=_blocks_of_bins,
 )
 
-PROTOCOLS: dict[str, ProtocolSpec] = {spec.name: spec for spec in (PI_LAP, PI_RW, PI_ROC)}
+PROTOCOLS: dict[str, ProtocolSpec] = {
+    spec.name: spec for spec in (PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_ROC)
+}

@@ -15,7 +15,10 @@ FALSE_ALARM = 1e-9  # of each bound below
 DELTA_BITS = 40
 
 
-def noise_law(epsilon: Fraction) -> dict[int, float]:
+Law = dict[int, float]  # probability of every value
+
+
+def noise_law(epsilon: Fraction) -> Law:
     """Return the probability of every value of the default noise at this epsilon."""
     return {x: float(p) for x, p in probability_mass(design_coins(epsilon, DELTA_BITS)).items()}
 
@@ -30,7 +33,7 @@ def hoeffding_bound(n: int, bounds: int = 1) -> float:
     return sqrt(log(2 * bounds / FALSE_ALARM) / (2 * n))
 
 
-def distance(samples: Sequence[int], law: dict[int, float]) -> float:
+def distance(samples: Sequence[int], law: Law) -> float:
     """Return sup |F_n - F| over all integers."""
     drawn = np.sort(samples)
     points = np.union1d(drawn, list(law))
@@ -38,13 +41,13 @@ def distance(samples: Sequence[int], law: dict[int, float]) -> float:
     return float(np.abs(empirical - _cdf(law, points)).max())
 
 
-def distance_between(one: dict[int, float], other: dict[int, float]) -> float:
+def distance_between(one: Law, other: Law) -> float:
     """Return sup |F - G| over all integers."""
     points = np.union1d(list(one), list(other))
     return float(np.abs(_cdf(one, points) - _cdf(other, points)).max())
 
 
-def _cdf(law: dict[int, float], points: np.ndarray) -> np.ndarray:
+def _cdf(law: Law, points: np.ndarray) -> np.ndarray:
     support = np.array(sorted(law))
     below = np.concatenate([[0.0], np.cumsum([law[int(x)] for x in support])])
     return below[np.searchsorted(support, points, side="right")]

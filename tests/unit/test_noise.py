@@ -24,6 +24,7 @@ from protocols.circuits.noise import (
 )
 from protocols.noise import (
     Guarantee,
+    cumulative,
     error_bound,
     guarantee,
     largest_noise,
@@ -162,6 +163,10 @@ def test_errors_equal_enumeration(name: str) -> None:
     half = Fraction(1, 2)
     assert mean_square_error(coins) == sum(p * (x + half) ** 2 for x, p in mass.items())
     assert sum(p * (x + half) for x, p in mass.items()) == 0
+    at_most = itertools.accumulate(mass.values())
+    assert all(cumulative(coins, x) == p for x, p in itertools.islice(zip(mass, at_most, strict=True), 300))
+    assert cumulative(coins, -largest_noise(coins) - 2) == 0
+    assert cumulative(coins, largest_noise(coins)) == cumulative(coins, 10**6) == 1
     below = list(itertools.accumulate(magnitudes(coins), initial=Fraction(0)))
     assert [magnitude_below(coins, n) for n in range(len(below))] == below
     assert magnitude_below(coins, 2 * len(below)) == 1
