@@ -34,6 +34,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.curves",
         "harness.frontier",
         "harness.intervals",
+        "harness.plots",
         "harness.predictor",
         "harness.results",
         "harness.rules",

@@ -1,0 +1,106 @@
+"""Figures of score curves and of what thresholds do; drawn without a display."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from harness.curves import GroupCurves
+from harness.intervals import noise_bands
+from harness.thresholds import CONFIDENCE, GroupThresholds
+
+# Okabe and Ito's colours, which people who confuse red and green tell apart; and a second sign for each.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GREY = "#888888"
+RATES = {
+    "true_positive_rate": "True positive rate",
+    "false_positive_rate": "False positive rate",
+    "selection_rate": "Selection rate",
+}
+
+
+def roc_figure(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Figure:
+    """Draw each group's ROC curve, where the noise allows it to be, and the chosen points.
+
+    Computes: around the monotone curve, for every threshold the rates that `noise_bands` allows at
+    95 %; exact curves have no band. A point off its curve is reached by randomisation.
+    Edge cases: a group with an undefined rate has no curve; the legend says so. Beyond seven groups
+    colours repeat.
+    """
+    figure = Figure(figsize=(6.2, 5.8), layout="constrained")
+    axes = figure.add_subplot()
+    points = curves.points()
+    bands = noise_bands(curves, float(1 - CONFIDENCE)) if curves.noise is not None else None
+    legend: list[tuple[Line2D, str]] = []
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
+    axes.annotate("scores that say nothing", (0.62, 0.56), rotation=45, color=GREY, fontsize="small")
+    for i, group in enumerate(curves.groups):
+        colour = COLOURS[i % len(COLOURS)]
+        fpr, tpr = points.false_positive_rate[i], points.true_positive_rate[i]
+        undefined = not (fpr[0] == tpr[0] == 1)
+        name = f"{group} (a rate is 0/0)" if undefined else group
+        legend += [(line, name) for line in axes.plot(fpr, tpr, color=colour, linewidth=1.6)]
+        if bands is not None and not undefined:
+            low, high = bands.false_positive_rate[i].T
+            lowest, highest = bands.true_positive_rate[i].T
+            axes.fill([*low, *high[::-1]], [*highest, *lowest[::-1]], color=colour, alpha=0.16, linewidth=0)
+    if chosen is not None:
+        for i, group in enumerate(curves.groups):
+            at = (chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i])
+            drawn = axes.plot(
+                *([value] for value in at),
+                marker=MARKERS[i % len(MARKERS)],
+                markersize=8 + 3 * (i % len(MARKERS)),  # so that points on one spot all show
+                markerfacecolor="none",
+                markeredgecolor=COLOURS[i % len(COLOURS)],
+                markeredgewidth=1.8,
+                linestyle="none",
+            )
+            legend += [(line, f"{group}: chosen") for line in drawn]
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.set(xlabel="False positive rate", ylabel="True positive rate")
+    axes.set_title(
+        "Score curves, and what the noise allows with 95 % probability"
+        if bands is not None
+        else "Score curves"
+    )
+    _finish(axes, legend, loc="lower right")
+    return figure
+
+
+def rates_figure(chosen: GroupThresholds) -> Figure:
+    """Draw each group's rates under its thresholds, with intervals for the noise and the sample."""
+    groups = list(chosen.rules)
+    figure = Figure(figsize=(6.2, 1.4 + 0.28 * len(groups) * len(RATES)), layout="constrained")
+    axes = figure.add_subplot()
+    ticks, legend = [], []
+    for row, (name, title) in enumerate(RATES.items()):
+        middle = row * (len(groups) + 1) + (len(groups) - 1) / 2
+        ticks.append((middle, title))
+        for i, group in enumerate(groups):
+            y = row * (len(groups) + 1) + i
+            colour = COLOURS[i % len(COLOURS)]
+            axes.plot(chosen.intervals[name][i], [y, y], color=colour, linewidth=2, alpha=0.5)
+            drawn = axes.plot(
+                [chosen.rates[name][i]], [y], marker=MARKERS[i % len(MARKERS)], color=colour, linestyle="none"
+            )
+            legend += [(line, group) for line in drawn if row == 0]
+    axes.set_yticks([middle for middle, _ in ticks], [title for _, title in ticks])
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.set(xlim=(-0.02, 1.02), xlabel="rate, with 95 % intervals that hold all at once")
+    axes.set_title(f"Under {chosen.constraint.replace('_', ' ')}")
+    _finish(axes, legend, loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def _finish(axes: Axes, entries: list[tuple[Line2D, str]], **where: Any) -> None:
+    """Add the legend, with names as they are: a dollar or a first underscore means nothing in them."""
+    legend = axes.legend([line for line, _ in entries], [name for _, name in entries], frameon=False, **where)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    axes.spines[["top", "right"]].set_visible(False)
