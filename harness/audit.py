@@ -22,10 +22,12 @@ from protocols.audit import (
 )
 from protocols.budget import NeighboringRelation, bits_at_most, plan_noise
 from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, exp_bounds
+from protocols.empirical import estimate_delta
 from protocols.noise import Guarantee, guarantee, largest_noise, log_upper_bound, mean_square_error
 from protocols.published import (
     FRACTION_BITS,
     ONE,
+    TRUNCATED,
     composed_laplace,
     ideal_log,
     laplace_law,
@@ -47,6 +49,7 @@ PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
 
 _ADD, _REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 _DELTA = DELTAS["2^-40"]
+CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
 _MAX_CELLS = 10**6
 _JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
 
@@ -202,6 +205,32 @@ def audit_release(
     return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, joint, True, fault)
 
 
+def audit_truncated() -> Audited:
+    """Bound from below what π_LAP as published gives away, raw, under MP-SPDZ's default truncation.
+
+    Computes: the recorded tally's estimate. Its law is not known, so this is empirical and no upper bound.
+    """
+    epsilon = Fraction(1)
+    found = estimate_delta(TRUNCATED, float(epsilon), float(CONFIDENCE))
+    figures: dict[str, Figure] = {
+        "delta": Fraction(found.value),
+        "delta_low": Fraction(found.low),
+        "delta_high": Fraction(found.high),
+    }
+    parameters: dict[str, str | int] = {
+        "epsilon": str(epsilon),
+        "sensitivity": 1,
+        "fraction_bits": FRACTION_BITS,
+        "logarithm": "mp-spdz, probabilistic truncation",
+        "revealed": "raw",
+        "label": "empirical",
+        "samples": TRUNCATED.samples,
+        "confidence": str(CONFIDENCE),
+    }
+    subject = "pi_lap.published.raw.probabilistic"
+    return Audited(subject, "published, raw, default truncation", parameters, epsilon, figures)
+
+
 @dataclass(frozen=True)
 class Release:
     """What a command opens.
@@ -318,6 +347,7 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     _published(Fraction(1), "mp-spdz", rounded=True, end=".mp_spdz"),
     _published(Fraction(1, 10), "ideal", rounded=False, end=".1_10"),
     _published(Fraction(1, 10), "ideal", rounded=True, end=".1_10"),
+    audit_truncated,
     *(_release(name, relation) for name in RELEASES for relation in NeighboringRelation),
     lambda: audit_protocol_4(Fraction(1), _ADD),
     lambda: audit_protocol_4(Fraction(1), _REPLACE),

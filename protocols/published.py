@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from protocols.empirical import Tally
 from protocols.release import LinearRelease
 
 FRACTION_BITS, TOTAL_BITS = 16, 31  # MP-SPDZ's defaults for sfix
@@ -139,6 +140,11 @@ def mp_spdz_log(x: int) -> int:
     quotient = _divide(_cubic(_NUMERATOR, mantissa), _cubic(_DENOMINATOR, mantissa))
     log2 = quotient + (exponent << FRACTION_BITS)
     return nearest(log2 * _fixed(math.log(2)), FRACTION_BITS)
+
+
+# How often the event of tests/statistical/test_published_truncation.py showed in noise of scale 1 that model
+# `ring` of MP-SPDZ 3a0a7b1d opened with its default, probabilistic truncation: every draw 32 times.
+TRUNCATED = Tally(samples=2_097_152, hits=988_069, moved=83_640)
 
 
 def nearest(value: int, bits: int) -> int:

@@ -143,6 +143,9 @@ def _show(audits: Sequence[Audited]) -> None:
     releases = [audited for audited in audits if "values_moved" in audited.figures]
     if noise:
         _show_noise(noise)
+    for audited in audits:
+        if "samples" in audited.parameters:
+            _say_empirical(audited)
     if releases:
         _show_releases(releases)
     ours = [audited for audited in audits if audited.claimed]
@@ -179,6 +182,16 @@ def _show_noise(audits: Sequence[Audited]) -> None:
             "published: PrivFairFL's Protocol 1 with 16 fractional bits, opened raw, or after rounding to an "
             "integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
         )
+
+
+def _say_empirical(audited: Audited) -> None:
+    low, value, high = (Fraction(str(audited.figures[name])) for name in ("delta_low", "delta", "delta_high"))
+    at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
+    say(
+        f"Empirical: {audited.name}, ε = {audited.epsilon}: δ is at least {at_least:.3f}. One event tells "
+        f"neighbours apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence 1 − 10⁻⁹) in "
+        f"{audited.parameters['samples']:,} samples that MP-SPDZ opened; another may do better."
+    )
 
 
 def _show_releases(audits: Sequence[Audited]) -> None:

@@ -78,6 +78,14 @@ def test_reference_figures(rows: Mapping[str, Any], subject: str, value: object)
     assert rows[subject] == expected
 
 
+def test_what_is_empirical_says_so(audits: list[Audited]) -> None:
+    (found,) = [audited for audited in audits if "samples" in audited.parameters]
+    assert found.parameters["label"] == "empirical" and "probabilistic" in found.subject
+    low, value, high = (found.figures[name] for name in ("delta_low", "delta", "delta_high"))
+    assert isinstance(low, Fraction) and isinstance(value, Fraction) and isinstance(high, Fraction)
+    assert Fraction(1, 3) < low < value < high < low + Fraction(1, 50)
+
+
 def test_prot_4_is_still_487_at_a_small_delta(rows: Mapping[str, Any]) -> None:
     assert math.ceil(rows["pi_roc.published.epsilon_at_1e-6"]) == 487
 
