@@ -60,6 +60,8 @@ class Charge:
     task: str
     model: str
     exact: Guarantee
+    unit: PrivacyUnit
+    relation: NeighboringRelation
     noise: Noise | None
     out: str
     status: Status
@@ -67,13 +69,21 @@ class Charge:
 
 @dataclass(frozen=True)
 class Population:
-    """What the ledger has of a population. unit, relation: None until its first charge."""
+    """What the ledger has of a population."""
 
     name: str
-    unit: PrivacyUnit | None = None
-    relation: NeighboringRelation | None = None
     budget: Budget | None = None
     charges: tuple[Charge, ...] = ()
+
+    @property
+    def unit(self) -> PrivacyUnit | None:
+        """What all its runs protect; None before the first."""
+        return self.charges[0].unit if self.charges else None
+
+    @property
+    def relation(self) -> NeighboringRelation | None:
+        """What all its runs protect it under; None before the first."""
+        return self.charges[0].relation if self.charges else None
 
     @property
     def spent(self) -> Guarantee:
@@ -97,13 +107,13 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
 
     Args: budget: what the run's command says; None if it says nothing.
     """
-    ours = (population.unit, population.relation)
-    if None not in ours and ours != (release.unit, release.relation):
-        raise PopulationError(
-            f"Population {population.name!r} is accounted for per {population.unit} under "
-            f"{population.relation}, this run would be per {release.unit} under {release.relation}, "
-            "and the two do not add up. Choose the former."
-        )
+    for charge in population.charges:
+        if (charge.unit, charge.relation) != (release.unit, release.relation):
+            raise PopulationError(
+                f"Population {population.name!r} is accounted for per {charge.unit} under {charge.relation}, "
+                f"this run would be per {release.unit} under {release.relation}, and the two do not add up. "
+                "Choose the former."
+            )
     if budget is not None and population.budget not in (None, budget):
         raise PopulationError(
             f"Population {population.name!r} has a budget of {budget_text(population.budget)}, "

@@ -29,7 +29,8 @@ P = ParamSpec("P")
 
 INTERRUPTED_EXIT = 130
 MAYBE_SPENT = (
-    "If the parties were running already, they may have opened noisy values: count this run's ε as spent."
+    "If the parties were running already, they may have opened noisy values: count this run's ε as spent. "
+    "A ledger that the run was charged to does."
 )
 
 INTERRUPTED = f"Interrupted: all parties were stopped, and no result is half-written. {MAYBE_SPENT}"

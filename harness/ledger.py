@@ -10,11 +10,13 @@ import json
 import os
 import socket
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.accounts import (
     Charge,
@@ -42,8 +44,6 @@ _TABLES = """
 CREATE TABLE populations (
     key TEXT PRIMARY KEY,
     name TEXT NOT NULL,
-    unit TEXT,
-    relation TEXT,
     budget_epsilon TEXT,
     budget_delta TEXT
 );
@@ -55,6 +55,8 @@ CREATE TABLE charges (
     model TEXT NOT NULL,
     epsilon TEXT NOT NULL,
     delta TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    relation TEXT NOT NULL,
     noise TEXT,
     out TEXT NOT NULL,
     status TEXT NOT NULL,
@@ -104,6 +106,8 @@ class Ledger:
     ) -> tuple[int, Population | None]:
         """Write a charge, and that its uploads were used; return its number and what its population has now.
 
+        What the uploads spent when nobody was named is charged to the population, too.
+
         Args: name: the population; None for a run that is counted for nobody; budget: what the population
         has, or gets if it has none; None leaves it as it is.
         Raises: PopulationError; BudgetError; UsedUploadsError: nothing is written then.
@@ -113,9 +117,9 @@ class Ledger:
             if name is not None:
                 if budget is not None or self._find(connection, name) is None:
                     _give(connection, name, budget)
-                connection.execute(
-                    "UPDATE populations SET unit = ?, relation = ? WHERE key = ?",
-                    (str(release.unit), str(release.relation), key_of(name)),
+                connection.executemany(
+                    "UPDATE charges SET population = ? WHERE id = ?",
+                    ((key_of(name), each.id) for each in self._uncounted(connection, release.uploads)),
                 )
             number = _insert(connection, name, release)
             return number, None if name is None else self._find(connection, name)
@@ -133,6 +137,7 @@ class Ledger:
             if found is None and budget is None:
                 refuse_misspelt(name, self._read(connection), self.path)
             found = found or Population(name)
+            found = replace(found, charges=found.charges + self._uncounted(connection, release.uploads))
             refuse_contradictions(found, budget, release)
             refuse_overspending(replace(found, budget=budget or found.budget), release.exact)
         _refuse_used_uploads(connection, name, release.uploads)
@@ -143,12 +148,23 @@ class Ledger:
     def _read(self, connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
         """Return the population of that key, or all of them."""
         populations = connection.execute(
-            "SELECT key, name, unit, relation, budget_epsilon, budget_delta FROM populations "
+            "SELECT key, name, budget_epsilon, budget_delta FROM populations "
             "WHERE key = ? OR ? ORDER BY name",
             (key, key is None),
         ).fetchall()
-        try:
+        with self._sound_entries():
             return [_population(connection, *row) for row in populations]
+
+    def _uncounted(self, connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
+        """Return the charges that uploads went into when nobody was named."""
+        numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
+        with self._sound_entries():
+            return tuple(each for each in _charges(connection, None) if each.id in numbers)
+
+    @contextmanager
+    def _sound_entries(self) -> Iterator[None]:
+        try:
+            yield
         except (ValueError, TypeError, ArithmeticError, LookupError):
             raise self._database.error("an entry in it is damaged; restore it from a copy") from None
 
@@ -157,23 +173,23 @@ def _population(
     connection: sqlite3.Connection,
     key: str,
     name: str,
-    unit: str | None,
-    relation: str | None,
     epsilon: str | None,
     delta: str | None,
 ) -> Population:
-    charges = connection.execute(
-        "SELECT id, time, task, model, epsilon, delta, noise, out, status, process FROM charges "
-        "WHERE population = ? ORDER BY id",
+    limit = None if delta is None else Fraction(delta)
+    return Population(
+        name, None if epsilon is None else Budget(Fraction(epsilon), limit), _charges(connection, key)
+    )
+
+
+def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
+    """Return the charges of a population, or of nobody."""
+    rows = connection.execute(
+        "SELECT id, time, task, model, epsilon, delta, unit, relation, noise, out, status, process "
+        "FROM charges WHERE population IS ? ORDER BY id",
         (key,),
     )
-    return Population(
-        name,
-        None if unit is None else PrivacyUnit(unit),
-        None if relation is None else NeighboringRelation(relation),
-        None if epsilon is None else Budget(Fraction(epsilon), None if delta is None else Fraction(delta)),
-        tuple(_charge(*row) for row in charges),
-    )
+    return tuple(_charge(*row) for row in rows)
 
 
 def _charge(
@@ -183,6 +199,8 @@ def _charge(
     model: str,
     epsilon: str,
     delta: str,
+    unit: str,
+    relation: str,
     noise: str | None,
     out: str,
     status: str,
@@ -194,7 +212,8 @@ def _charge(
     found = Status(status)
     if found is Status.RUNNING:
         found = _running_or_not(*json.loads(process))
-    return Charge(number, time, task, model, exact, _noise(noise), out, found)
+    kind = PrivacyUnit(unit), NeighboringRelation(relation)
+    return Charge(number, time, task, model, exact, *kind, _noise(noise), out, found)
 
 
 def _noise(text: str | None) -> Noise | None:
@@ -207,8 +226,8 @@ def _noise(text: str | None) -> Noise | None:
 def _insert(connection: sqlite3.Connection, name: str | None, release: Release) -> int:
     noise = release.noise
     inserted = connection.execute(
-        "INSERT INTO charges (population, time, task, model, epsilon, delta, noise, out, status, process) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO charges (population, time, task, model, epsilon, delta, unit, relation, noise, out, "
+        "status, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             None if name is None else key_of(name),
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -216,6 +235,8 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: Release) 
             release.model,
             str(release.exact.epsilon),
             str(release.exact.delta),
+            str(release.unit),
+            str(release.relation),
             noise and json.dumps([noise.values, [(coin.numerator, coin.bits) for coin in noise.coins]]),
             str(release.out.absolute()),
             str(Status.RUNNING),
@@ -248,22 +269,13 @@ def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploa
 
     Raises: UsedUploadsError; PopulationError.
     """
-    if not uploads:
-        return
-    connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
-    connection.executemany("INSERT INTO asked VALUES (?)", ((upload,) for upload in uploads))
-    used = connection.execute(
-        "SELECT populations.name, populations.key, charges.out, COUNT(*) "
-        "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
-        "LEFT JOIN populations ON populations.key = charges.population "
-        "GROUP BY charges.id ORDER BY charges.id"
-    ).fetchall()
-    owners = {key: owner for owner, key, *_ in used if key is not None}
+    used = _uses(connection, uploads)
+    owners = {use.key: use.name for use in used if use.key is not None}
     if name is None and used:
         whose = f" They belong to {listed(sorted(owners.values()))}." if owners else ""
         raise UsedUploadsError(
-            f"{sum(count for *_, count in used)} of these {len(uploads)} uploads went into a run before "
-            f"({used[-1][2]}); a second run spends their ε again, and has to be charged.{whose} "
+            f"{sum(use.uploads for use in used)} of these {len(uploads)} uploads went into a run before "
+            f"({used[-1].out}); a second run spends their ε again, and has to be charged.{whose} "
             "Name the population that they are of with --population."
         )
     others = sorted(owner for key, owner in owners.items() if name is not None and key != key_of(name))
@@ -272,6 +284,32 @@ def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploa
             f"Some of these uploads were charged to {listed(others)}, not to {name!r}: "
             "a record has one population. Correct --population."
         )
+
+
+class _Use(NamedTuple):
+    """A charge that some uploads went into last. key, name: of its population; key: None: of nobody."""
+
+    charge: int
+    key: str | None
+    name: str
+    out: str
+    uploads: int
+
+
+def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[_Use]:
+    """Return the last charges of these uploads."""
+    if not uploads:
+        return []
+    connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
+    connection.executemany("INSERT INTO asked VALUES (?)", ((upload,) for upload in uploads))
+    found = connection.execute(
+        "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*) "
+        "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
+        "LEFT JOIN populations ON populations.key = charges.population "
+        "GROUP BY charges.id ORDER BY charges.id"
+    ).fetchall()
+    connection.execute("DROP TABLE asked")
+    return [_Use(*row) for row in found]
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:

@@ -11,15 +11,26 @@ from typing import Any
 
 import pytest
 
+from harness.accounts import Release
+from harness.engines.base import PROGRAMS, Job
+from harness.engines.parties import run_parties
+from harness.errors import BudgetError, LedgerError
+from harness.ledger import Ledger
 from harness.models import MODELS, Model
+from protocols.budget import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.noise import guarantee
+from protocols.spec import PI_LAP
 from tests.e2e.command import call, command, files_below, finish, processes_below, start, succeed
+from tests.e2e.surroundings import small_disk
 from tests.running import model_parameters, until
 
 BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", BOTH)
 ONE_RUN = guarantee(design_coins(Fraction(1), 40))
+RELEASE = Release(
+    *("test", "ring", ONE_RUN, PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE, Path("out"))
+)
 UNCOUNTED = "Charged to no ledger: what this run spent adds to what others on the same records spend."
 
 
@@ -139,7 +150,7 @@ def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) 
     done = call(*weights(model, "--shares", "shares", "--population", "others"), cwd=here)
     assert "Some of these uploads were charged to 'loans', not to 'others'" in done.stderr
     (found,) = in_ledger(here)
-    assert (found["population"], len(found["charges"])) == ("loans", 1)
+    assert (found["population"], len(found["charges"])) == ("loans", 2)  # the first run, too, by now
 
 
 def parties(here: Path) -> list[int]:
@@ -211,3 +222,45 @@ def test_what_the_command_says_of_nothing(here: Path) -> None:
     for options in (("--population", "loans"), ("--budget", "3")):
         assert call("ledger", *options, cwd=here).returncode == 1
     assert files_below(here) == {"records.csv", "domain.json"}
+
+
+def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:
+    """Also the disk that has no room for an empty ledger, on which nothing is left."""
+    with small_disk(here / "disk", 64):
+        ledger = Ledger(here / "disk" / "ledger.sqlite")
+        charged = 0
+        with pytest.raises(LedgerError, match="the disk is full; make room, then run again"):  # noqa: PT012
+            while charged < 10_000:
+                ledger.charge("loans", None, RELEASE)
+                charged += 1
+        (found,) = ledger.populations()
+        assert charged == len(found.charges) > 0
+    with small_disk(here / "disk", 8):
+        with pytest.raises(LedgerError, match="the disk is full"):
+            Ledger(here / "disk" / "ledger.sqlite").charge("loans", None, RELEASE)
+        assert files_below(here / "disk") == set()
+
+
+def test_an_engine_charges_before_it_starts_a_party(here: Path) -> None:
+    """Once, when all parties' directories are there; if that is refused, none of them starts."""
+    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None, None))
+    names = ["P0", "P1"]
+    configs = [
+        {"party": i, "common_names": names, "engine": "stand-in", "fair_bits": [], "argv": ["/bin/true"]}
+        for i in range(2)
+    ]
+    seen: list[set[str]] = []
+
+    def starting() -> None:
+        assert processes_below(here) == {}
+        seen.append({path.name for path in (here / "work").iterdir()})
+
+    def refuse() -> None:
+        starting()
+        raise BudgetError("refused")
+
+    run_parties(job, configs, here / "work", 30.0, starting)
+    with pytest.raises(BudgetError, match="refused"):
+        run_parties(job, configs, here / "work", 30.0, refuse)
+    assert seen == [{"party-0", "party-1"}] * 2
+    assert processes_below(here) == {} and not (here / "work").exists()

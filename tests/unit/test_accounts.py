@@ -39,10 +39,12 @@ def release(relation: NeighboringRelation = ADD) -> Release:
 
 def population(budget: Budget | None, *spent: Guarantee) -> Population:
     charges = [
-        Charge(i, "2026-01-01T00:00:00+00:00", "weights", "ring", exact, None, "out", Status.ABORTED)
+        Charge(
+            i, "2026-01-01T00:00:00+00:00", "weights", "ring", exact, RECORD, ADD, None, "out", Status.ABORTED
+        )
         for i, exact in enumerate(spent, 1)
     ]
-    return Population("loans", RECORD, ADD, budget, tuple(charges))
+    return Population("loans", budget, tuple(charges))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_one_relation_per_population() -> None:
     refuse_contradictions(population(None, guarantee("1")), None, release(ADD))
     refuse_contradictions(Population("loans"), None, release(REPLACE))
     with pytest.raises(PopulationError) as error:
-        refuse_contradictions(population(None), None, release(REPLACE))
+        refuse_contradictions(population(None, guarantee("1")), None, release(REPLACE))
     assert str(error.value) == (
         "Population 'loans' is accounted for per record under add_or_remove_one, this run would be "
         "per record under replace_one, and the two do not add up. Choose the former."

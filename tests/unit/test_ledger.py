@@ -148,10 +148,27 @@ def test_uploads_run_once_without_a_charge(ledger: Ledger) -> None:
             ):
                 attempt(None, None, of_uploads(*uploads))
     ledger.charge(None, None, of_uploads("w"))
-    assert len(ledger.charge("loans", None, of_uploads("u", "v", "w"))[1].charges) == 1  # type: ignore[union-attr]
-    assert len(ledger.charge("loans", None, of_uploads("u"))[1].charges) == 2  # type: ignore[union-attr]
+    ledger.charge("loans", None, of_uploads("w"))
     with pytest.raises(UsedUploadsError, match="They belong to 'loans'"):
-        ledger.charge(None, None, of_uploads("v"))
+        ledger.charge(None, None, of_uploads("w"))
+
+
+def test_what_uploads_spent_before_is_charged_when_they_are_named(ledger: Ledger) -> None:
+    """Both runs that nobody was named for count against the budget, and are of one relation."""
+    first, second = (ledger.charge(None, None, of_uploads(*uploads))[0] for uploads in ("uv", "w"))
+    all_three = of_uploads("u", "v", "w")
+    with pytest.raises(BudgetError, match="after 2 runs; this run needs"):
+        ledger.charge("loans", TWO, all_three)
+    with pytest.raises(PopulationError, match="the two do not add up"):
+        ledger.charge("loans", None, replace(all_three, relation=NeighboringRelation.REPLACE_ONE))
+    assert ledger.populations() == []
+    third, population = ledger.charge("loans", Budget(Fraction(3)), all_three)
+    assert population == only(ledger)
+    assert [charge.id for charge in only(ledger).charges] == [first, second, third]
+    assert only(ledger).spent.epsilon == 3 * ONE.exact.epsilon
+    ledger.set_budget("loans", Budget(Fraction(4)))
+    ledger.charge("loans", None, of_uploads("u"))
+    assert only(ledger).spent.epsilon == 4 * ONE.exact.epsilon
 
 
 def test_uploads_have_one_population(ledger: Ledger) -> None:
@@ -228,7 +245,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "division": (query("UPDATE charges SET delta = '1/0'"), "an entry in it is damaged"),
     "gives back": (query("UPDATE charges SET epsilon = '-1'"), "an entry in it is damaged"),
     "not finite": (query("UPDATE charges SET epsilon = 'nan'"), "an entry in it is damaged"),
-    "relation": (query("UPDATE populations SET relation = 'none'"), "an entry in it is damaged"),
+    "relation": (query("UPDATE charges SET relation = 'none'"), "an entry in it is damaged"),
     "status": (query("UPDATE charges SET status = 'free'"), "an entry in it is damaged"),
     "process": (query("UPDATE charges SET process = '{'"), "an entry in it is damaged"),
     "noise": (query("UPDATE charges SET noise = '[1]'"), "an entry in it is damaged"),

@@ -9,17 +9,20 @@ import pytest
 
 from harness.accounts import Charge, Noise, Status
 from harness.numerical import numerical_epsilon
-from protocols.budget import compose
+from protocols.budget import NeighboringRelation, PrivacyUnit, compose
 from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.noise import guarantee, probability_mass
 
+RECORD, ADD = PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE
 ONE, OTHER = (Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))
 
 
 def charge(coins: tuple[Coin, ...], values: int = 1, known: bool = True) -> Charge:
     noise = Noise(coins, values) if known else None
     exact = guarantee(coins, values)
-    return Charge(1, "2026-01-01T00:00:00+00:00", "test", "ring", exact, noise, "out", Status.DONE)
+    return Charge(
+        1, "2026-01-01T00:00:00+00:00", "test", "ring", exact, RECORD, ADD, noise, "out", Status.DONE
+    )
 
 
 def least_delta(releases: list[tuple[Coin, ...]], ratio: Fraction) -> Fraction:
