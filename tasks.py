@@ -17,8 +17,8 @@ _RELEASE_HELP = {
     "epsilon": "privacy budget ε of this command, in total; above 0, at most 20, for example 1 or 0.5",
     "delta": "upper bound of its δ, in total; default: 2^-40",
     "model": "see `./inv schemes`; default: ring if available, else mpyc",
-    "input-form": "split (default: counts per group and label) or product (group "
-    "indicator times label counts)",
+    "input-form": "split (default: counts per group and label) or product "
+    "(group indicator times label counts)",
     "neighboring-relation": "add_or_remove_one or replace_one; default: the latter where --max-count is 1",
     "out": "a new directory for the results; default: runs/<task>-<time>",
     "timeout": "seconds that the parties may take; default: 600",

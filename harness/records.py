@@ -166,15 +166,14 @@ class ClientRecords:
         over = np.flatnonzero(most > self.domain.max_count)
         if len(over):
             raise RecordsError(
-                f"Client {str(self.client_ids[over[0]])!r} has {most[over[0]]} records, "
-                "over the declared maximum of "
-                f"{self.domain.max_count}; leave some out, or declare a larger --max-count at all clients."
+                f"Client {str(self.client_ids[over[0]])!r} has {most[over[0]]} records, over the declared "
+                f"maximum of {self.domain.max_count}; leave some out, or declare a larger --max-count "
+                "at all clients."
             )
         if self.clients * self.domain.max_count >= MAX_TOTAL:
             raise RecordsError(
-                f"{self.clients} clients with up to {self.domain.max_count} records each "
-                "could overflow the sum; "
-                f"declare a --max-count below {MAX_TOTAL // self.clients}."
+                f"{self.clients} clients with up to {self.domain.max_count} records each could overflow "
+                f"the sum; declare a --max-count below {MAX_TOTAL // self.clients}."
             )
 
     @property
@@ -288,9 +287,8 @@ def records_from_frame(
         unknown = np.flatnonzero(index < 0)
         if len(unknown):
             raise RecordsError(
-                f"{where}, row {rows[unknown[0]]}: {name} "
-                f"{str(frame[name].iloc[unknown[0]])!r} is not declared "
-                f"(declared: {', '.join(declared)})."
+                f"{where}, row {rows[unknown[0]]}: {name} {str(frame[name].iloc[unknown[0]])!r} "
+                f"is not declared (declared: {', '.join(declared)})."
             )
         indices[name] = index.astype(np.int64)
     if positive_from is not None:

@@ -177,9 +177,8 @@ class Aggregator:
         most = domain_from_json(first.record_domain, str(origin)).max_count
         if self._clients * most >= MAX_TOTAL:
             raise ShareError(
-                f"{path.parent} holds {self._clients} clients with up to {most} records each, "
-                "whose sum could overflow; "
-                f"all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
+                f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "
+                f"could overflow; all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
             )
         block = _read_batch(path, header)
         if header.form != SPLIT.name:
@@ -242,10 +241,9 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
             )
         if (header.batches, header.clients) != (first.batches, first.clients):
             raise ShareError(
-                f"Party {i} has {header.batches} uploads of {header.clients} clients, "
-                f"party 0 has {first.batches} of "
-                f"{first.clients}: an upload reached only some parties. Remove it "
-                "everywhere, or send it again."
+                f"Party {i} has {header.batches} uploads of {header.clients} clients, party 0 has "
+                f"{first.batches} of {first.clients}: an upload reached only some parties. "
+                "Remove it everywhere, or send it again."
             )
         if (header.batch, _common(header)) != (first.batch, _common(first)):
             raise ShareError(

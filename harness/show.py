@@ -108,10 +108,10 @@ def statement(manifest: dict[str, Any], result: str) -> None:
         say(plain(sentence))
     sent = sum(manifest["sent_bytes"])
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
+    engine = plain(manifest["engine_version"])
     say(
-        f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent "
-        f"by all parties{rounds}; "
-        f"{manifest['wall_s']:.2f} s from sharing to {result} ({plain(manifest['engine_version'])})."
+        f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent by all parties"
+        f"{rounds}; {manifest['wall_s']:.2f} s from sharing to {result} ({engine})."
     )
 
 
@@ -128,9 +128,8 @@ def quickstart(shown: Quickstart) -> None:
         "no privacy guarantee; model training is not DP[/]"
     )
     say(
-        f"Logistic regression without the group, on the {shown.test_rows:,} applicants "
-        "held out: without weights "
-        "(unmitigated), then refitted with each scheme's weights from the noisy counts. "
+        f"Logistic regression without the group, on the {shown.test_rows:,} applicants held out: "
+        "without weights (unmitigated), then refitted with each scheme's weights from the noisy counts. "
         f"Mean ± standard deviation over {shown.splits} splits."
     )
     summary = shown.evaluation.summary()
@@ -147,15 +146,12 @@ def quickstart(shown: Quickstart) -> None:
         told = [_moved(_METRICS[metric], changes.loc[(model, metric)]) for metric in _TOLD]
         say(f"{model}: {', '.join(told)}.")
     say(
-        "Differences are between the groups' rates (of approval; of approval among those "
-        "who were approved; the "
-        "larger of that and the same among those who were denied), best at 0. A model "
-        "that approves almost everybody "
-        "has small ones, and finds few denials: read them beside balanced accuracy. "
-        "`balanced` gives every group and "
-        "label the same weight, `kamiran-calders` makes group and label independent. "
-        "Split 0's weights come from the "
-        "counts opened above, the other splits' from the same release simulated in the clear."
+        "Differences are between the groups' rates (of approval; of approval among those who were approved; "
+        "the larger of that and the same among those who were denied), best at 0. A model that approves "
+        "almost everybody has small ones, and finds few denials: read them beside balanced accuracy. "
+        "`balanced` gives every group and label the same weight, `kamiran-calders` makes group and label "
+        "independent. Split 0's weights come from the counts opened above, the other splits' from the same "
+        "release simulated in the clear."
     )
 
 

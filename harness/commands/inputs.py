@@ -45,9 +45,8 @@ def share(
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     say(
         f"Shared {clients} for the {chosen.parties} parties of model {chosen.name}: "
-        f"{plain(str(Path(out) / 'party-<i>' / (uploads + sharing.SUFFIX)))}. Send each "
-        "party its own file only, "
-        "and share once: a second upload counts as another client's."
+        f"{plain(str(Path(out) / 'party-<i>' / (uploads + sharing.SUFFIX)))}. "
+        "Send each party its own file only, and share once: a second upload counts as another client's."
     )
 
 

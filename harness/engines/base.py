@@ -108,9 +108,8 @@ class Engine(ABC):
             return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
         if model.active and form.multiplies_client_values:
             return (
-                f"Input form {form.name!r} multiplies plain shares, which one active "
-                "server could use to open "
-                f"a client's value in {model.name}; use --input-form split, or a passive model."
+                f"Input form {form.name!r} multiplies plain shares, which one active server could use "
+                f"to open a client's value in {model.name}; use --input-form split, or a passive model."
             )
         return self.availability(model)
 

@@ -21,20 +21,6 @@ ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[MODE
 SHARING, RUNNING, WRITING = "read records", "compile the program|parties: add up", "parties: run"
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """Return a directory with records and nothing else."""
-    directory = tmp_path / "here"
-    directory.mkdir()
-    (directory / "records.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\n")
-    return directory
-
-
-@pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings(tmp_path / "around")
-
-
 def weights(
     here: Path, around: Surroundings, model: Model, out: str = "results", **environment: str
 ) -> subprocess.CompletedProcess[str]:

@@ -32,20 +32,6 @@ WEIGHTS = ["weights", "--records", "records.csv", "--epsilon", "1", *DOMAIN, "--
 RESULT = {"results", "results/weights.json", "results/manifest.json"}
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """Return a directory with records and nothing else."""
-    directory = tmp_path / "here"
-    directory.mkdir()
-    (directory / "records.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\n")
-    return directory
-
-
-@pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings(tmp_path / "around")
-
-
 def check_ended(process: subprocess.Popen[str], number: signal.Signals, here: Path) -> None:
     """Check that a command ended as it should, and that nothing of it runs on."""
     done = finish(process, 30)

@@ -92,10 +92,20 @@ class Value(metaclass=_Closed):
     __ne__ = __eq__
 
 
-class _Vector(Value, name="vector"):
-    """Lanes of integers: `_lanes` is an array of MPyC's or numpy's, shape (n,)."""
+class _Laned(Value, name="lanes"):
+    """What holds one value per lane: `_lanes` is an array of MPyC's or numpy's, shape (n,)."""
 
     _lanes: Any
+
+    @classmethod
+    def _of(cls, lanes: Any) -> Any:
+        made = object.__new__(cls)
+        made._lanes = lanes
+        return made
+
+
+class _Vector(_Laned, name="vector"):
+    """Lanes of integers."""
 
     def __len__(self) -> int:
         return int(self._lanes.shape[0])
@@ -144,12 +154,6 @@ class _Vector(Value, name="vector"):
         if 1 not in (len(self), len(other)) and len(self) != len(other):
             raise UnsupportedFeature(f"Vectors of {len(self)} and {len(other)} lanes do not go together.")
         return other._lanes
-
-    @classmethod
-    def _of(cls, lanes: Any) -> Any:
-        made = object.__new__(cls)
-        made._lanes = lanes
-        return made
 
 
 class Opened(_Vector, name="cint"):
@@ -246,10 +250,8 @@ class Secret(_Vector, name="sint"):
         return self._of(self._machine.mpc.np_sgn(difference._lanes, **{which: True}))
 
 
-class Bits(Value, name="sbits"):
+class Bits(_Laned, name="sbits"):
     """Secret bits, one per lane: field elements 0 and 1, so that `sint(bits)` costs nothing."""
-
-    _lanes: Any
 
     def __and__(self, other: Any) -> Any:
         return self._of(self._lanes * self._same(other))
@@ -268,12 +270,6 @@ class Bits(Value, name="sbits"):
         if other._lanes.shape != self._lanes.shape:
             raise UnsupportedFeature("Secret bits with different numbers of lanes do not go together.")
         return other._lanes
-
-    @classmethod
-    def _of(cls, lanes: Any) -> Any:
-        made = object.__new__(cls)
-        made._lanes = lanes
-        return made
 
 
 class BitVector(Value, name="sbitvec"):
