@@ -58,7 +58,10 @@ def schemes(_c: Context, json: bool = False) -> None:
     help={
         **_DOMAIN_HELP,
         "out": "directory for one file per party",
-        "task": "what the shares are for: weights (default) or thresholds (also a column score)",
+        "task": "what the shares are for: weights (default), confusion (records also have a column "
+        "prediction) or thresholds (a column score)",
+        "threshold": "with --task confusion: predict the second label from this score on; a column score "
+        "instead of prediction",
         "model": _RELEASE_HELP["model"],
         "input-form": _RELEASE_HELP["input-form"],
     }
@@ -74,11 +77,12 @@ def share(
     task: str = "weights",
     model: str = "",
     input_form: str = "split",
+    threshold: str = "",
 ) -> None:
     """Split records into shares: a client's step, one file per party."""
     from harness.commands.inputs import share
 
-    share(records, out, task, (domain, groups, labels, max_count), model, input_form)
+    share(records, out, task, (domain, groups, labels, max_count), model, input_form, threshold)
 
 
 @_task(
@@ -137,6 +141,55 @@ def weights(
         *(out, timeout, json, (population, budget, ledger), only),
     )
     weights(options, reweighing)
+
+
+@_task(
+    help={
+        **_DOMAIN_HELP,
+        **_RELEASE_HELP,
+        **_LEDGER_HELP,
+        "records": f"{_RECORDS}, prediction (a label); with --threshold: score",
+        "shares": "instead of --records: what `share --task confusion` or `aggregate` wrote",
+        "threshold": "predict the second label from this score on",
+        "input-form": "split (default: counts per group, label and prediction) or product (indicators of "
+        "each record)",
+        "privacy-unit": "record",
+        "json": "print confusion.json, and nothing else, on standard output",
+    }
+)
+def confusion(
+    _c: Context,
+    epsilon: str = "",
+    records: str = "",
+    shares: str = "",
+    domain: str = "",
+    groups: str = "",
+    labels: str = "",
+    max_count: str = "",
+    threshold: str = "",
+    model: str = "",
+    input_form: str = "split",
+    delta: str = "2^-40",
+    neighboring_relation: str = "",
+    privacy_unit: str = "record",
+    population: str = "",
+    budget: str = "",
+    ledger: str = "",
+    out: str = "",
+    timeout: str = "600",
+    json: bool = False,
+) -> None:
+    """Compute a DP confusion matrix per group (π_CF)."""
+    from harness.commands.confusion import confusion
+    from harness.commands.release import ReleaseOptions
+
+    only = {"--privacy-unit": (privacy_unit, "record")}
+    declared = (domain, groups, labels, max_count)
+    options = ReleaseOptions(
+        *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
+        *(out, timeout, json, (population, budget, ledger), only),
+    )
+    confusion(options, threshold)
 
 
 @_task(

@@ -5,21 +5,34 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.records import ClientRecords, RecordDomain
+from harness.records import ClientRecords, Detail, RecordDomain
 from protocols.spec import PRODUCT, SPLIT, InputForm
 
 Table = npt.NDArray[np.int64]
+
+
+def is_per_record(domain: RecordDomain, form: str) -> bool:
+    """Return whether there is a row per record, not per client: then how many there are is public."""
+    return form == PRODUCT.name and domain.detail is Detail.PREDICTION
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
     """Return how many values a row has.
 
     `split`: a count per cell. `product` (the papers' form): an indicator per group but the last, then a
-    count per cell of one group.
+    count per cell of one group; of predictions, per record: an indicator per group, label and predicted
+    label, but for the last of each.
     """
     if form == SPLIT.name:
         return domain.cells
+    if is_per_record(domain, form):
+        return sum(size - 1 for size in domain.shape)
     return len(domain.groups) - 1 + domain.cells // len(domain.groups)
+
+
+def count_rows(records: ClientRecords, form: str) -> int:
+    """Return how many rows these records have."""
+    return len(records.client) if is_per_record(records.domain, form) else records.clients
 
 
 def columns_of(records: ClientRecords, form: InputForm) -> Table:
@@ -27,11 +40,19 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
 
     Raises: RecordsError: product form and a client with two groups.
     """
-    counts = records.counts_per_client()
+    domain = records.domain
     if form.name == SPLIT.name:
-        return counts
+        return records.counts_per_client()
     assert form.name == PRODUCT.name
-    group = records.group_per_client()
-    indicators = group == np.arange(len(records.domain.groups) - 1)[:, np.newaxis]
-    of_one_group = counts.reshape(len(records.domain.groups), -1, records.clients).sum(axis=0)
-    return np.concatenate([indicators.astype(np.int64), of_one_group])
+    if is_per_record(domain, form.name):
+        assert records.detail is not None
+        each = zip((records.group, records.label, records.detail), domain.shape, strict=True)
+        return np.concatenate([_indicators(index, size) for index, size in each])
+    counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
+    return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
+
+
+def _indicators(index: Table, size: int) -> Table:
+    """Return, for each value but the last, which rows have it."""
+    found: Table = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
+    return found

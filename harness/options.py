@@ -124,6 +124,14 @@ def parse_tolerance(text: str) -> float:
     return float(value)
 
 
+def parse_threshold(text: str) -> float:
+    """Read a score, from 0 to 1. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or not 0 <= value <= 1:
+        raise OptionError(f"--threshold must be a score from 0 to 1, for example 0.5; got {text!r}.")
+    return float(value)
+
+
 def parse_choice(option: str, text: str, choices: list[str]) -> str:
     """Return text if it is one of the choices. Raises: OptionError."""
     if text not in choices:

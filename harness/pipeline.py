@@ -23,6 +23,7 @@ from harness.accounts import Noise, Release
 from harness.charging import Account, Entry, entry
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.errors import OptionError, ShareError, UnsupportedError, WriteError
+from harness.layouts import is_per_record
 from harness.models import Model
 from harness.records import ClientRecords, Detail, RecordDomain, domain_from_json
 from harness.schemes import engine_of
@@ -54,8 +55,18 @@ class Settings:
     account: Account = field(default_factory=Account)
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
-        """Return the relation that was chosen, or the default for this domain."""
-        return self.relation or default_relation(domain.max_count)
+        """Return the relation that was chosen, or the default for this domain and input form.
+
+        Raises: OptionError: it protects how many records there are, which the input form shows.
+        """
+        if not is_per_record(domain, self.form.name):
+            return self.relation or default_relation(domain.max_count)
+        if self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise OptionError(
+                f"Input form {self.form.name} shows how many records there are, so it cannot protect whether "
+                "one exists: use --neighboring-relation replace_one, or --input-form split."
+            )
+        return NeighboringRelation.REPLACE_ONE
 
 
 class Statistic(ABC, Generic[T]):
@@ -204,7 +215,7 @@ def _share_and_aggregate(
     """
     model, share_s = settings.model, 0.0
     aggregators = [sharing.Aggregator(i) for i in range(model.parties)]
-    for part in records.in_parts(sharing.clients_at_once(records.domain, settings.form)):
+    for part in sharing.in_uploads(records, settings.form):
         before = time.monotonic()
         batch = sharing.share(part, settings.form, model.domain, model.parties, partial / "shares")
         share_s += time.monotonic() - before
@@ -260,7 +271,9 @@ def _run(
     values = [
         sharing.extract_values(path, partial / f"party-{i}.values") for i, path in enumerate(aggregates)
     ]
-    job = make_job(statistic, settings, plan, domain, header.clients, values)
+    if not header.rows:
+        raise ShareError("No client has a record; there is nothing to compute.")
+    job = make_job(statistic, settings, plan, domain, header.rows, values)
     result = engine_of(model).run(
         job,
         model,
@@ -273,6 +286,8 @@ def _run(
     found = statistic.read(result, domain, header.clients, plan)
     privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, begun.inferred)
     inputs = {"clients": header.clients, "uploads": header.batches, "max_count": domain.max_count}
+    if is_per_record(domain, settings.form.name):
+        inputs["records"] = header.records
     wall_s = time.monotonic() - begun.started
     charged = begun.charging.fields()
     manifest = report.manifest(begun.task, result, privacy, inputs, charged, wall_s, begun.share_s)
@@ -289,14 +304,19 @@ def make_job(
     settings: Settings,
     plan: NoisePlan,
     domain: RecordDomain,
-    clients: int,
+    rows: int,
     values: Sequence[Path],
 ) -> Job:
-    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits."""
+    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits.
+
+    Args: rows: how many clients, or records where each has a row.
+    """
+    rows = 0 if settings.form.summed_by_party else rows
     arguments = {
         "form": settings.form.name,
         "parties": settings.model.parties,
-        "clients": 0 if settings.form.summed_by_party else clients,
+        "clients": rows,
+        "records": rows,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         **statistic.shape(domain),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -22,8 +22,8 @@ import numpy as np
 from harness.domain import DOMAINS, Domain, Words
 from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.interrupts import uninterrupted
-from harness.layouts import columns_of, count_columns
-from harness.records import MAX_TOTAL, ClientRecords, RecordDomain, domain_from_json
+from harness.layouts import columns_of, count_columns, count_rows, is_per_record
+from harness.records import MAX_TOTAL, ClientRecords, domain_from_json
 from harness.scratch import create_file, scratch_directory, writable_by_others, write_whole
 from protocols.spec import INPUT_FORMS, SPLIT, InputForm
 
@@ -39,7 +39,8 @@ class Header:
 
     Attributes: kind: "batch" (one upload) or "aggregate" (what a party feeds into a run); content:
     "seed" or "values"; batch: identity of the upload, random, the same at every party; for an aggregate
-    a hash of all identities in it, which its second line lists.
+    a hash of all identities in it, which its second line lists; records: how many there are in a form
+    that shares a row for each, else 0, as that is secret.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Header:
     clients: int
     content: str
     record_domain: dict[str, Any]
+    records: int = 0
     batches: int = 1
     schema: int = SCHEMA
 
@@ -60,13 +62,18 @@ class Header:
 
     @property
     def columns(self) -> int:
-        return _columns(json.dumps(self.record_domain), self.form)
+        return _layout(json.dumps(self.record_domain), self.form)[0]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the columns have: clients, or records where each has one."""
+        return self.records if _layout(json.dumps(self.record_domain), self.form)[1] else self.clients
 
     @property
     def values(self) -> int:
         """How many values the file stands for."""
         summed = self.kind == "aggregate" and self.form == SPLIT.name
-        return self.columns * (1 if summed else self.clients)
+        return self.columns * (1 if summed else self.rows)
 
 
 def split_into_shares(values: Words, domain: Domain, parties: int) -> tuple[list[bytes], Words]:
@@ -82,12 +89,16 @@ def split_into_shares(values: Words, domain: Domain, parties: int) -> tuple[list
     return seeds, rest
 
 
-def clients_at_once(domain: RecordDomain, form: InputForm) -> int:
-    """Return how many clients one upload may hold. Raises: ShareError: not even one."""
-    at_once = MAX_VALUES // count_columns(domain, form.name)
+def in_uploads(records: ClientRecords, form: InputForm) -> Iterator[ClientRecords]:
+    """Yield all clients' records in parts that an upload can hold, if their clients are about equal.
+
+    Raises: ShareError: not even one client fits.
+    """
+    values = count_columns(records.domain, form.name) * count_rows(records, form.name)
+    at_once = records.clients * MAX_VALUES // max(1, values)
     if not at_once:
-        raise ShareError(f"A client would share more than {MAX_VALUES} counts; declare fewer thresholds.")
-    return at_once
+        raise ShareError(f"A client would share more than {MAX_VALUES} values; declare fewer thresholds.")
+    yield from records.in_parts(at_once)
 
 
 def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int, out: Path) -> str:
@@ -96,11 +107,11 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
     Guarantees: all files appear, or none.  [test: tests/unit/test_sharing.py]
     Raises: RecordsError; ShareError: the files cannot be written, or the upload is too large for one.
     """
-    at_once = clients_at_once(records.domain, form)
-    if records.clients > at_once:
+    columns, rows = count_columns(records.domain, form.name), count_rows(records, form.name)
+    if columns * rows > MAX_VALUES:
         raise ShareError(
-            f"{records.clients} clients are too many for one upload; "
-            f"share at most {at_once} clients at a time."
+            f"{records.clients} clients would share {columns * rows} values, too many for one upload; "
+            f"share at most {MAX_VALUES} values at a time."
         )
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
     payloads = [*seeds, domain.to_bytes(rest)]
@@ -124,6 +135,7 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
                     records.clients,
                     content,
                     records.domain.to_json(),
+                    rows if is_per_record(records.domain, form.name) else 0,
                 )
                 create_file(partial / places[i].name, _line(header), payload)
             for place in places:
@@ -155,7 +167,7 @@ class Aggregator:
         self._party = party
         self._first: tuple[Header, Path] | None = None
         self._identities: dict[str, None] = {}  # in order
-        self._clients = 0
+        self._clients = self._records = 0
         self._blocks: list[Words] = []
 
     def add(self, path: Path) -> None:
@@ -167,13 +179,14 @@ class Aggregator:
                 f"{path} is not a batch for party {self._party}; each party takes its own files only."
             )
         if header.values > MAX_VALUES:
-            raise ShareError(f"{path} claims {header.clients} clients, too many for one upload; remove it.")
+            raise ShareError(f"{path} claims {header.values} values, too many for one upload; remove it.")
         if _common(header) != _common(first):
             raise ShareError(f"{path} and {origin} differ in domain, input form or number of parties.")
         if header.batch in self._identities:
             raise ShareError(f"{path.parent} holds the same upload twice; remove one of the copies.")
         self._identities[header.batch] = None
         self._clients += header.clients
+        self._records += header.records
         most = domain_from_json(first.record_domain, str(origin)).max_count
         if self._clients * most >= MAX_TOTAL:
             raise ShareError(
@@ -197,6 +210,7 @@ class Aggregator:
             kind="aggregate",
             batch=_hash_of(self._identities),
             clients=self._clients,
+            records=self._records,
             content="values",
             batches=len(self._identities),
         )
@@ -281,7 +295,7 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             found = json.loads(file.readline(1 << 20))
         header = Header(**found)
-        numbers = (header.party, header.parties, header.clients, header.batches)
+        numbers = (header.party, header.parties, header.clients, header.records, header.batches)
         known = (
             header.schema == SCHEMA
             and header.arithmetic in DOMAINS
@@ -290,7 +304,7 @@ def read_header(path: Path) -> Header:
             and header.batch.isalnum()
             and all(type(number) is int for number in numbers)
         )
-        sound = known and header.clients > 0 and header.columns > 0
+        sound = known and header.clients > 0 <= header.records and header.columns > 0
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
     except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError, ThresholdGridError):
@@ -301,8 +315,10 @@ def read_header(path: Path) -> Header:
 
 
 @lru_cache(maxsize=64)  # a party may read a million headers of one domain
-def _columns(record_domain: str, form: str) -> int:
-    return count_columns(domain_from_json(json.loads(record_domain), "the share's header"), form)
+def _layout(record_domain: str, form: str) -> tuple[int, bool]:
+    """Return how many columns there are, and whether rows are records."""
+    domain = domain_from_json(json.loads(record_domain), "the share's header")
+    return count_columns(domain, form), is_per_record(domain, form)
 
 
 def _hash_of(identities: Iterable[str]) -> str:
@@ -334,7 +350,7 @@ def _read_batch(path: Path, header: Header) -> Words:
         flat = domain.expand(payload, header.values)
     else:
         flat = domain.from_bytes(payload)
-    return flat.reshape(header.columns, header.clients, domain.words)
+    return flat.reshape(header.columns, header.rows, domain.words)
 
 
 def _check_private(directory: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from harness.cli import out, plain, say
+from harness.confusion import CONFIDENCE, RATES, Confusion
 from harness.rules import ThresholdRule
 from harness.show import WEIGHT_STEPS, statement
 
@@ -21,6 +22,33 @@ STEPS = {
     "run": "parties: run π_ROC",
     "read": "derive curves and thresholds from the noisy counts",
 }
+CONFUSION_STEPS = {
+    **WEIGHT_STEPS,
+    "run": "parties: run π_CF",
+    "read": "derive rates from the noisy counts",
+}
+
+
+def confusion(run: Run[Confusion]) -> None:
+    """Print a finished run's confusion matrices, its privacy statement and its cost."""
+    found = run.found
+    domain = found.counts.domain
+    table = Table("group", "label")
+    for label in domain.labels:
+        table.add_column(f"predicted {plain(label)}", justify="right")
+    for name in RATES:
+        table.add_column(name.replace("_", " "), justify="right")
+    for s, group in enumerate(domain.groups):
+        for y, label in enumerate(domain.labels):
+            counts = [f"{count:,.1f}" for count in found.counts.table[s, y]]
+            ranges = [(found.rates[name][s, y], *found.intervals[name][s, y]) for name in RATES]
+            table.add_row(plain(group), plain(label), *counts, *map(_rate, ranges))
+    out.print(table)
+    say(
+        "Noisy counts, and the rates of each label against the rest, with intervals that hold the rates of "
+        f"the true counts all at once with {float(CONFIDENCE):.0%} probability over the noise."
+    )
+    statement(run.manifest, "confusion matrices")
 
 
 def thresholds(run: Run[Thresholds]) -> None:
@@ -48,13 +76,11 @@ def thresholds(run: Run[Thresholds]) -> None:
 
 def _rules(found: GroupThresholds) -> None:
     table = Table("group", f"positive if score ≥ ({found.constraint})")
-    names = ("true_positive_rate", "false_positive_rate", "selection_rate")
-    for name in names:
+    for name in RATES:
         table.add_column(name.replace("_", " "), justify="right")
     for i, (group, rule) in enumerate(found.rules.items()):
-        ranges = [(found.rates[name][i], *found.intervals[name][i]) for name in names]
-        rates = [f"{rate:.3f} ({low:.3f} – {high:.3f})" for rate, low, high in ranges]
-        table.add_row(plain(group), _described(rule), *rates)
+        ranges = [(found.rates[name][i], *found.intervals[name][i]) for name in RATES]
+        table.add_row(plain(group), _described(rule), *map(_rate, ranges))
     out.print(table)
     low, high = found.gap_interval
     say(
@@ -62,6 +88,12 @@ def _rules(found: GroupThresholds) -> None:
         f"the noise and the sample. Largest difference between groups in what {found.constraint} compares: "
         f"{found.gap:.3f} ({low:.3f} – {high:.3f}). {found.objective}: {found.objective_value:.3f}."
     )
+
+
+def _rate(found: tuple[float, float, float]) -> str:
+    """Write an estimate and its interval; an estimate that is not a number has none."""
+    estimate, low, high = found
+    return f"{estimate:.3f} ({low:.3f} – {high:.3f})"
 
 
 def _described(rule: ThresholdRule) -> str:

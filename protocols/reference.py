@@ -19,6 +19,13 @@ def counts(group: Integers, label: Integers, groups: int, labels: int) -> Intege
     return table
 
 
+def confusion(group: Integers, label: Integers, prediction: Integers, groups: int, labels: int) -> Integers:
+    """Count records per (group, label, predicted label); all are indices, one per record."""
+    table = np.zeros((groups, labels, labels), dtype=np.int64)
+    np.add.at(table, (group, label, prediction), 1)
+    return table
+
+
 def block_counts(
     pair: Integers, score: Sequence[float], pairs: int, thresholds: Sequence[float], sizes: Sequence[int]
 ) -> list[int]:

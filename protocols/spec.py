@@ -50,6 +50,7 @@ class ProtocolSpec:
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
 SPLIT = InputForm("split", False, True, _PUBLIC)
 PRODUCT = InputForm("product", True, False, _PUBLIC)
+PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, "number of records"))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 NO_INPUT = InputForm("none", False, False, ())
 INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT)}  # of what clients share
@@ -98,6 +99,16 @@ def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearRelease:
     )
 
 
+PI_CF = ProtocolSpec(
+    name="pi_cf",
+    source="PrivFairFL (Pentyala et al. 2022), Protocol 3",
+    arguments=("form", "parties", "records", "groups", "labels", "epsilon", "delta_bits"),
+    input_forms={form.name: form for form in (SPLIT, PRODUCT_PER_RECORD)},
+    outputs=("counts",),
+    revealed=("noisy count of records per (group, label, predicted label), to all parties",),
+    release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
+)
+
 PI_ROC = ProtocolSpec(
     name="pi_roc",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 4",
@@ -111,5 +122,5 @@ PI_ROC = ProtocolSpec(
 )
 
 PROTOCOLS: dict[str, ProtocolSpec] = {
-    spec.name: spec for spec in (PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_ROC)
+    spec.name: spec for spec in (PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_CF, PI_ROC)
 }

@@ -8,13 +8,17 @@ from harness import sharing
 from harness.cli import command, plain, say
 from harness.commands.chosen import chosen_form, declared_domain
 from harness.errors import OptionError
-from harness.options import parse_choice, parse_party, require
+from harness.options import parse_choice, parse_party, parse_threshold, require
 from harness.records import Detail, read_records
 from harness.schemes import choose_model
-from protocols.spec import PI_ROC, PI_RW
+from protocols.spec import PI_CF, PI_ROC, PI_RW
 
 # What a command needs of records: the protocol, and what a record holds besides its group and label.
-TASKS = {"weights": (PI_RW, Detail.NONE), "thresholds": (PI_ROC, Detail.SCORE)}
+TASKS = {
+    "weights": (PI_RW, Detail.NONE),
+    "confusion": (PI_CF, Detail.PREDICTION),
+    "thresholds": (PI_ROC, Detail.SCORE),
+}
 
 
 @command
@@ -25,6 +29,7 @@ def share(
     declared: tuple[str, str, str, str],
     model: str,
     input_form: str,
+    threshold: str,
 ) -> None:
     """Write one share file per party for the clients of a records file."""
     require({"--records": records, "--out": out})
@@ -36,10 +41,13 @@ def share(
         )
     chosen = choose_model(model or None)
     form = chosen_form(spec, input_form)
-    found = read_records(Path(records), domain, may_be_empty=True, detail=detail)
+    score = parse_threshold(threshold) if threshold else None
+    if score is not None and detail is not Detail.PREDICTION:
+        raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
+    found = read_records(Path(records), domain, may_be_empty=True, detail=detail, positive_from=score)
     batches = [
         sharing.share(part, form, chosen.domain, chosen.parties, Path(out))
-        for part in found.in_parts(sharing.clients_at_once(found.domain, form))
+        for part in sharing.in_uploads(found, form)
     ]
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"

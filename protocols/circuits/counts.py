@@ -32,3 +32,40 @@ def counts_by_product(secret_integer, columns, clients: int, groups: int, labels
     ]
     rows.append([local_counts[y].sum() - sum(row[y] for row in rows) for y in range(labels)])
     return secret_integer.concat([count for row in rows for count in row])
+
+
+def confusion_by_product(secret_integer, columns, records: int, groups: int, labels: int):
+    """Count records per (group, label, predicted label) from indicators of each record.
+
+    Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every
+    record, four multiplications; notation as there except that the last group and label have no column,
+    and their counts are what the others leave over.
+    Computes: (labels - 1)^2 multiplications per record opened one by one; (groups - 1) * (labels^2 - 1)
+    per record in inner products, each opened once.
+    Args: columns: secret vector of (groups - 1 + 2 * (labels - 1)) * records values, a column after the
+    other: groups, labels, predictions. Returns: secret vector of counts, prediction fastest.
+    """
+
+    def column(j):
+        return columns.get_vector(j * records, records)
+
+    others = range(labels - 1)
+    y = [column(groups - 1 + a) for a in others]
+    p = [column(groups - 1 + labels - 1 + b) for b in others]
+    yp = [[y[a] * p[b] for b in others] for a in others]
+
+    def table(count, everybody):
+        inner = [[count(yp[a][b]) for b in others] for a in others]
+        label, prediction = [count(y[a]) for a in others], [count(p[b]) for b in others]
+        rows = [[*inner[a], label[a] - sum(inner[a])] for a in others]
+        last = [prediction[b] - sum(row[b] for row in inner) for b in others]
+        rows.append([*last, everybody - sum(label) - sum(last)])
+        return [value for row in rows for value in row]
+
+    def within(group):
+        return lambda values: secret_integer.dot_product(column(group), values)
+
+    tables = [table(within(group), column(group).sum()) for group in range(groups - 1)]
+    everybody = table(lambda values: values.sum(), secret_integer(records))
+    tables.append([total - sum(found) for total, *found in zip(everybody, *tables)])
+    return secret_integer.concat([count for one in tables for count in one])

@@ -49,6 +49,13 @@ def vectors() -> list[dict[str, Any]]:
         vector("counts", "pi_rw", split, counts, bits),
         vector("counts-by-product", "pi_rw", product, columns, noise_bits("1/3", 6, seed=2)),
         vector(
+            "confusion-by-product",
+            "pi_cf",
+            ("product", MODEL.parties, 5, 2, 3, "1", DELTA_BITS),
+            [*[1, 0, 0, 1, 1], *[1, 0, 0, 0, 1], *[0, 1, 0, 0, 0], *[1, 1, 0, 0, 0], *[0, 0, 0, 1, 0]],
+            noise_bits("1", 18, seed=4),
+        ),
+        vector(
             "blocks",
             "pi_roc",
             (MODEL.parties, 2, 2, 7, "1.3", "1/2", DELTA_BITS),

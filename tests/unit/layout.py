@@ -49,6 +49,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.pipeline",
         "harness.report",
         "harness.roc",
+        "harness.confusion",
         "harness.weights",
         "data",
     ),

@@ -7,7 +7,6 @@ the circuit, from coins designed for its epsilon and delta and from bits of all 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -23,12 +22,11 @@ from protocols.budget import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import PI_LAP, PI_LAP_SYMMETRIC, PI_RW, PROTOCOLS, SPLIT, ProtocolSpec
-from tests.unit import layout
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
 # least 20 (coins.py refuses others), the rest are sizes, names of forms and who takes part.
 KNOWN_ARGUMENTS = {
-    *("form", "parties", "clients", "groups", "labels", "bins", "blocks", "samples", "epsilon"),
+    *("form", "parties", "clients", "records", "groups", "labels", "bins", "blocks", "samples", "epsilon"),
     "delta_bits",
 }
 
@@ -45,10 +43,22 @@ MADE_OTHERWISE = {
         "noise": "symmetric_integer(symmetric_geometric(coins, fair), sint)",
     },
 }
-LANES = {"pi_lap": "samples", "pi_lap_symmetric": "samples", "pi_rw": "cells", "pi_roc": "nodes"}
+LANES = {
+    "pi_lap": "samples",
+    "pi_lap_symmetric": "samples",
+    "pi_rw": "cells",
+    "pi_cf": "cells",
+    "pi_roc": "nodes",
+}
 # What is opened: noise itself, or what has noise added to it, and how that is made. Nothing may scale it
 # up, as the noise is for one record that adds 1.
-OPENED = {"pi_lap": "noise", "pi_lap_symmetric": "noise", "pi_rw": "counts + noise", "pi_roc": "sums + noise"}
+OPENED = {
+    "pi_lap": "noise",
+    "pi_lap_symmetric": "noise",
+    "pi_rw": "counts + noise",
+    "pi_cf": "counts + noise",
+    "pi_roc": "sums + noise",
+}
 VALUES = {
     "pi_lap": {},
     "pi_lap_symmetric": {},
@@ -59,6 +69,14 @@ VALUES = {
         ],
         "columns": ["input_columns(sint, parties, (groups - 1 + labels) * clients)"],
         "cells": ["groups * labels"],
+    },
+    "pi_cf": {
+        "counts": [
+            "input_columns(sint, parties, cells)",
+            "confusion_by_product(sint, columns, records, groups, labels)",
+        ],
+        "columns": ["input_columns(sint, parties, (groups - 1 + 2 * (labels - 1)) * records)"],
+        "cells": ["groups * labels * labels"],
     },
     "pi_roc": {
         "sums": ["block_sums(sint, counts, histograms, bins, sizes)"],
@@ -336,51 +354,3 @@ def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: Neigh
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
     assert job.given_bits is None
     assert job.source == PROGRAMS / "pi_rw.mpc"
-
-
-REFERENCE = re.compile(r"\[tests?: ([^\]]*)\]")
-TEST = re.compile(r"\btests/[\w/.]*\w(?:::\w+)?")
-
-
-def lost_references(root: Path) -> list[str]:
-    """Return the tests that a source or a document refers to and that are not there."""
-    lost = []
-    for path in layout.files(root):
-        if path.suffix not in (".py", ".mpc", ".md") or path == Path(__file__):
-            continue
-        for reference in REFERENCE.finditer(path.read_text(encoding="utf-8")):
-            names = TEST.findall(reference[1])
-            if not names:
-                lost.append(f"{path.relative_to(root)} names no test: {reference[0]}")
-            lost += [f"{path.relative_to(root)} refers to {name}" for name in names if not exists(root, name)]
-    return lost
-
-
-def exists(root: Path, name: str) -> bool:
-    file, _, function = name.partition("::")
-    path = root / file
-    if path.is_dir():
-        return any(path.glob("test_*.py"))
-    return path.is_file() and (not function or f"def {function}(" in path.read_text(encoding="utf-8"))
-
-
-def test_every_test_that_is_referred_to_is_there(project: Path) -> None:
-    assert lost_references(project) == []
-
-
-def test_lost_references_are_noticed(tmp_path: Path) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_a.py").write_text("def test_one(): ...\n")
-    (tmp_path / "a.py").write_text(
-        '"""\n[test: tests/test_a.py::test_one, and more]  [test: tests/test_a.py]\n"""'
-    )
-    assert lost_references(tmp_path) == []
-    (tmp_path / "a.py").write_text(
-        '"""[test: tests/test_a.py::test_on]  [test: tests/b.py,\n`tests/c`] [test: x]"""'
-    )
-    assert lost_references(tmp_path) == [
-        "a.py refers to tests/test_a.py::test_on",
-        "a.py refers to tests/b.py",
-        "a.py refers to tests/c",
-        "a.py names no test: [test: x]",
-    ]

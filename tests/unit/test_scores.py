@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness import sharing
 from harness.domain import RING
 from harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
 from harness.layouts import columns_of, count_columns
-from harness.records import Detail, RecordDomain, domain_from_json, read_records
+from harness.records import ClientRecords, Detail, RecordDomain, domain_from_json, read_records
 from harness.scores import as_grid, bins_of, even_grid, grid_from_json, grid_to_json
-from harness.sharing import Aggregator, clients_at_once, extract_values, share
+from harness.sharing import Aggregator, extract_values, in_uploads, read_header, share
 from protocols.spec import PRODUCT, SPLIT
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
@@ -182,6 +183,26 @@ def test_parts_are_the_same_records(csv: Path) -> None:
     assert list(records.in_parts(2)) == [records]
 
 
+def test_uploads_hold_as_many_clients_as_a_party_takes(csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = read_records(csv, SCORED, detail=Detail.SCORE)
+    for most, parts in ((32, 1), (31, 2), (16, 2)):
+        monkeypatch.setattr(sharing, "MAX_VALUES", most)
+        assert len(list(in_uploads(records, SPLIT))) == parts
+
+
+def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> None:
+    """Indicators of group a, label 0 and prediction 0; how many records there are is then public."""
+    rows = [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)]
+    records = read_records(write(tmp_path, rows, "prediction"), PAIRS, detail=Detail.PREDICTION)
+    assert columns_of(records, PRODUCT).tolist() == [[1, 0, 1, 1], [0, 1, 0, 0], [1, 0, 1, 0]]
+    batch = share(records, PRODUCT, RING, 2, tmp_path / "shares")
+    header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
+    assert (header.records, header.rows, header.clients, header.values) == (4, 4, 2, 12)
+    batch = share(records, SPLIT, RING, 2, tmp_path / "shares")
+    header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
+    assert (header.records, header.rows, header.clients, header.values) == (0, 2, 2, 16)
+
+
 def test_uploads_in_parts_add_up(csv: Path, tmp_path: Path) -> None:
     """What a party holds does not grow with the clients: one upload after the other goes into its sum."""
     records = read_records(csv, SCORED, detail=Detail.SCORE)
@@ -201,7 +222,7 @@ def test_uploads_in_parts_add_up(csv: Path, tmp_path: Path) -> None:
 
 
 def test_more_thresholds_than_an_upload_holds_are_refused() -> None:
-    many = RecordDomain(tuple(map(str, range(2000))), tuple(map(str, range(20))))
+    many = RecordDomain(tuple(map(str, range(2000))), tuple(map(str, range(20)))).with_detail(Detail.SCORE)
+    one = np.zeros(1, dtype=np.int64)
     with pytest.raises(ShareError, match="fewer thresholds"):
-        clients_at_once(many.with_detail(Detail.SCORE), SPLIT)
-    assert clients_at_once(SCORED, SPLIT) == 2**20
+        next(in_uploads(ClientRecords(many, np.array(["k"]), one, one, one, one), SPLIT))

@@ -104,6 +104,7 @@ def test_the_header_is_public_and_complete(two: ClientRecords, tmp_path: Path) -
             "kind": "batch",
             "parties": 3,
             "party": i,
+            "records": 0,
             "record_domain": {"groups": ["a", "b", "c"], "labels": ["0", "1"], "max_count": 90_000},
             "schema": 1,
         }
@@ -266,7 +267,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "other party's": (lambda p: edit(p, party=1), "is not a batch for party 0; each party takes its own"),
     "an aggregate": (lambda p: edit(p, kind="aggregate"), "is not a batch for party 0"),
     "unreadable": (turn_into_directory, r"Cannot read .*: Is a directory"),
-    "more clients than there are": (lambda p: edit(p, clients=10**15), "10{15} clients, too many for one"),
+    "more clients than there are": (lambda p: edit(p, clients=10**15), "60{15} values, too many for one"),
 }  # fmt: skip
 
 

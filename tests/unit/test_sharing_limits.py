@@ -22,7 +22,9 @@ def test_an_upload_is_not_larger_than_a_party_takes(tmp_path: Path, monkeypatch:
     each = np.arange(2)
     two = ClientRecords(DOMAIN, np.array(["k", "l"]), each, each, each)
     monkeypatch.setattr(sharing, "MAX_VALUES", 11)
-    with pytest.raises(ShareError, match=r"2 clients are too many .* at most 1 clients at a time"):
+    with pytest.raises(
+        ShareError, match=r"2 clients would share 12 values, too many .* at most 11 values at a time"
+    ):
         share(two, SPLIT, RING, 2, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

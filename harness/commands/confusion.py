@@ -1,0 +1,28 @@
+"""`confusion`: a DP confusion matrix per group."""
+
+from __future__ import annotations
+
+from harness import show, show_thresholds
+from harness.cli import command
+from harness.commands.ledger import show_charge
+from harness.commands.release import ReleaseOptions
+from harness.confusion import ConfusionStatistic
+from harness.errors import OptionError
+from harness.options import parse_threshold
+from protocols.spec import PI_CF
+
+
+@command
+def confusion(options: ReleaseOptions, threshold: str) -> None:
+    """Run π_CF on a records file or on shares, all parties on this machine."""
+    settings = options.settings(PI_CF)
+    if threshold and options.shares:
+        raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
+    score = parse_threshold(threshold) if threshold else None
+    run, target = options.run(ConfusionStatistic(), settings, show_thresholds.CONFUSION_STEPS, score)
+    show_thresholds.confusion(run)
+    show.one_machine(bool(options.records))
+    show_charge(run.charging)
+    show.results(target)
+    if options.as_json:
+        print((target / "confusion.json").read_text(encoding="utf-8"), end="")
