@@ -6,9 +6,13 @@ import sys
 from functools import partial
 
 from invoke import Context, task
+from invoke.parser import context as parsing
 
 # Options by name only: a misspelt one is then never taken for another one's value.
 _task = partial(task, positional=[], auto_shortflags=False)
+# And all of ours with two dashes, that of one letter too, which invoke would spell `-n`.
+_flag = parsing.to_flag
+parsing.to_flag = lambda name: "--n" if name == "n" else _flag(name)
 
 # What a command needs is imported when it runs, so that each starts fast.
 
@@ -248,6 +252,48 @@ def thresholds(
         *(out, timeout, json, (population, budget, ledger), only),
     )
     thresholds(options, constraint, objective, tolerance, deterministic, positive_label, blocks)
+
+
+@_task(
+    help={
+        "n": "how many samples, up to 100000",
+        "epsilon": "the ε that each is made for, for a count that one record moves by 1",
+        "delta": "the δ that each is made for; default: 2^-40 (not for the published sampler)",
+        "sampler": "default, symmetric (discrete Laplace, mean 0), or published (for comparison; "
+        "MP-SPDZ only)",
+        "rounded": "round the published sampler's noise to integers in the computation",
+        "model": _RELEASE_HELP["model"],
+        "out": _RELEASE_HELP["out"],
+        "timeout": _RELEASE_HELP["timeout"],
+        "json": "print noise.json, and nothing else, on standard output",
+    }
+)
+def noise(
+    _c: Context,
+    n: str = "",
+    epsilon: str = "",
+    delta: str = "",
+    sampler: str = "default",
+    rounded: bool = False,
+    model: str = "",
+    out: str = "",
+    timeout: str = "600",
+    json: bool = False,
+) -> None:
+    """Open samples of the noise, which then protect nothing: for audits and benchmarks (π_LAP)."""
+    from harness.commands.noise import noise
+
+    noise(
+        n=n,
+        epsilon=epsilon,
+        delta=delta,
+        sampler=sampler,
+        rounded=rounded,
+        model=model,
+        out=out,
+        timeout=timeout,
+        as_json=json,
+    )
 
 
 @_task(

@@ -17,6 +17,7 @@ _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 _EXAMPLES = {
     "--epsilon": "--epsilon 1",
+    "--n": "--n 1000",
     "--records": "--records my.csv",
     "--out": "--out results",
     "--party": "--party 0",

@@ -46,6 +46,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         "harness.audit",
         "harness.audit_plot",
+        "harness.noise",
         "harness.pipeline",
         "harness.report",
         "harness.roc",
