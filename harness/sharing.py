@@ -107,40 +107,39 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
     Guarantees: all files appear, or none.  [test: tests/unit/test_sharing.py]
     Raises: RecordsError; ShareError: the files cannot be written, or the upload is too large for one.
     """
-    columns, rows = count_columns(records.domain, form.name), count_rows(records, form.name)
-    if columns * rows > MAX_VALUES:
-        raise ShareError(
-            f"{records.clients} clients would share {columns * rows} values, too many for one upload; "
-            f"share at most {MAX_VALUES} values at a time."
-        )
-    seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
-    payloads = [*seeds, domain.to_bytes(rest)]
-    batch = secrets.token_hex(16)
-    places = [out / f"party-{i}" for i in range(parties)]
-    made = [directory for directory in (*places, out, *out.parents) if not directory.exists()]
+    return _share([records], form, domain, parties, out)[0]
+
+
+def share_in_parts(
+    records: ClientRecords, form: InputForm, domain: Domain, parties: int, out: Path
+) -> list[str]:
+    """Like `share`, in as many uploads as it takes; return their identities.
+
+    Guarantees: all files of all uploads appear, or none.  [test: tests/unit/test_sharing_places.py]
+    """
+    return _share(in_uploads(records, form), form, domain, parties, out)
+
+
+def _share(
+    uploads: Iterable[ClientRecords], form: InputForm, domain: Domain, parties: int, out: Path
+) -> list[str]:
+    names = [f"party-{i}" for i in range(parties)]
+    made = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
+    batches: list[str] = []
     arrived: list[Path] = []
     try:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in names:
+            _check_private(out / name)
         with scratch_directory(out) as partial:
-            for i, payload in enumerate(payloads):
-                _check_private(places[i])
-                content = "values" if i == parties - 1 else "seed"
-                header = Header(
-                    "batch",
-                    batch,
-                    form.name,
-                    domain.name,
-                    i,
-                    parties,
-                    records.clients,
-                    content,
-                    records.domain.to_json(),
-                    rows if is_per_record(records.domain, form.name) else 0,
-                )
-                create_file(partial / places[i].name, _line(header), payload)
-            for place in places:
-                arrived.append(place / f"{batch}{SUFFIX}")
-                (partial / place.name).rename(arrived[-1])
+            for name in names:
+                (partial / name).mkdir()
+            for records in uploads:
+                batches.append(secrets.token_hex(16))
+                _write_upload(records, batches[-1], form, domain, parties, partial)
+            for file in sorted(partial.glob("party-*/*")):
+                arrived.append(out / file.relative_to(partial))
+                file.rename(arrived[-1])
     except BaseException as error:
         with uninterrupted():
             for path in arrived:
@@ -153,7 +152,34 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
                 f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
             ) from None
         raise
-    return batch
+    return batches
+
+
+def _write_upload(
+    records: ClientRecords, batch: str, form: InputForm, domain: Domain, parties: int, out: Path
+) -> None:
+    columns, rows = count_columns(records.domain, form.name), count_rows(records, form.name)
+    if columns * rows > MAX_VALUES:
+        raise ShareError(
+            f"{records.clients} clients would share {columns * rows} values, too many for one upload; "
+            f"share at most {MAX_VALUES} values at a time."
+        )
+    seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
+    for i, payload in enumerate([*seeds, domain.to_bytes(rest)]):
+        content = "values" if i == parties - 1 else "seed"
+        header = Header(
+            "batch",
+            batch,
+            form.name,
+            domain.name,
+            i,
+            parties,
+            records.clients,
+            content,
+            records.domain.to_json(),
+            rows if is_per_record(records.domain, form.name) else 0,
+        )
+        create_file(out / f"party-{i}" / f"{batch}{SUFFIX}", _line(header), payload)
 
 
 class Aggregator:

@@ -45,10 +45,7 @@ def share(
     if score is not None and detail is not Detail.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
     found = read_records(Path(records), domain, may_be_empty=True, detail=detail, positive_from=score)
-    batches = [
-        sharing.share(part, form, chosen.domain, chosen.parties, Path(out))
-        for part in sharing.in_uploads(found, form)
-    ]
+    batches = sharing.share_in_parts(found, form, chosen.domain, chosen.parties, Path(out))
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     say(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from harness import sharing
 from harness.domain import RING
 from harness.errors import ShareError
 from harness.records import ClientRecords, RecordDomain
-from harness.sharing import aggregate, extract_values, read_header, share
+from harness.sharing import aggregate, extract_values, read_header, share, share_in_parts
 from protocols.spec import SPLIT
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
@@ -58,6 +59,32 @@ def test_a_share_that_could_not_be_written_leaves_no_directory(
     with pytest.raises(ShareError, match="nothing was left there"):
         share(one, SPLIT, RING, 3, tmp_path / "all" / "shares")
     assert names_below(tmp_path) == set()
+
+
+@pytest.mark.parametrize("call", range(6))
+@pytest.mark.parametrize("step", ["fsync", "rename"])
+def test_uploads_in_parts_are_all_there_or_none(
+    step: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else who shares again, after a disk was full, shares the first parts twice."""
+    each = np.arange(3) % 2
+    three = ClientRecords(DOMAIN, np.array(["k", "l", "m"]), np.arange(3), each, each)
+    monkeypatch.setattr(sharing, "MAX_VALUES", 4)  # of one client
+    where: Any = os if step == "fsync" else Path
+    real, calls = getattr(where, step), iter(range(100))
+
+    def fails_once(*arguments: Any) -> Any:
+        if next(calls) == call:
+            raise OSError(28, "No space left on device")
+        return real(*arguments)
+
+    monkeypatch.setattr(where, step, fails_once)
+    with pytest.raises(ShareError, match="nothing was left there"):
+        share_in_parts(three, SPLIT, RING, 2, tmp_path / "shares")
+    assert names_below(tmp_path) == set()
+    batches = share_in_parts(three, SPLIT, RING, 2, tmp_path / "shares")
+    files = {f"party-{i}/{batch}.share" for i in range(2) for batch in batches}
+    assert names_below(tmp_path / "shares") == {"party-0", "party-1", *files} and len(files) == 6
 
 
 def test_an_uploads_identity_is_drawn_and_not_made_from_its_shares(
