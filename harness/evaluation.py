@@ -1,7 +1,7 @@
-"""Evaluation in the clear, on public data: what sample weights do to a model's accuracy and fairness.
+"""Evaluation in the clear, on public data: what a mitigation does to a model's accuracy and fairness.
 
 Needs every row of the data in one place, so it says what a mitigation is worth and is no part of a
-private run. Whatever the weights' privacy is, it comes with them; nothing here adds to it or draws noise.
+private run. Whatever privacy weights or thresholds have, they bring; nothing here adds to it or draws noise.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -18,16 +19,20 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from harness.metrics import Assessment, assess
-from harness.sample_weight import Indices, WeightsTable, look_up_weights
+from harness.predictor import GroupThresholdPredictor
+from harness.rules import ThresholdRule
+from harness.sample_weight import Floats, Indices, WeightsTable, look_up_weights
 
 METRICS = tuple(field.name for field in fields(Assessment))
 UNMITIGATED = "unmitigated"
 MAX_ITERATIONS = 1000
+_PARTS = 3  # of the cross-validation that held-out scores come from
 
 
 class DataSet(Protocol):
@@ -91,12 +96,6 @@ def fit(data: DataSet, rows: Indices, weights: WeightsTable | None = None) -> Pi
     return model
 
 
-def assess_on(model: Pipeline, data: DataSet, rows: Indices) -> Assessment:
-    """Assess the fitted model's predictions (1 if likelier than not) on these rows."""
-    y_pred = model.predict(data.features.iloc[rows])
-    return assess(data.y_true[rows], y_pred, data.sensitive_feature[rows], data.groups)
-
-
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Figures of every model on every split.
@@ -147,41 +146,98 @@ def _spread(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "metric", "mean", "std", "splits"])
 
 
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One split of a data set, and the model without mitigation, which several mitigations may need."""
+
+    data: DataSet
+    seed: int
+    train: Indices
+    test: Indices
+
+    @cached_property
+    def unmitigated(self) -> Pipeline:
+        return fit(self.data, self.train)
+
+
+Mitigation = Callable[[Fold], Indices]
+"""Returns predictions, 0 or 1, for a fold's test rows."""
+
+
+def reweighed(weights: Callable[[int], WeightsTable]) -> Mitigation:
+    """Return the mitigation that fits anew with these weights. Args: weights: for a split's seed."""
+
+    def predict(fold: Fold) -> Indices:
+        model = fit(fold.data, fold.train, weights(fold.seed))
+        found: Indices = model.predict(fold.data.features.iloc[fold.test])
+        return found
+
+    return predict
+
+
+def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
+    """Return the mitigation that applies each group's rule to the unmitigated model's scores.
+
+    Mixed rules draw from the split's seed, so that figures can be repeated.
+    """
+
+    def predict(fold: Fold) -> Indices:
+        predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
+        found: Indices = predictor.predict(
+            fold.data.features.iloc[fold.test],
+            sensitive_features=fold.data.sensitive_feature[fold.test],
+            random_state=fold.seed,
+        )
+        return found
+
+    return predict
+
+
+def held_out_scores(data: DataSet, rows: Indices) -> Floats:
+    """Return each row's score from a model that was fitted without it, shape (rows,).
+
+    Computes: cross-validation in three parts, stratified on the label. On rows that a model was fitted
+    on its scores flatter it, and thresholds that are derived from them come out wrong.
+    """
+    parts = StratifiedKFold(_PARTS, shuffle=True, random_state=0)
+    with threadpool_limits(limits=1):
+        found = cross_val_predict(
+            model_for(data), data.features.iloc[rows], data.y_true[rows], cv=parts, method="predict_proba"
+        )
+    scores: Floats = found[:, 1]
+    return scores
+
+
 def evaluate(
     data: DataSet,
-    mitigations: Mapping[str, Callable[[int], WeightsTable]],
+    mitigations: Mapping[str, Mitigation],
     splits: Iterable[int],
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """Fit and assess the model without weights and with each mitigation's, on every split.
+    """Assess the model without mitigation, and each mitigation, on every split's test rows.
 
-    The caller decides where a split's weights come from (an MPC run, a simulated release, exact
-    counts) and must say so where the figures are shown. Each call is one more release on people that
-    are in most splits.
-    Args: mitigations: per name, weights for a split's seed, from training rows only; splits: seeds;
-    progress: called after every split with how many are done, out of how many.
+    The caller decides where a split's weights or thresholds come from (an MPC run, a simulated release,
+    exact counts) and must say so where the figures are shown. Each call is one more release on people
+    that are in most splits.
+    Args: mitigations: by name; splits: seeds; progress: called after every split with how many are
+    done, out of how many.
     Raises: ValueError: a mitigation has the reserved name; as in `fit`.
     """
     if UNMITIGATED in mitigations:
-        raise ValueError(f"the name {UNMITIGATED!r} is kept for the model without weights")
+        raise ValueError(f"the name {UNMITIGATED!r} is kept for the model without mitigation")
+    seeds = list(splits)
+    rows: list[dict[str, object]] = []
     # On data this small threads wait for each other: one is faster, many times so on a busy machine.
     with threadpool_limits(limits=1):
-        return _evaluate(data, mitigations, list(splits), progress)
-
-
-def _evaluate(
-    data: DataSet,
-    mitigations: Mapping[str, Callable[[int], WeightsTable]],
-    seeds: Sequence[int],
-    progress: Callable[[int, int], None] | None,
-) -> Evaluation:
-    rows: list[dict[str, object]] = []
-    for done, seed in enumerate(seeds, start=1):
-        train, test = data.split(seed)
-        tables = {UNMITIGATED: None, **{name: weights_of(seed) for name, weights_of in mitigations.items()}}
-        for name, table in tables.items():
-            figures = assess_on(fit(data, train, table), data, test)
-            rows.append({"split": seed, "model": name, **asdict(figures)})
-        if progress is not None:
-            progress(done, len(seeds))
+        for done, seed in enumerate(seeds, start=1):
+            fold = Fold(data, seed, *data.split(seed))
+            features = data.features.iloc[fold.test]
+            predictions = {UNMITIGATED: fold.unmitigated.predict(features)}
+            predictions |= {name: predict(fold) for name, predict in mitigations.items()}
+            y_true, groups = data.y_true[fold.test], data.sensitive_feature[fold.test]
+            for name, y_pred in predictions.items():
+                figures = assess(y_true, y_pred, groups, data.groups)
+                rows.append({"split": seed, "model": name, **asdict(figures)})
+            if progress is not None:
+                progress(done, len(seeds))
     return Evaluation(pd.DataFrame(rows, columns=["split", "model", *METRICS]))

@@ -56,6 +56,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "harness.cli",
+        "harness.html_report",
         "harness.commands",
         "harness.quickstart",
         "harness.show",
