@@ -43,8 +43,8 @@ _DOMAIN_HELP = {
 
 
 @_task(help={name: _RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
-def quickstart(_c: Context, model: str = "", epsilon: str = "1", out: str = "") -> None:
-    """Run the main job on real data: DP weights from secret shares, then before and after."""
+def quickstart(_c: Context, model: str = "", epsilon: str = "4", out: str = "") -> None:
+    """Run the main job on real data: DP weights and thresholds from secret shares, before and after."""
     from harness.commands.quickstart import quickstart
 
     quickstart(model, epsilon, out)

@@ -7,7 +7,7 @@ private run. Whatever privacy weights or thresholds have, they bring; nothing he
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Protocol

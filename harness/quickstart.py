@@ -1,95 +1,172 @@
-"""The main job on real data: DP weights from secret shares, and what they do to a model."""
+"""The main job on real data: DP weights and thresholds from secret shares, and what they do to a model."""
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.cli import Steps
-from harness.errors import WriteError
-from harness.evaluation import Evaluation, evaluate
+from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
+from harness.evaluation import Fold, evaluate, held_out_scores, reweighed, thresholded
 from harness.outputs import DEBIAS, NoisyCounts
-from harness.pipeline import Run, Settings, run_on_records
+from harness.pipeline import Settings, new_directory, run_on_records, write_json
 from harness.postprocess import REWEIGHINGS
-from harness.records import ClientRecords, RecordDomain, records_from_frame
-from harness.sample_weight import WeightsTable
-from harness.scratch import write_whole
-from harness.weights import Weights, WeightsStatistic
+from harness.quickstart_report import Quickstart, write_report
+from harness.records import ClientRecords, Detail, RecordDomain, records_from_frame
+from harness.report import combined_manifest
+from harness.roc import (
+    CurvesStatistic,
+    NoisyCurves,
+    ThresholdChoice,
+    Thresholds,
+    ThresholdsStatistic,
+    noisy_curves,
+)
+from harness.rules import ThresholdRule
+from harness.sample_weight import Floats, Indices, WeightsTable
+from harness.scores import even_grid
+from harness.weights import WeightsStatistic
 from protocols import reference
 from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample
 
 SCHEMES = ("balanced", "kamiran-calders")
+CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
+THRESHOLDED = f"thresholds ({CONSTRAINT})"
 
-
-@dataclass(frozen=True)
-class Quickstart:
-    """What the quickstart shows: the private run, and the evaluation in the clear beside it."""
-
-    run: Run[Weights]
-    evaluation: Evaluation
-    clients: int
-    test_rows: int
-    splits: int
+_WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
+_GRID = even_grid(21)  # 1,393 people do not fill a finer one
+_UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 
 def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
-    """Run π_RW over the training applicants' shares, refit with the weights, assess on the others.
+    """Run π_RW and π_ROC over the training applicants' shares, mitigate, assess on the others.
 
-    The fixed split's weights are those that the computation opened. For the other splits the same
-    release is simulated in the clear (same counts, same noise distribution), because what is asked
-    there is how much the figures vary, and the data are public.
+    The fixed split's weights and thresholds come from what the computations opened. For the other splits
+    the same releases are simulated in the clear (same counts, same noise distribution), because what is
+    asked there is how much the figures vary, and the data are public.
+    Args: settings: epsilon and delta are for both runs together.
+    Raises: FairSharesError: `out` does not exist then.
     """
     progress("records")
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
-    run = run_on_records(WeightsStatistic(), applicants(data, train), settings, out, progress, "quickstart")
-    progress("evaluate")
-    opened = {FIXED_SPLIT: run.found.counts}
+    scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
+    of_weights = replace(settings, epsilon=settings.epsilon * _WEIGHTS_SHARE, delta=settings.delta / 2)
+    of_curves = replace(of_weights, epsilon=settings.epsilon - of_weights.epsilon)
+    choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
+    statistic = ThresholdsStatistic(CurvesStatistic(of_curves), choice)
 
-    def weights(scheme: str, seed: int) -> WeightsTable:
-        if seed not in opened:
-            opened[seed] = simulated_release(data, seed, run.found.counts.coins)
-        return REWEIGHINGS[scheme](opened[seed]).weights
+    with new_directory(out) as directory:
+        weights = run_on_records(
+            WeightsStatistic(), applicants(data, train), of_weights, directory / "weights", progress
+        )
+        progress("score")
+        records = applicants(data, train, scores(FIXED_SPLIT))
+        again = partial(_second, progress)
+        curves = run_on_records(statistic, records, of_curves, directory / "thresholds", again)
+        parts = {"weights": weights.manifest, "thresholds": curves.manifest}
+        manifest = combined_manifest("quickstart", parts)
+        progress("evaluate")
+        mitigations = _Mitigations(data, weights.found.counts, curves.found, choice, scores)
+        evaluation = evaluate(
+            data, mitigations.by_name(), SPLITS, lambda done, of: progress.detail(f"{done} of {of}")
+        )
+        shown = Quickstart(
+            weights, curves, manifest, evaluation, len(train), len(test), len(SPLITS), mitigations.fallbacks
+        )
+        progress("report")
+        for run in ("weights", "thresholds"):
+            for path in (directory / run).glob("*.json"):
+                if path.name != "manifest.json":  # the combined one holds it
+                    path.rename(directory / path.name)
+            (directory / run / "manifest.json").unlink()
+            (directory / run).rmdir()
+        write_json(directory / "manifest.json", manifest)
+        (directory / "evaluation.csv").write_text(evaluation.runs.to_csv(index=False), encoding="utf-8")
+        write_report(shown, directory)
+    return shown
 
-    evaluation = evaluate(
-        data,
-        {scheme: partial(weights, scheme) for scheme in SCHEMES},
-        SPLITS,
-        lambda done, of: progress.detail(f"{done} of {of}"),
-    )
-    _write(out / "evaluation.csv", evaluation.runs.to_csv(index=False))
-    return Quickstart(run, evaluation, len(train), len(test), len(SPLITS))
+
+def _second(progress: Steps, step: str) -> None:
+    progress(f"second {step}")
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise WriteError(
-            f"Cannot write {path}: {error.strerror}; the weights beside it are complete."
-        ) from None
+class _Mitigations:
+    """The mitigations of each split: opened values for the fixed one, simulated ones for the others."""
+
+    def __init__(
+        self,
+        data: LoanApplications,
+        counts: NoisyCounts,
+        found: Thresholds,
+        choice: ThresholdChoice,
+        scores: Any,
+    ) -> None:
+        self._data, self._choice, self._scores, self._curves = data, choice, scores, found.curves
+        self._counts = {FIXED_SPLIT: counts}
+        self.fallbacks = 0
+
+    def by_name(self) -> dict[str, Any]:
+        weighted = {scheme: reweighed(partial(self._weights, scheme)) for scheme in SCHEMES}
+        return {**weighted, THRESHOLDED: thresholded(self._rules)}
+
+    def _weights(self, scheme: str, seed: int) -> WeightsTable:
+        if seed not in self._counts:
+            self._counts[seed] = simulated_counts(self._data, seed, self._counts[FIXED_SPLIT].coins)
+        return REWEIGHINGS[scheme](self._counts[seed]).weights
+
+    def _rules(self, fold: Fold) -> Mapping[str, ThresholdRule]:
+        curves = self._curves
+        if fold.seed != FIXED_SPLIT:
+            curves = simulated_curves(self._data, fold.seed, self._scores(fold.seed), curves)
+        try:
+            return self._choice.of(curves.curves).rules
+        except (UndefinedRateError, TooNoisyError, InfeasibleError):
+            self.fallbacks += 1
+            return dict.fromkeys(self._data.groups, ThresholdRule((_UNMITIGATED,)))
 
 
-def applicants(data: LoanApplications, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> ClientRecords:
-    """Return these applicants' records; each is a client with one record."""
-    return records_from_frame(data.clients(rows), RecordDomain(data.groups, data.labels, max_count=1))
+def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
+    """Return these applicants' records, with scores if given; each is a client with one record."""
+    frame = data.clients(rows)
+    domain = RecordDomain(data.groups, data.labels, max_count=1)
+    if scores is None:
+        return records_from_frame(frame, domain)
+    scored = replace(domain, detail=Detail.SCORE, thresholds=_GRID)
+    return records_from_frame(frame.assign(score=scores.astype(str)), scored, detail=Detail.SCORE)
 
 
-def simulated_release(data: LoanApplications, seed: int, coins: tuple[Coin, ...]) -> NoisyCounts:
+def simulated_counts(data: LoanApplications, seed: int, coins: tuple[Coin, ...]) -> NoisyCounts:
     """Return what π_RW would open for a split's training applicants, computed in the clear."""
     records = applicants(data, data.split(seed)[0])
     counts = reference.counts(records.group, records.label, len(data.groups), len(data.labels))
-    noise = np.array([simulated_noise(coins) for _ in range(counts.size)]).reshape(counts.shape)
-    return NoisyCounts(records.domain, counts + noise + DEBIAS, coins)
+    return NoisyCounts(records.domain, counts + simulated_noise(coins, counts.shape) + DEBIAS, coins)
 
 
-def simulated_noise(coins: tuple[Coin, ...]) -> int:
-    """Draw one noise value in the clear, from the operating system's bits."""
-    bits = [secrets.randbits(1) for _ in range(fair_bits_per_sample(coins))]
-    return reference.noise_of_bits([(coin.numerator, coin.bits) for coin in coins], bits)
+def simulated_curves(data: LoanApplications, seed: int, scores: Floats, opened: NoisyCurves) -> NoisyCurves:
+    """Return what π_ROC would open for a split's training applicants, computed in the clear."""
+    records = applicants(data, data.split(seed)[0])
+    pair, pairs = records.group * len(data.labels) + records.label, records.domain.cells
+    domain, tree = opened.domain, opened.tree
+    counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, domain.thresholds, tree.blocks))
+    nodes = counts + simulated_noise(opened.coins, counts.shape) + DEBIAS
+    return noisy_curves(nodes, domain, opened.positive, tree, opened.coins)
+
+
+def simulated_noise(coins: tuple[Coin, ...], shape: tuple[int, ...]) -> Floats:
+    """Draw noise in the clear, from the operating system's bits."""
+    design, bits = [(coin.numerator, coin.bits) for coin in coins], fair_bits_per_sample(coins)
+    drawn = [
+        reference.noise_of_bits(design, [secrets.randbits(1) for _ in range(bits)])
+        for _ in range(int(np.prod(shape)))
+    ]
+    return np.array(drawn, dtype=np.float64).reshape(shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import version
@@ -102,6 +103,53 @@ def manifest(
             "packages": {name: version(name) for name in ("mpyc", "numpy", "pandas")},
         },
     }
+
+
+_ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
+
+
+def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the manifest of several releases on the same people, made by one model.
+
+    Computes: epsilon, delta, seconds, rounds and bytes add up (basic composition); what was opened or is
+    public in one is so in all of them together. `parts` holds each release's own manifest.
+    [test: tests/unit/test_report.py]
+    Args: parts: by name, in the order of the releases, alike in model, relation, unit and clients.
+    """
+    manifests = list(parts.values())
+    privacies = [part["privacy"] for part in manifests]
+    exact = {
+        name: sum((Fraction(privacy[f"{name}_exact"]) for privacy in privacies), Fraction(0))
+        for name in ("epsilon", "delta")
+    }
+    privacy = {
+        **privacies[0],
+        **{name: float_up(total) for name, total in exact.items()},
+        **{f"{name}_exact": str(total) for name, total in exact.items()},
+        "epsilon_requested": str(sum(Fraction(privacy["epsilon_requested"]) for privacy in privacies)),
+        **{
+            name: list(dict.fromkeys(text for privacy in privacies for text in privacy[name]))
+            for name in ("revealed", "public")
+        },
+    }
+    return {
+        **manifests[0],
+        "task": task,
+        "program_hash": " ".join(part["program_hash"] for part in manifests),
+        "privacy": privacy,
+        **{name: _total(part[name] for part in manifests) for name in _ADDED_UP},
+        **{
+            name: [sum(values) for values in zip(*(part[name] for part in manifests), strict=True)]
+            for name in ("sent_bytes", "party_mpc_s")
+        },
+        "parts": dict(parts),
+    }
+
+
+def _total(values: Iterable[Any]) -> Any:
+    """Return the sum, None if one of the values is not known."""
+    found = list(values)
+    return None if None in found else sum(found)
 
 
 def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> list[str]:

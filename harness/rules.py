@@ -39,6 +39,14 @@ class ThresholdRule:
     def is_deterministic(self) -> bool:
         return len(self.thresholds) == 1
 
+    def described(self) -> str:
+        """Say which scores are predicted positive; above 1 none reaches the threshold."""
+        texts = [f"{threshold:g}" if threshold <= 1 else "never" for threshold in self.thresholds]
+        if self.is_deterministic:
+            return texts[0]
+        pairs = zip(texts, self.probabilities, strict=True)
+        return ", ".join(f"{text} with probability {probability:.3f}" for text, probability in pairs)
+
     def to_json(self) -> dict[str, Any]:
         """Return the rule as in `thresholds.json`; probability_alt is that of threshold_alt."""
         if self.is_deterministic:

@@ -14,7 +14,6 @@ from harness.report import privacy_statement
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
     from harness.pipeline import Run
-    from harness.quickstart import Quickstart
     from harness.weights import Weights
 
 WEIGHT_STEPS = {
@@ -25,21 +24,6 @@ WEIGHT_STEPS = {
     "run": "parties: run π_RW",
     "read": "derive weights from the noisy counts",
 }
-QUICKSTART_STEPS = {
-    **WEIGHT_STEPS,
-    "records": "read the mortgage applications",
-    "evaluate": "fit and assess models on 20 splits",
-}
-
-_METRICS = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "selection_rate": "selection rate (approved)",
-    "demographic_parity_difference": "demographic parity difference",
-    "equal_opportunity_difference": "equal opportunity difference",
-    "equalized_odds_difference": "equalized odds difference",
-}
-_TOLD = ("balanced_accuracy", "demographic_parity_difference", "equalized_odds_difference")
 
 
 @command
@@ -113,49 +97,3 @@ def statement(manifest: dict[str, Any], result: str) -> None:
         f"Cost: {manifest['mpc_s']:.3f} s in the computation, {sent / 1e3:,.0f} kB sent by all parties"
         f"{rounds}; {manifest['wall_s']:.2f} s from sharing to {result} ({engine})."
     )
-
-
-def quickstart(shown: Quickstart) -> None:
-    """Print the private result, then, apart from it, the evaluation in the clear."""
-    say(
-        f"\n[bold]DP weights for {shown.clients:,} mortgage applicants[/] "
-        "(each a client with one record: group, and whether the loan was approved)"
-    )
-    weights(shown.run)
-    one_machine(saw_records=True)
-    say(
-        "\n[bold]Before and after: evaluation in the clear on public data: "
-        "no privacy guarantee; model training is not DP[/]"
-    )
-    say(
-        f"Logistic regression without the group, on the {shown.test_rows:,} applicants held out: "
-        "without weights (unmitigated), then refitted with each scheme's weights from the noisy counts. "
-        f"Mean ± standard deviation over {shown.splits} splits."
-    )
-    summary = shown.evaluation.summary()
-    models = list(dict.fromkeys(summary["model"]))
-    table = Table("")
-    for model in models:
-        table.add_column(model, justify="right")
-    for metric, name in _METRICS.items():
-        rows = summary[summary["metric"] == metric].set_index("model")
-        table.add_row(name, *(f"{rows.loc[m, 'mean']:.3f} ± {rows.loc[m, 'std']:.3f}" for m in models))
-    out.print(table)
-    changes = shown.evaluation.changes().set_index(["model", "metric"])
-    for model in models[1:]:
-        told = [_moved(_METRICS[metric], changes.loc[(model, metric)]) for metric in _TOLD]
-        say(f"{model}: {', '.join(told)}.")
-    say(
-        "Differences are between the groups' rates (of approval; of approval among those who were approved; "
-        "the larger of that and the same among those who were denied), best at 0. A model that approves "
-        "almost everybody has small ones, and finds few denials: read them beside balanced accuracy. "
-        "`balanced` gives every group and label the same weight, `kamiran-calders` makes group and label "
-        "independent. Split 0's weights come from the counts opened above, the other splits' from the same "
-        "release simulated in the clear."
-    )
-
-
-def _moved(name: str, change: Any) -> str:
-    rose, fell = int(change["higher"]), int(change["lower"])
-    verb, often = ("rose", rose) if rose >= fell else ("fell", fell)
-    return f"{name} {verb} in {often} of {int(change['splits'])} splits ({change['mean']:+.3f} on average)"

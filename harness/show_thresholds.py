@@ -8,7 +8,6 @@ from rich.table import Table
 
 from harness.cli import out, plain, say
 from harness.confusion import CONFIDENCE, RATES, Confusion
-from harness.rules import ThresholdRule
 from harness.show import WEIGHT_STEPS, statement
 
 if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
@@ -80,7 +79,7 @@ def _rules(found: GroupThresholds) -> None:
         table.add_column(name.replace("_", " "), justify="right")
     for i, (group, rule) in enumerate(found.rules.items()):
         ranges = [(found.rates[name][i], *found.intervals[name][i]) for name in RATES]
-        table.add_row(plain(group), _described(rule), *map(_rate, ranges))
+        table.add_row(plain(group), rule.described(), *map(_rate, ranges))
     out.print(table)
     low, high = found.gap_interval
     say(
@@ -94,14 +93,3 @@ def _rate(found: tuple[float, float, float]) -> str:
     """Write an estimate and its interval; an estimate that is not a number has none."""
     estimate, low, high = found
     return f"{estimate:.3f} ({low:.3f} – {high:.3f})"
-
-
-def _described(rule: ThresholdRule) -> str:
-    """Say what a rule does; above 1 no score reaches the threshold."""
-    parts = [
-        (f"{threshold:g}" if threshold <= 1 else "never", probability)
-        for threshold, probability in zip(rule.thresholds, rule.probabilities, strict=True)
-    ]
-    if len(parts) == 1:
-        return parts[0][0]
-    return ", ".join(f"{text} with probability {probability:.3f}" for text, probability in parts)

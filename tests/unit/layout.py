@@ -56,7 +56,11 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "harness.cli",
+        "harness.before_after",
+        "harness.charts",
         "harness.html_report",
+        "harness.quickstart_report",
+        "harness.show_quickstart",
         "harness.commands",
         "harness.quickstart",
         "harness.show",

@@ -10,11 +10,23 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
 
 import harness.evaluation
 from data.loanapp import SPLITS, LoanApplications, load_loanapp
 from harness.errors import RecordDomainError, RecordsError
-from harness.evaluation import METRICS, UNMITIGATED, Evaluation, evaluate, fit
+from harness.evaluation import (
+    METRICS,
+    UNMITIGATED,
+    Evaluation,
+    Fold,
+    evaluate,
+    fit,
+    held_out_scores,
+    reweighed,
+    thresholded,
+)
+from harness.rules import ThresholdRule
 from harness.sample_weight import look_up_weights
 
 Counts = npt.NDArray[np.float64]
@@ -95,9 +107,9 @@ def kamiran_calders(counts: Counts) -> Counts:
 def exact(data: LoanApplications) -> Evaluation:
     """The twenty splits with weights from exact counts, which is what epsilon = infinity means."""
     mitigations = {
-        "balanced": lambda seed: balanced(training_counts(data, seed)),
-        "label": lambda seed: balanced_labels(training_counts(data, seed)),
-        "kamiran-calders": lambda seed: kamiran_calders(training_counts(data, seed)),
+        "balanced": reweighed(lambda seed: balanced(training_counts(data, seed))),
+        "label": reweighed(lambda seed: balanced_labels(training_counts(data, seed))),
+        "kamiran-calders": reweighed(lambda seed: kamiran_calders(training_counts(data, seed))),
     }
     return evaluate(data, mitigations, SPLITS)
 
@@ -189,7 +201,10 @@ def test_evaluates_every_split_and_mitigation_with_visible_figures() -> None:
         asked.append(seed)
         return [[1.0, 1.0], [1.0, 1.0]]
 
-    found = evaluate(TINY, {"equal": weights_of}, [3, 7], progress=lambda done, of: steps.append((done, of)))
+    def progress(done: int, of: int) -> None:
+        steps.append((done, of))
+
+    found = evaluate(TINY, {"equal": reweighed(weights_of)}, [3, 7], progress)
     assert (asked, steps) == ([3, 7], [(1, 2), (2, 2)])
     assert found.runs[["split", "model"]].to_numpy().tolist() == [
         [3, UNMITIGATED], [3, "equal"], [7, UNMITIGATED], [7, "equal"]
@@ -208,9 +223,39 @@ def test_evaluates_every_split_and_mitigation_with_visible_figures() -> None:
     )
 
 
+def test_thresholds_are_applied_to_the_unmitigated_models_scores() -> None:
+    rules = {"a": ThresholdRule((0.0,)), "b": ThresholdRule((2.0,))}  # everybody, nobody
+    asked: list[int] = []
+
+    def rules_of(fold: Fold) -> dict[str, ThresholdRule]:
+        asked.append(fold.seed)
+        return rules
+
+    found = evaluate(TINY, {"apart": thresholded(rules_of)}, [3]).of_split(3).loc["apart"]
+    assert asked == [3]
+    assert found["selection_rate"] == 1 / 2 and found["demographic_parity_difference"] == 1
+
+
+def test_held_out_scores_come_from_models_that_did_not_see_the_row() -> None:
+    """With more features than there is to learn from, a model knows the rows that it saw, and no others."""
+    rng = np.random.default_rng(0)
+    noise = Tiny(
+        pd.DataFrame(rng.normal(size=(120, 80)), columns=[f"x{i}" for i in range(80)]),
+        rng.permutation(np.arange(120) % 2),
+        np.array(["a", "b"] * 60),
+    )
+    rows = np.arange(120)
+    seen = fit(noise, rows).predict_proba(noise.features)[:, 1]
+    held_out = held_out_scores(noise, rows)
+    assert roc_auc_score(noise.y_true, seen) > 0.95
+    assert held_out.shape == (120,) and 0.25 < roc_auc_score(noise.y_true, held_out) < 0.75
+    half = held_out_scores(noise, rows[::2])
+    assert half.shape == (60,)
+
+
 def test_mitigation_may_not_take_the_reserved_name() -> None:
-    with pytest.raises(ValueError, match="kept for the model without weights"):
-        evaluate(TINY, {UNMITIGATED: lambda seed: WEIGHTS}, [0])
+    with pytest.raises(ValueError, match="kept for the model without mitigation"):
+        evaluate(TINY, {UNMITIGATED: reweighed(lambda seed: WEIGHTS)}, [0])
 
 
 def rigged_runs() -> Evaluation:

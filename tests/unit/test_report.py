@@ -127,22 +127,30 @@ def test_the_engines_security_is_never_merged_into_delta() -> None:
     assert (active["mpc_statistical_security_bits"], passive["mpc_statistical_security_bits"]) == (40, None)
 
 
+RESULT = EngineResult(
+    model=MODELS["ring"],
+    engine_version="MP-SPDZ x",
+    outputs={"counts": (987654321,)},
+    party_mpc_s=(0.125, 0.25, 0.0625),
+    compile_s=0.5,
+    wall_s=3.0,
+    rounds=12,
+    sent_bytes=(1, 2, 3),
+    program_hash="ab" * 32,
+    compile_options=("-R", "64"),
+)
+
+
+def a_manifest(epsilon: Fraction) -> dict[str, Any]:
+    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE)
+    inputs = {"clients": 1, "uploads": 1, "max_count": 1}
+    return manifest("weights", RESULT, privacy, inputs, None, wall_s=4.0, share_s=0.125)
+
+
 def test_manifest() -> None:
     privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
-    result = EngineResult(
-        model=MODELS["ring"],
-        engine_version="MP-SPDZ x",
-        outputs={"counts": (987654321,)},
-        party_mpc_s=(0.125, 0.25, 0.0625),
-        compile_s=0.5,
-        wall_s=3.0,
-        rounds=12,
-        sent_bytes=(1, 2, 3),
-        program_hash="ab" * 32,
-        compile_options=("-R", "64"),
-    )
     inputs = {"clients": 1, "uploads": 1, "max_count": 1}
-    found = manifest("weights", result, privacy, inputs, {"charge": 7}, wall_s=4.0, share_s=0.125)
+    found = manifest("weights", RESULT, privacy, inputs, {"charge": 7}, wall_s=4.0, share_s=0.125)
     assert set(found) >= MANIFEST
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     same = {
@@ -197,3 +205,20 @@ def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
     for name, value in zip(("epsilon", "delta"), shown.groups(), strict=True):
         exact = Fraction(privacy[f"{name}_exact"])
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
+
+
+def test_releases_on_the_same_people_add_up() -> None:
+    parts = {"first": a_manifest(Fraction(1)), "second": a_manifest(Fraction(2))}
+    parts["second"]["privacy"]["revealed"] = ["something else"]
+    total = report.combined_manifest("both", parts)
+    assert set(total) >= MANIFEST and set(total["privacy"]) == set(parts["first"]["privacy"])
+    for name in ("epsilon", "delta"):
+        exact = sum(Fraction(part["privacy"][f"{name}_exact"]) for part in parts.values())
+        assert Fraction(total["privacy"][f"{name}_exact"]) == exact <= Fraction(total["privacy"][name])
+    assert total["privacy"]["epsilon_requested"] == "3"
+    assert total["privacy"]["revealed"] == [*PI_RW.revealed, "something else"]
+    assert total["mpc_s"] == 2 * parts["first"]["mpc_s"]
+    assert total["sent_bytes"] == [2 * sent for sent in parts["first"]["sent_bytes"]]
+    assert total["task"] == "both" and total["parts"] == parts
+    parts["second"]["rounds"] = None
+    assert report.combined_manifest("both", parts)["rounds"] is None

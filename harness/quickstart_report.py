@@ -1,0 +1,159 @@
+"""The quickstart's result, and the HTML file with pictures that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import before_after, charts
+from harness.evaluation import Evaluation
+from harness.html_report import HtmlReport
+from harness.models import get_model
+from harness.pipeline import Run
+from harness.report import privacy_statement
+from harness.roc import Thresholds
+from harness.weights import Weights
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Quickstart:
+    """What the quickstart shows: the private runs, and the evaluation in the clear beside them.
+
+    Attributes: manifest: of both runs together; fallbacks: splits whose simulated curves allowed no
+    thresholds, so that the model's own predictions were taken.
+    """
+
+    weights: Run[Weights]
+    thresholds: Run[Thresholds]
+    manifest: dict[str, Any]
+    evaluation: Evaluation
+    clients: int
+    test_rows: int
+    splits: int
+    fallbacks: int
+
+
+def write_report(shown: Quickstart, directory: Path) -> None:
+    """Write `report.html`, `roc.png` and `before_after.png` into a directory that is there."""
+    manifest = shown.manifest
+    report = HtmlReport(
+        "Fair weights and thresholds from secret shares",
+        f"{shown.clients:,} mortgage applicants, each a client with one record; model {manifest['model']}, "
+        f"{manifest['engine_version']}",
+    )
+    report.paragraph(
+        "Every applicant splits a record (group, whether the loan was approved, the score of a model that "
+        "was fitted without it) into shares, one for each computing party. The parties count on shares, add "
+        "noise that none of them knows, and open noisy counts only. Sample weights and thresholds follow "
+        "from these."
+    )
+    _weights(report, shown)
+    _thresholds(report, shown)
+    _before_after(report, shown)
+    _privacy(report, manifest)
+    _cost(report, manifest)
+    report.write(directory)
+
+
+def _weights(report: HtmlReport, shown: Quickstart) -> None:
+    found = shown.weights.found.weights
+    rows = []
+    for s, group in enumerate(found.domain.groups):
+        for y, label in enumerate(found.domain.labels):
+            low, high = found.interval[s, y]
+            counts = f"{found.noisy_counts[s, y]:,.1f}"
+            rows.append([group, label, counts, f"{found.weights[s, y]:,.4f}", f"{low:,.4f} – {high:,.4f}"])
+    report.section("Sample weights")
+    columns = [f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"]
+    report.table(
+        ["group", "label", "noisy count", *columns],
+        rows,
+        "Label 1 is approved. The intervals are for the weights of the true counts, over the noise.",
+    )
+
+
+def _thresholds(report: HtmlReport, shown: Quickstart) -> None:
+    found = shown.thresholds.found
+    chosen = found.thresholds
+    report.section("Thresholds for each group")
+    figure = charts.roc(found.curves.curves, chosen, _CONFIDENCE)
+    report.figure(
+        "roc",
+        figure,
+        "ROC curve of each group with the band that the noise leaves, and the chosen operating points",
+        f"ROC curves from noisy counts. Bands: where the true points of all groups and thresholds are with "
+        f"{_CONFIDENCE:.0%} probability, over the noise. Diamonds: what the chosen thresholds do.",
+    )
+    if chosen is None:
+        report.paragraph(f"No thresholds follow from these curves: {found.problem}", note=True)
+        return
+    names = ("true_positive_rate", "false_positive_rate", "selection_rate")
+    rows = []
+    for i, (group, rule) in enumerate(chosen.rules.items()):
+        ranges = [(chosen.rates[name][i], *chosen.intervals[name][i]) for name in names]
+        rates = [f"{rate:.3f} ({low:.3f} – {high:.3f})" for rate, low, high in ranges]
+        rows.append([group, rule.described(), *rates])
+    low, high = chosen.gap_interval
+    report.table(
+        ["group", "approve if score ≥", *(name.replace("_", " ") for name in names)],
+        rows,
+        f"{chosen.constraint}, {chosen.objective}. Estimates with intervals that hold all at once with "
+        f"{float(chosen.confidence):.0%} probability, over the noise and the sample; so does the largest "
+        f"difference between the groups: {chosen.gap:.3f} ({low:.3f} – {high:.3f}).",
+    )
+
+
+def _before_after(report: HtmlReport, shown: Quickstart) -> None:
+    evaluation = shown.evaluation
+    report.section("Before and after")
+    report.paragraph(f"This is an {before_after.NO_GUARANTEE}.", note=True)
+    report.paragraph(
+        f"Logistic regression without the group, on the {shown.test_rows:,} applicants held out: "
+        f"unmitigated; refitted with weights; with thresholds for each group. {shown.splits} splits; only "
+        "the first one's weights and thresholds are those above, the others' come from the same releases "
+        "simulated in the clear."
+    )
+    report.figure(
+        "before_after",
+        charts.before_after(evaluation),
+        "balanced accuracy and differences between the groups, of each model",
+        f"Mean and standard deviation over {shown.splits} splits.",
+    )
+    header = ["", *before_after.models(evaluation)]
+    report.table(header, before_after.table(evaluation), before_after.HOW_TO_READ)
+    report.bullets(before_after.changes(evaluation))
+
+
+def _privacy(report: HtmlReport, manifest: dict[str, Any]) -> None:
+    report.section("Privacy")
+    model = get_model(manifest["model"])
+    report.bullets(privacy_statement(manifest["privacy"], model, manifest["inputs"]["max_count"]))
+    rows = []
+    for name, part in manifest["parts"].items():
+        privacy = part["privacy"]
+        bounds = [f"{privacy['epsilon']:.4f}", f"{privacy['delta']:.2g}"]
+        rows.append([name, privacy["epsilon_requested"], *bounds])
+    caption = "They add up to the total above (basic composition)."
+    report.table(["release", "ε requested", "ε", "δ"], rows, caption)
+
+
+def _cost(report: HtmlReport, manifest: dict[str, Any]) -> None:
+    report.section("Cost")
+    rows = [
+        [
+            name,
+            f"{part['mpc_s']:.3f} s",
+            "–" if part["rounds"] is None else f"{part['rounds']}",
+            f"{sum(part['sent_bytes']) / 1e3:,.0f} kB",
+            f"{part['wall_s']:.2f} s",
+        ]
+        for name, part in manifest["parts"].items()
+    ]
+    report.table(
+        ["release", "in the computation", "rounds", "sent by all parties", "from sharing to result"],
+        rows,
+        "All parties ran on one machine, which saw all records: that protects nothing against its owner.",
+    )
