@@ -76,6 +76,14 @@ class CertificateError(FairSharesError):
     """A party's certificate bears another party's name, or could vouch for others."""
 
 
+class ClientError(FairSharesError):
+    """A client did not send its values, or broke the rules of sending; says which client."""
+
+
+class MaskError(FairSharesError):
+    """What the parties sent to a client does not fit together, so one cheats; the client sent nothing."""
+
+
 class PartyFailedError(FairSharesError):
     """A party ended with an error; the others were stopped and nothing was written."""
 

@@ -314,9 +314,11 @@ def make_job(
     rows = 0 if settings.form.summed_by_party else rows
     arguments = {
         "form": settings.form.name,
+        "path": settings.form.path.name,
         "parties": settings.model.parties,
         "clients": rows,
         "records": rows,
+        "parts": 0,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         **statistic.shape(domain),

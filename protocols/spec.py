@@ -10,19 +10,44 @@ from protocols.tree import CountTree
 
 
 @dataclass(frozen=True)
+class InputPath:
+    """By which way clients' values reach the parties.
+
+    Attributes: described: as manifests say it; authenticated: whether no active party can change a value
+    unnoticed; portable: whether every engine has it.
+    """
+
+    name: str
+    described: str
+    authenticated: bool
+    portable: bool
+
+
+SHARES = InputPath("shares", "additive shares", authenticated=False, portable=True)
+CLIENTS = InputPath("clients", "authenticated client input", authenticated=True, portable=False)
+
+
+@dataclass(frozen=True)
 class InputForm:
     """How clients' values enter a program.
 
     Attributes: multiplies_client_values: whether a client value is a factor of a secret x secret
     product; then plain additive shares are not safe against an active server; summed_by_party:
     whether each party adds up its own column before the run, so that the program's cost does not
-    depend on the number of clients; public: what the execution shows besides the domain.
+    depend on the number of clients; public: what the execution shows besides the domain; path: the way
+    of the values.
     """
 
     name: str
     multiplies_client_values: bool
     summed_by_party: bool
     public: tuple[str, ...]
+    path: InputPath = SHARES
+
+    def by(self, path: InputPath) -> InputForm:
+        """Return the same form with values that come by `path`; only shares can be summed by a party."""
+        summed = self.summed_by_party and path is SHARES
+        return replace(self, path=path, summed_by_party=summed)
 
 
 @dataclass(frozen=True)
@@ -34,7 +59,8 @@ class ProtocolSpec:
     whom; release: from the program's arguments by name (epsilon and delta_bits are not needed) to the
     linear map whose values it noises, from which every guarantee is derived; None where nobody has
     declared one, and then the program releases nothing that a guarantee could be stated for; portable:
-    whether the program keeps to the subset that the embedded engine runs.
+    whether the program keeps to the subset that the embedded engine runs; input_paths: the ways that its
+    text has for clients' values.
     """
 
     name: str
@@ -45,6 +71,7 @@ class ProtocolSpec:
     revealed: tuple[str, ...]
     release: Callable[[Mapping[str, str]], LinearRelease] | None = None
     portable: bool = True
+    input_paths: tuple[InputPath, ...] = (SHARES,)
 
 
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
@@ -84,8 +111,19 @@ PI_LAP_PUBLISHED = ProtocolSpec(
 PI_RW = ProtocolSpec(
     name="pi_rw",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 2",
-    arguments=("form", "parties", "clients", "groups", "labels", "epsilon", "delta_bits"),
+    arguments=(
+        "form",
+        "path",
+        "parties",
+        "clients",
+        "parts",
+        "groups",
+        "labels",
+        "epsilon",
+        "delta_bits",
+    ),
     input_forms={form.name: form for form in (SPLIT, PRODUCT)},
+    input_paths=(SHARES, CLIENTS),
     outputs=("counts",),
     revealed=("noisy count of records per (group, label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),

@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pytest
 from _pytest.mark import ParameterSet
 
+from harness.clients.local import local_clients
 from harness.engines.base import PROGRAMS, EngineResult, Job
 from harness.models import MODELS, Model
 from harness.schemes import engine_of
 from harness.sharing import split_into_shares
-from protocols.spec import InputForm, ProtocolSpec
+from protocols.spec import SHARES, InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parent / "programs"
 RUN_TIMEOUT_S = 60.0
@@ -31,19 +32,27 @@ Bits = npt.NDArray[np.bool_]  # shape (bits, lanes)
 def model_parameters(*forms: InputForm, models: Iterable[Model] = MODELS.values()) -> list[ParameterSet]:
     """Return pytest parameters: a model, after a form if there are any; skipped where it cannot run.
 
-    Left out: forms that multiply clients' plain shares, in active models, which refuse them.
+    Left out: forms that multiply clients' plain shares, in active models, which refuse them; clients that
+    send while the parties run, on the embedded engine.
     """
     return [
         pytest.param(
             *form,
             model,
-            id="-".join([*(one.name for one in form), model.name]),
+            id="-".join([*(_name(one) for one in form), model.name]),
             marks=pytest.mark.mpspdz(model.name) if model.virtual_machine else (),
         )
         for form in _each_or_none(forms)
         for model in models
-        if not (model.active and any(one.multiplies_client_values for one in form))
+        if not any(
+            one.multiplies_client_values and model.active and not one.path.authenticated for one in form
+        )
+        and (model.virtual_machine or all(one.path.portable for one in form))
     ]
+
+
+def _name(form: InputForm) -> str:
+    return form.name if form.path is SHARES else f"{form.name}-by-{form.path.name}"
 
 
 def _each_or_none(forms: tuple[InputForm, ...]) -> list[tuple[InputForm, ...]]:
@@ -55,12 +64,14 @@ class Inputs:
     """What the parties feed in.
 
     Attributes: fair_bits: (width, lanes) of each block that they draw; given_bits: instead of these,
-    per party, shape (bits, lanes); values: integers that they hold shares of.
+    per party, shape (bits, lanes); values: integers that they hold shares of; sent: what each client sends
+    while they run.
     """
 
     fair_bits: tuple[tuple[int, int], ...] = ()
     given_bits: Sequence[Bits] | None = None
     values: Sequence[int] | None = None
+    sent: Sequence[npt.NDArray[np.int64]] | None = None
 
 
 def run(
@@ -96,6 +107,7 @@ def make_job(
         party_inputs=tuple(shares or [None] * model.parties),
         fair_bits=inputs.fair_bits,
         given_bits=None if inputs.given_bits is None else tuple(map(as_integers, inputs.given_bits)),
+        clients=None if inputs.sent is None else local_clients(inputs.sent, {}, work, RUN_TIMEOUT_S),
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.clients.uploads import ClientInputs
 from harness.errors import UnsupportedError
 from harness.models import Model
-from protocols.spec import InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAMS = PROJECT / "Programs" / "Source"
@@ -29,7 +30,8 @@ class Job:
     party_inputs: per party, the file with its values in the model's domain, little-endian, or None;
     fair_bits: (width, lanes) of each block of random bits that every party draws for itself, right
     before it starts; given_bits: instead of random ones, per party, integers that a test feeds in
-    (only a program outside `Programs/Source` may be given any).
+    (only a program outside `Programs/Source` may be given any); clients: who sends values while the
+    parties run, None if nobody does.
     """
 
     spec: ProtocolSpec
@@ -38,6 +40,7 @@ class Job:
     party_inputs: tuple[Path | None, ...]
     fair_bits: tuple[tuple[int, int], ...] = ()
     given_bits: tuple[tuple[int, ...], ...] | None = None
+    clients: ClientInputs | None = None
 
     def __post_init__(self) -> None:
         if self.given_bits is not None and self.source.resolve().is_relative_to(PROGRAMS.resolve()):
@@ -62,7 +65,8 @@ class EngineResult:
 
     Attributes: outputs: the integers of each `OUT` line, the same at every party; party_mpc_s: per
     party, seconds, preprocessing included, start-up and compilation not; sent_bytes: per party;
-    rounds: of the party with most, None if the engine does not count them.
+    rounds: of the party with most, None if the engine does not count them; client_bytes: per party, what
+    clients sent to it and received from it while it ran, None where nobody sent.
     """
 
     model: Model
@@ -77,6 +81,7 @@ class EngineResult:
     compile_options: tuple[str, ...]
     online_s: float | None = None
     offline_s: float | None = None
+    client_bytes: tuple[tuple[int, int], ...] | None = None
 
     @property
     def mpc_s(self) -> float:
@@ -106,10 +111,15 @@ class Engine(ABC):
         """
         if form.name not in spec.input_forms:
             return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
-        if model.active and form.multiplies_client_values:
+        if form.path not in spec.input_paths:
+            return f"{spec.name} takes no values by input path {form.path.name!r}; use --input-path shares."
+        if model.active and form.multiplies_client_values and not form.path.authenticated:
+            ways = "use --input-form split, or a passive model"
+            if any(path.authenticated for path in spec.input_paths):
+                ways = f"use --input-path {CLIENTS.name}, --input-form split, or a passive model"
             return (
-                f"Input form {form.name!r} multiplies plain shares, which one active server could use "
-                f"to open a client's value in {model.name}; use --input-form split, or a passive model."
+                f"Input form {form.name!r} multiplies plain shares, which one active server could use to "
+                f"open a client's value in {model.name}; {ways}."
             )
         return self.availability(model)
 

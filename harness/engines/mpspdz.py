@@ -28,6 +28,8 @@ _FIRST_FIXED_RELEASE = (0, 4, 3)
 
 _TIME = re.compile(r"^Time = ([\d.e+-]+) seconds")
 _SENT = re.compile(r"^Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
+_CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
+_CLIENTS_SHARE = 0.9  # of the run's time limit: whom a party still waits for is then named
 _PHASES = re.compile(r"^Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
 
 
@@ -93,12 +95,13 @@ class MpSpdzEngine(Engine):
         progress("compile")
         bytecode = compile_program(job, found.home, found.full_version, model.compile_options)
         progress("run")
-        ports = free_ports(model.parties)
-        hosts = "".join(f"127.0.0.1:{port}\n" for port in ports)
+        ports = free_ports(3 * model.parties)
+        hosts = "".join(f"127.0.0.1:{port}\n" for port in ports[: model.parties])
         # -OF . prints opened values at every party, so that their agreement can be checked.
         tail = ["-ip", "hosts", "-v", "-OF", ".", *model.run_options, bytecode.name]
         if model.parties == 2:
             tail = ["-N", "2", *tail]
+        fronts = _fronts(job, ports[model.parties :], timeout_s)
         configs: list[dict[str, Any]] = [
             {
                 "party": i,
@@ -108,8 +111,9 @@ class MpSpdzEngine(Engine):
                 "argv": [str(found.home / str(model.virtual_machine)), "-p", str(i), *tail],
                 "files": {"hosts": hosts},
                 "links": {"Programs": str(bytecode.programs)},
+                **clients,
             }
-            for i in range(model.parties)
+            for i, clients in enumerate(fronts)
         ]
         with bytecode.in_use():
             logs = run_parties(job, configs, work, timeout_s, starting)
@@ -128,6 +132,7 @@ class MpSpdzEngine(Engine):
             compile_options=model.compile_options,
             online_s=slowest.online_s,
             offline_s=slowest.offline_s,
+            client_bytes=tuple(_client_bytes(i, log) for i, log in enumerate(logs)) if job.clients else None,
         )
 
 
@@ -156,6 +161,34 @@ def find_installation() -> Installation | str:
         if (home / "compile.py").is_file():
             return _inspect(home.resolve())
     return missing
+
+
+def _fronts(job: Job, ports: list[int], timeout_s: float) -> list[dict[str, Any]]:
+    """Return what each party's configuration says of its front; nothing where no clients send."""
+    if job.clients is None:
+        return [{} for _ in ports[::2]]
+    return [
+        {
+            "front": {
+                "host": "127.0.0.1",
+                "port": port,
+                "machine_port": machine_port,
+                "uploads": [upload.values for upload in job.clients.uploads],
+                "certificates": [upload.certificate for upload in job.clients.uploads],
+                "terms": job.clients.terms,
+                "started": time.time(),
+                "seconds": timeout_s * _CLIENTS_SHARE,
+            }
+        }
+        for port, machine_port in zip(ports[::2], ports[1::2], strict=True)
+    ]
+
+
+def _client_bytes(party: int, log: PartyLog) -> tuple[int, int]:
+    found = [match for line in log.lines if (match := _CLIENTS.fullmatch(line))]
+    if len(found) != 1:
+        raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
+    return int(found[0][1]), int(found[0][2])
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.clients.front import FAILED
+from harness.clients.uploads import Check, Server
 from harness.engines import party as child
 from harness.engines.base import PROJECT, Job, no_charge
-from harness.errors import PartyFailedError, PartyTimeoutError, UnsupportedError, UsedDirectoryError
+from harness.errors import (
+    ClientError,
+    PartyFailedError,
+    PartyTimeoutError,
+    UnsupportedError,
+    UsedDirectoryError,
+)
 from harness.interrupts import uninterrupted
 
 _POLL_S = 0.005
@@ -36,7 +44,7 @@ _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client soc
 # What may be shown of a party's log: opened (noisy) outputs, costs and our own messages, as whole lines;
 # of any other line only the known error text in it, as MP-SPDZ quotes inputs beside some.
 _OWN = "fairshares: "
-_KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |{_OWN}")
+_KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients sent = |{_OWN}")
 _LONGEST = 300
 _LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
@@ -101,7 +109,8 @@ def run_parties(
         deadline = time.monotonic() + timeout_s
         _exchange_certificates(processes, directories, deadline, timeout_s)
         started = time.monotonic()
-        ended = _watch(processes, directories, deadline, timeout_s)
+        with _clients(job, configs, directories) as check_clients:
+            ended = _watch(processes, directories, deadline, timeout_s, check_clients)
         return [
             PartyLog(_kept_lines(directory), end - started)
             for directory, end in zip(directories, ended, strict=True)
@@ -110,6 +119,24 @@ def run_parties(
         with uninterrupted():
             _stop(processes)
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _clients(
+    job: Job, configs: Sequence[dict[str, Any]], directories: Sequence[Path]
+) -> contextlib.AbstractContextManager[Check]:
+    """Let the job's clients begin, if it has any, now that the parties' certificates are there."""
+    if job.clients is None:
+        return contextlib.nullcontext(lambda: None)
+    return job.clients.begin(
+        [
+            Server(
+                config["front"]["host"],
+                config["front"]["port"],
+                (directory / child.DATA / f"P{i}.pem").read_text(),
+            )
+            for i, (config, directory) in enumerate(zip(configs, directories, strict=True))
+        ]
+    )
 
 
 def _lay_out(job: Job, config: dict[str, Any], directory: Path) -> Path:
@@ -181,7 +208,11 @@ def _exchange_certificates(
 
 
 def _watch(
-    processes: list[subprocess.Popen[str]], directories: list[Path], deadline: float, timeout_s: float
+    processes: list[subprocess.Popen[str]],
+    directories: list[Path],
+    deadline: float,
+    timeout_s: float,
+    check_clients: Check,
 ) -> list[float]:
     ended: dict[int, float] = {}
     failed_at: float | None = None
@@ -194,11 +225,23 @@ def _watch(
         if failed and failed_at is None:
             failed_at = now
         if failed_at is not None and (now - failed_at > _GRACE_S or len(ended) == len(processes)):
+            _raise_for_clients(directories)
             raise PartyFailedError(_failure(processes, directories, failed))
+        check_clients()
         if now > deadline:
             raise PartyTimeoutError(_still_running(processes, timeout_s))
         time.sleep(_POLL_S)
     return [ended[i] for i in range(len(processes))]
+
+
+def _raise_for_clients(directories: list[Path]) -> None:
+    """Raise ClientError if a party ended because of a client."""
+    for directory in directories:
+        for line in _kept_lines(directory):
+            if line.startswith(_OWN + FAILED):
+                raise ClientError(
+                    f"{line.removeprefix(_OWN)} The parties were stopped; no result was written."
+                )
 
 
 def _failure(processes: list[subprocess.Popen[str]], directories: list[Path], failed: list[int]) -> str:

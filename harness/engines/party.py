@@ -61,6 +61,8 @@ def _main() -> int:
     except CertificateError as error:
         print(f"fairshares: {error}", flush=True)
         return 1
+    if "front" in config:
+        return _run_with_front(config)
     _supply_bits(config)
     if config["engine"] == "embedded":
         from harness.engines.embedded.party import run_party
@@ -76,6 +78,25 @@ def _dump_no_core() -> None:
     """
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
+
+
+def _run_with_front(config: dict[str, Any]) -> int:
+    """Talk to clients from this process, with the virtual machine as its child; neither outlives the other.
+
+    Only the child gets the random bits.
+    """
+    from harness.clients import front
+    from harness.engines.certificates import make_key, trust
+
+    data, party, number = Path(DATA), config["party"], secrets.randbelow(1 << 31)
+    trust(make_key(data, f"C{number}", f"C{number}"), data, f"C{number}")
+    port = config["front"]["machine_port"] - party  # the virtual machine adds the party's number
+    machine = os.fork()
+    if machine == 0:
+        die_with_parent()
+        _supply_bits(config)
+        os.execv(config["argv"][0], [*config["argv"], str(port), str(number)])
+    return front.main(config["front"], party, number, data, machine)
 
 
 def _redirect_output() -> None:

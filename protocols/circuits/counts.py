@@ -11,6 +11,11 @@ def input_columns(secret_integer, parties: int, size: int):
     return sum(secret_integer.get_input_from(i, binary=True, size=size) for i in range(parties))
 
 
+def column_totals(secret_integer, columns, clients: int, cells: int):
+    """Add up each of `cells` columns of `clients` values, a column after the other."""
+    return secret_integer.concat([columns.get_vector(j * clients, clients).sum() for j in range(cells)])
+
+
 def counts_by_product(secret_integer, columns, clients: int, groups: int, labels: int):
     """Count records per (group, label) from group indicators and label counts.
 

@@ -37,9 +37,9 @@ def noise_bits(epsilon: str, lanes: int, seed: int) -> list[list[int]]:
 
 def vectors() -> list[dict[str, Any]]:
     """Return what is fed in; a client of the product form has an indicator per group but the last."""
-    split = ("split", MODEL.parties, 0, 2, 3, "1", DELTA_BITS)
+    split = ("split", "shares", MODEL.parties, 0, 0, 2, 3, "1", DELTA_BITS)
     counts = [0, 3, 2**33, 1, 0, 12]
-    product = ("product", MODEL.parties, 4, 3, 2, "1/3", DELTA_BITS)
+    product = ("product", "shares", MODEL.parties, 4, 0, 3, 2, "1/3", DELTA_BITS)
     columns = [*[1, 1, 0, 0], *[0, 0, 0, 1], *[5, 0, 2**31, 1], *[0, 7, 2**31, 0]]
     bits = noise_bits("1", 6, seed=1)
     return [

@@ -283,12 +283,12 @@ def test_mp_spdz_compiles_once_two_at_once_and_per_option(installation: Installa
 
 @pytest.mark.mpspdz("ring")
 def test_mp_spdz_refuses_in_one_line(installation: Installation) -> None:
-    arguments = ("neither", "3", "0", "2", "2", "1", "40")
+    arguments = ("neither", "shares", "3", "0", "0", "2", "2", "1", "40")
     job = Job(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, (None,) * 3)
     with pytest.raises(CompileError) as error:
         compile_program(job, installation.home, installation.full_version, MODELS["ring"].compile_options)
     assert str(error.value) == (
-        "MP-SPDZ's compiler refused pi_rw neither 3 0 2 2 1 40: "
-        "ValueError: form must be split or product, not neither"
+        "MP-SPDZ's compiler refused pi_rw neither shares 3 0 0 2 2 1 40: "
+        "ValueError: form must be split or product, path shares or clients, not neither, shares"
     )
     assert list(cache_directory().iterdir()) == []

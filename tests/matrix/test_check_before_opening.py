@@ -19,22 +19,22 @@ from protocols.spec import PROTOCOLS, ProtocolSpec
 
 # One small case of each argument that programs take.
 ARGUMENTS: dict[str, object] = {
-    "form": "split", "clients": 0, "groups": 2, "labels": 2, "samples": 5, "bins": 6, "blocks": "1.3",
-    "epsilon": "1", "delta_bits": 40,
+    "form": "split", "path": "shares", "clients": 0, "parts": 0, "groups": 2, "labels": 2, "samples": 5,
+    "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40,
 }  # fmt: skip
 OPENING = ("asm_open", "vasm_open")
 # Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
 LOCAL = {"vadds", "vsubs", "adds", "subs", "vaddm", "vaddsi", "vsubsi", "vmulsi", "movs", "vmovs"}
 # What the compiler adds to the end: how much of what was used, how much memory there is.
-NOTES = {"use", "use_inp", "reqbl", "active", "ldmc", "gldmc", "ldmint", "ldms", "gldms"}
+NOTES = {"use", "use_inp", "use_matmul", "reqbl", "active", "ldmc", "gldmc", "ldmint", "ldms", "gldms"}
 ACTIVE = [model for model in MODELS.values() if model.active]
 
 
-def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path) -> list[str]:
+def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path, **given: object) -> list[str]:
     """Compile a program as its engine does; return the names of its instructions, in order."""
     found = find_installation()
     assert isinstance(found, Installation)
-    arguments = [str(ARGUMENTS.get(name, model.parties)) for name in spec.arguments]
+    arguments = [str({**ARGUMENTS, **given}.get(name, model.parties)) for name in spec.arguments]
     assert set(spec.arguments) - set(ARGUMENTS) == {"parties"}, "say what the new argument is in ARGUMENTS"
     (directory / "Programs").mkdir(parents=True)
     (directory / "Programs" / "Source").symlink_to(sources)
@@ -74,6 +74,29 @@ def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Mode
     instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
     assert "ands" in instructions  # the noise is made here
     assert faults(instructions) == []
+
+
+@pytest.mark.parametrize("form", ["split", "product"])
+@pytest.mark.parametrize("model", ACTIVE, ids=lambda model: model.name)
+@pytest.mark.mpspdz("spdz2k")
+def test_no_client_is_told_a_sum_before_it_is_checked(model: Model, form: str, tmp_path: Path) -> None:
+    """Masks go out, then subsets come in; sums are opened, checked, told; only then do values come in."""
+    given = {"form": form, "path": "clients", "clients": 4, "parts": 2}
+    instructions = assembly(PROTOCOLS["pi_rw"], PROGRAMS, model, tmp_path / "compiled", **given)
+    steps = [
+        name.removeprefix("v")
+        for name in instructions
+        if name in (*OPENING, "check") or "socket" in name or "clientconnection" in name or name == "listen"
+    ]
+    first = steps.index("asm_open")
+    assert steps[:first] == [
+        *("listen", "acceptclientconnection", "writesocketshare", "writesocketshare", "readsocketc")
+    ]
+    assert steps[first : first + 4] == ["asm_open", "check", "writesocketc", "readsocketc"]
+    opening = max(at for at, name in enumerate(instructions) if name in OPENING)
+    told = next(at for at, name in enumerate(instructions) if name.endswith("writesocketc"))
+    assert faults(instructions[told + 1 :]) == []
+    assert opening > told
 
 
 @pytest.mark.mpspdz("spdz2k")

@@ -14,7 +14,7 @@ from harness.models import Model
 from harness.schemes import engine_of
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
-from protocols.spec import PI_RW, PRODUCT, SPLIT, InputForm
+from protocols.spec import CLIENTS, PI_RW, PRODUCT, SPLIT, InputForm
 from tests.running import Inputs, copy_of_program, model_parameters, run, xor_shares
 
 DELTA_BITS = 40
@@ -49,13 +49,21 @@ class Case:
         noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
         return [int(count) + x for count, x in zip(truth.ravel(), noise, strict=True)]
 
-    def values(self, form: InputForm) -> npt.NDArray[np.int64]:
-        """Return what is shared: the columns' sums, or indicators and label counts of every client."""
+    def columns(self, form: InputForm) -> npt.NDArray[np.int64]:
+        """Return every client's values, shape (columns, clients): counts, or indicators and label counts."""
         table = self.per_client()
-        if form is SPLIT:
-            return table.sum(axis=2).ravel()
+        if form.name == SPLIT.name:
+            return table.reshape(-1, self.clients)
         indicators = (table.sum(axis=1) > 0).astype(np.int64)[:-1]
-        return np.concatenate([indicators, table.sum(axis=0)]).ravel()
+        return np.concatenate([indicators, table.sum(axis=0)])
+
+    def inputs(self, form: InputForm, bits: list[npt.NDArray[np.bool_]]) -> Inputs:
+        """Return what reaches the parties: shares, of sums in split form, or what each client sends."""
+        columns = self.columns(form)
+        if form.path is CLIENTS:
+            return Inputs(given_bits=bits, sent=[columns[:, 0], columns[:, 1:].T.ravel()])
+        values = columns.sum(axis=1) if form.summed_by_party else columns.ravel()
+        return Inputs(given_bits=bits, values=values.tolist())
 
 
 CASES = {
@@ -81,7 +89,9 @@ def rigged_bits(coins: tuple[Coin, ...], lanes: int) -> npt.NDArray[np.bool_]:
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
-@pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT, PRODUCT))
+@pytest.mark.parametrize(
+    ("form", "model"), model_parameters(SPLIT, PRODUCT, SPLIT.by(CLIENTS), PRODUCT.by(CLIENTS))
+)
 def test_opens_the_oracles_integers(model: Model, form: InputForm, case: Case, tmp_path: Path) -> None:
     assert engine_of(model).supports(PI_RW, model, form) is None
     coins = design_coins(Fraction(case.epsilon), DELTA_BITS)
@@ -89,10 +99,12 @@ def test_opens_the_oracles_integers(model: Model, form: InputForm, case: Case, t
     expected = case.expected(coins, bits)
     assert min(expected) < 0
 
-    clients = 0 if form is SPLIT else case.clients
-    arguments = (form.name, model.parties, clients, case.groups, case.labels, case.epsilon, DELTA_BITS)
+    clients = 0 if form.summed_by_party else case.clients
+    parts = case.clients if form.path is CLIENTS else 0
+    size = (case.groups, case.labels, case.epsilon, DELTA_BITS)
+    arguments = (form.name, form.path.name, model.parties, clients, parts, *size)
     shares = xor_shares(bits, model.parties, np.random.default_rng(21))
-    inputs = Inputs(given_bits=shares, values=case.values(form).tolist())
+    inputs = case.inputs(form, shares)
     program = copy_of_program(PI_RW.name, tmp_path)
     result = run(PI_RW, program, arguments, inputs, model, tmp_path / "run")
     assert list(result.outputs["counts"]) == expected

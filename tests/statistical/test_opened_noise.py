@@ -159,7 +159,7 @@ def test_counts_carry_noise_of_that_distribution(tmp_path: Path) -> None:
     """π_RW: opened less true counts over 100 groups and 200 labels; DKW at 1e-9, n = 20 000, t = 0.0231."""
     model, groups, labels = MODELS["ring"], 100, 200
     truth = np.random.default_rng(11).integers(0, 2**31, groups * labels)
-    arguments = ("split", model.parties, 0, groups, labels, EPSILON, DELTA_BITS)
+    arguments = ("split", "shares", model.parties, 0, 0, groups, labels, EPSILON, DELTA_BITS)
     inputs = replace(DEFAULT.inputs(truth.size), values=truth.tolist())
     result = run(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, inputs, model, tmp_path / "run")
     noise = (np.array(result.outputs["counts"]) - truth).tolist()

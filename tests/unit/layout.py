@@ -22,11 +22,12 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     (
         *("harness.options", "harness.tables", "harness.scores", "harness.records"),
-        *("harness.layouts", "harness.sharing"),
+        *("harness.layouts", "harness.sharing", "harness.clients"),
     ),
     ("harness.accounts", "harness.database", "harness.ledger", "harness.charging", "harness.numerical"),
     ("harness.engines",),
     (
+        "harness.clients.local",
         "harness.outputs",
         "harness.postprocess",
         "harness.metrics",

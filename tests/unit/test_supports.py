@@ -9,11 +9,28 @@ from pathlib import Path
 import pytest
 
 from harness.engines.base import PROGRAMS, Engine, EngineResult, Job, Progress, no_charge
+from harness.engines.embedded import EmbeddedEngine
 from harness.errors import UnsupportedError
 from harness.models import MODELS, Model
-from protocols.spec import NO_INPUT, PI_LAP, PI_RW, PRODUCT, PROTOCOLS, SPLIT, InputForm, ProtocolSpec
+from protocols.spec import (
+    CLIENTS,
+    NO_INPUT,
+    PI_LAP,
+    PI_RW,
+    PRODUCT,
+    PROTOCOLS,
+    SHARES,
+    SPLIT,
+    InputForm,
+    ProtocolSpec,
+)
 
-FORMS = {form.name: form for spec in PROTOCOLS.values() for form in spec.input_forms.values()}
+FORMS = {
+    f"{form.name} by {path.name}": form.by(path)
+    for spec in PROTOCOLS.values()
+    for form in spec.input_forms.values()
+    for path in (SHARES, CLIENTS)
+}
 
 
 class Everywhere(Engine):
@@ -44,7 +61,9 @@ class Everywhere(Engine):
 
 def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
     """The rule, written out: no product of plain client shares where a party may deviate."""
-    return form.name in spec.input_forms and not (model.adversary == "active" and form.name == "product")
+    plain = form.name == "product" and form.path.name == "shares"
+    known = form.name in spec.input_forms and form.path in spec.input_paths
+    return known and not (model.adversary == "active" and plain)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -55,7 +74,7 @@ def test_rule_over_all_models_and_forms(spec: ProtocolSpec, model: Model, form: 
     assert (reason is None) == allowed(spec, model, form)
     if reason is not None:
         assert reason.endswith(".")
-        assert form.name in reason
+        assert form.name in reason or form.path.name in reason
 
 
 def test_the_rule_is_not_empty() -> None:
@@ -73,7 +92,8 @@ def test_the_refusal_says_why_and_names_the_option(name: str) -> None:
     assert reason is not None
     assert name in reason
     assert "'product' multiplies plain shares" in reason
-    assert "use --input-form split, or a passive model" in reason
+    assert "use --input-path clients, --input-form split, or a passive model" in reason
+    assert Everywhere().supports(PI_RW, MODELS[name], PRODUCT.by(CLIENTS)) is None
 
 
 def test_a_form_that_the_protocol_does_not_have() -> None:
@@ -85,6 +105,22 @@ def test_a_form_that_the_protocol_does_not_have() -> None:
         Everywhere().supports(PI_RW, MODELS["ring"], NO_INPUT)
         == "pi_rw has no input form 'none'; choose split or product."
     )
+
+
+def test_a_path_that_the_protocol_or_the_engine_does_not_have() -> None:
+    assert (
+        Everywhere().supports(PI_LAP, MODELS["ring"], NO_INPUT.by(CLIENTS))
+        == "pi_lap takes no values by input path 'clients'; use --input-path shares."
+    )
+    assert (
+        EmbeddedEngine().supports(PI_RW, MODELS["mpyc"], SPLIT.by(CLIENTS))
+        == "Input path 'clients' needs MP-SPDZ; choose one of its models."
+    )
+
+
+def test_only_shares_are_added_up_by_a_party() -> None:
+    assert SPLIT.summed_by_party and SPLIT.by(SHARES) == SPLIT
+    assert not SPLIT.by(CLIENTS).summed_by_party
 
 
 def test_an_unsound_combination_is_refused_as_such_even_if_the_model_is_missing() -> None:

@@ -48,6 +48,8 @@ class EmbeddedEngine(Engine):
     def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
         if not spec.portable:
             return f"{spec.name} uses features that only MP-SPDZ has; choose one of its models."
+        if not form.path.portable:
+            return f"Input path {form.path.name!r} needs MP-SPDZ; choose one of its models."
         return super().supports(spec, model, form)
 
     def run(

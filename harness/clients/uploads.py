@@ -1,0 +1,52 @@
+"""What parties and clients of one run agree on before it starts; all of it is public."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Upload:
+    """One connection's part: values: how many it carries; certificate: the sender's, PEM."""
+
+    values: int
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a party's front listens, and the certificate (PEM) that it has to show."""
+
+    host: str
+    port: int
+    certificate: str
+
+
+Check = Callable[[], None]  # raises what went wrong at a client, if anything did
+
+
+@dataclass(frozen=True)
+class ClientInputs:
+    """How clients take part in one run.
+
+    Attributes: uploads: one per client, in the order of their numbers; terms: what every client has to
+    agree with, the same at all parties; begin: called with the parties' servers as soon as they are
+    known; what it returns is entered while the parties run.
+    """
+
+    uploads: tuple[Upload, ...]
+    terms: dict[str, Any]
+    begin: Callable[[Sequence[Server]], AbstractContextManager[Check]]
+
+    @property
+    def values(self) -> int:
+        return sum(upload.values for upload in self.uploads)
+
+    @property
+    def parts(self) -> int:
+        """How many runs of equal length are checked: as few as there can be, each within one upload."""
+        return self.values // gcd(*(upload.values for upload in self.uploads))

@@ -1,0 +1,64 @@
+"""Messages between clients, fronts and virtual machines: four bytes of length, little-endian, and bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import struct
+from contextlib import suppress
+from typing import Any
+
+PROTOCOL = "fairshares-client-1"
+MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
+ACCEPTED = b"accepted"
+
+
+class WrongLengthError(Exception):
+    """A message is not as long as it has to be."""
+
+    def __init__(self, found: int, expected: int) -> None:
+        super().__init__(f"sent {found} bytes where {expected} belong")
+
+
+class Channel:
+    """One connection. Attributes: received, sent: bytes of messages so far, TLS's own left out."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.received = self.sent = 0
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The certificate that the other side showed, DER."""
+        secured: ssl.SSLObject | None = self.writer.get_extra_info("ssl_object")
+        return secured.getpeercert(binary_form=True) if secured else None
+
+    async def send(self, payload: bytes) -> None:
+        self.writer.write(struct.pack("<I", len(payload)) + payload)
+        self.sent += 4 + len(payload)
+        await self.writer.drain()
+
+    async def receive(self, length: int) -> bytes:
+        """Return a message. Raises: WrongLengthError; asyncio.IncompleteReadError: the other side left."""
+        (found,) = struct.unpack("<I", await self.reader.readexactly(4))
+        if found != length:
+            raise WrongLengthError(found, length)
+        self.received += 4 + length
+        return await self.reader.readexactly(length)
+
+    async def receive_terms(self) -> dict[str, Any]:
+        """Return a JSON object of at most MAX_TERMS bytes. Raises: WrongLengthError; ValueError."""
+        (length,) = struct.unpack("<I", await self.reader.readexactly(4))
+        if length > MAX_TERMS:
+            raise WrongLengthError(length, MAX_TERMS)
+        self.received += 4 + length
+        found = json.loads(await self.reader.readexactly(length))
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+        return found
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(OSError, TimeoutError):  # the other side was faster
+            await self.writer.wait_closed()

@@ -1,0 +1,62 @@
+"""Values that clients send to the running parties, masked, so that no active party can change them.
+
+MP-SPDZ's client interface carries the bytes; each party's front (`harness/clients/front.py`) is the one
+client that its virtual machine sees, and passes every client its own part. Values travel client by client:
+all of the first client's, then all of the second's.
+"""
+
+from __future__ import annotations
+
+CHECKS = 40  # random subset sums that are compared per part; each lets a changed mask pass half the time
+
+
+def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
+    """Wait for the party's own front; return the number that it connects under.
+
+    Port and number are run-time arguments of the virtual machine: they differ between parties and runs.
+    What follows talks to that number, not to whoever was accepted: MP-SPDZ lets a client in without a
+    certificate, but the number is random and known on the party's own host only.
+    """
+    port, number = get_cmdline_arg(0)._v, get_cmdline_arg(1)._v
+    listen_for_clients(port)
+    accept_client_connection(port)
+    return number
+
+
+def columns_of_clients(secret, public, number, check_point, columns: int, clients: int, parts: int):
+    """Return clients' values, `columns` of each: what they sent, minus random masks that only they learned.
+
+    Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006). There a
+    client checks one product per mask; here, random subset sums of all its masks: the product is unsound
+    modulo 2^64, where a mask that is off by 2^63 passes half the time, and costs `spdz2k` 16 times the
+    traffic.
+    Computes: the parties send their shares of the masks r and of CHECKS offsets s per part; then the
+    clients choose the subsets; the parties open s + the sum of each subset of r, and check that no party
+    tampered; a client compares with what it was sent, and only then sends its values plus r.
+    Guarantees: if a party alters what a client learns of r modulo 2^64, that client notices but for
+    probability 2^-CHECKS.  [test: tests/unit/test_clients_masks.py]
+    Reveals: subset sums, uniform by their offsets; to each client its own masks and offsets.
+    Args: secret, public: MP-SPDZ's sint and cint; number: of the front; parts: how many equal runs of
+    values are checked on their own; each is one client's upload, or a part of it.
+    Returns: secret vector of columns * clients values, a column after the other.
+    """
+    size = columns * clients
+    masks = secret.get_random(size=size)
+    offsets = secret.get_random(size=CHECKS * parts)
+    secret.write_shares_to_socket(number, [masks])
+    secret.write_shares_to_socket(number, [offsets])
+    subsets = public.read_from_socket(number, size=size).bit_decompose(CHECKS)
+    sums = secret.concat([part_sums(masks * chosen, parts) for chosen in subsets]) + offsets
+    opened = sums.reveal()
+    check_point()  # no client may be told a sum that a party tampered with
+    opened.write_to_socket(number, [opened])
+    values = public.read_from_socket(number, size=size) - masks
+    return values.concat([values.get_vector(j, clients, columns) for j in range(columns)])
+
+
+def part_sums(values, parts: int):
+    """Add up each of `parts` equal runs of values; as many steps as the shorter side is long."""
+    size = len(values) // parts
+    if parts < size:
+        return values.concat([values.get_vector(k * size, size).sum() for k in range(parts)])
+    return sum(values.get_vector(j, parts, size) for j in range(size))

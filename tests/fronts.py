@@ -1,0 +1,138 @@
+"""Fronts of three parties whose virtual machines are played here: they share masks and open sums."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.clients import masks
+from harness.clients.front import Front
+from harness.clients.sending import Sender
+from harness.clients.uploads import Server
+from harness.clients.wire import Channel
+from harness.engines.certificates import make_key
+from harness.engines.parties import free_ports
+from protocols.circuits.clients import CHECKS
+
+TERMS = {"form": "product", "groups": ["a", "b"]}
+SECONDS = 20.0
+
+Tamper = Callable[[int, str, masks.Words], masks.Words]  # (party, what it sends, words) -> words
+
+
+def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
+    return words
+
+
+@dataclass
+class Run:
+    """Uploads of some sizes to three parties.
+
+    Attributes: values: the clients', one array each; width: bytes of an element in the machines; tamper:
+    what a party does to what it sends; arrived: per party, what its machine took the clients' values for;
+    ready: until then the machines keep clients waiting.
+    """
+
+    directory: Path
+    values: list[np.typing.NDArray[np.int64]]
+    part: int
+    width: int = 8
+    tamper: Tamper = honest
+    terms: list[dict[str, Any]] = field(default_factory=lambda: [TERMS] * 3)
+    seconds: float = SECONDS
+    arrived: dict[int, list[int]] = field(default_factory=dict)
+    servers: list[Server] = field(default_factory=list)
+    senders: list[Sender] = field(default_factory=list)
+    fronts: list[asyncio.Task[None]] = field(default_factory=list)
+    channels: list[Channel] = field(default_factory=list)  # to be closed at the end
+
+    async def start(self) -> None:
+        """Start machines and fronts; `servers` and `senders` are known then."""
+        self.ready = threading.Event()
+        self._machines: list[tuple[socket.socket, threading.Thread]] = []
+        size = sum(map(len, self.values))
+        self._parts = size // self.part
+        rng = np.random.default_rng(7)
+        self._shares = rng.integers(0, 2**64, (3, size), dtype=np.uint64)
+        self._offsets = rng.integers(0, 2**64, (3, CHECKS * self._parts), dtype=np.uint64)
+        for k, values in enumerate(self.values):
+            certificate = make_key(self.directory, f"C{k}", f"C{k}")
+            self.senders.append(Sender(k, certificate, certificate.with_suffix(".key"), values))
+        ports = free_ports(3)
+        for i, port in enumerate(ports):
+            data = self.directory / f"party-{i}"
+            data.mkdir()
+            certificate = make_key(data, f"P{i}", f"P{i}")
+            make_key(data, "C99", "C99")
+            self.servers.append(Server("127.0.0.1", port, certificate.read_text()))
+            listening = socket.create_server(("127.0.0.1", 0))
+            machine = threading.Thread(target=self._machine, args=(i, data, listening))
+            machine.start()
+            self._machines.append((listening, machine))
+            config = {
+                "host": "127.0.0.1",
+                "port": port,
+                "machine_port": listening.getsockname()[1],
+                "uploads": [len(values) for values in self.values],
+                "certificates": [sender.certificate.read_text() for sender in self.senders],
+                "terms": self.terms[i],
+                "started": time.time(),
+                "seconds": self.seconds,
+            }
+            self.fronts.append(asyncio.create_task(Front(config, i, 99, data, lambda: True).run()))
+
+    def _machine(self, party: int, data: Path, listening: socket.socket) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(data / f"P{party}.pem", data / f"P{party}.key")
+        with contextlib.suppress(OSError), listening:  # the front left
+            plain, _ = listening.accept()
+            assert plain.recv(6, socket.MSG_WAITALL) == struct.pack("<I", 2) + b"99"
+            with context.wrap_socket(plain, server_side=True) as secured:
+                self._compute(party, secured)
+
+    def _compute(self, party: int, front: ssl.SSLSocket) -> None:
+        def send(payload: bytes) -> None:
+            front.sendall(struct.pack("<I", len(payload)) + payload)
+
+        def receive() -> masks.Words:
+            size = self._shares.shape[1] * self.width
+            packed = b""
+            while len(packed) < 4 + size:
+                if not (some := front.recv(4 + size - len(packed))):
+                    raise ConnectionResetError
+                packed += some
+            assert packed[:4] == struct.pack("<I", size)
+            return masks.low_words(packed[4:], self.width)
+
+        send(struct.pack("<III", ord("R"), 8 * self.width, 64))
+        self.ready.wait()
+        send(masks.widen(self.tamper(party, "masks", self._shares[party]), self.width))
+        send(masks.widen(self._offsets[party], self.width))
+        true = self._shares.sum(axis=0, dtype=np.uint64)
+        sums = masks.subset_sums(true, receive(), self._parts).reshape(-1)
+        sums += self._offsets.sum(axis=0, dtype=np.uint64)
+        send(masks.to_bytes(self.tamper(party, "sums", sums)))
+        self.arrived[party] = (receive() - true).view(np.int64).tolist()
+
+    async def stop(self) -> None:
+        for channel in self.channels:
+            await channel.close()
+        for front in self.fronts:
+            front.cancel()
+        await asyncio.gather(*self.fronts, return_exceptions=True)
+        self.ready.set()
+        for listening, machine in self._machines:
+            with contextlib.suppress(OSError):  # it has accepted, or is waiting to
+                listening.shutdown(socket.SHUT_RDWR)
+            await asyncio.to_thread(machine.join)

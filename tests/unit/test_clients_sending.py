@@ -1,0 +1,259 @@
+"""Clients and fronts, with virtual machines played by the test: what arrives, and what ends a run."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.clients import masks
+from harness.clients.front import ClientFailure
+from harness.clients.sending import Sender, send_values
+from harness.clients.uploads import Server
+from harness.clients.wire import Channel
+from harness.engines.certificates import make_key
+from harness.errors import ClientError, MaskError
+from tests.fronts import SECONDS, TERMS, Run
+
+VALUES = [np.array([1, 0, 2**31]), np.array([0, 7, 0, 1, -1, 3])]  # two clients, and one
+
+
+def play(run: Run, script: Callable[[Run], Awaitable[Any]]) -> Any:
+    async def scene() -> Any:
+        await run.start()
+        try:
+            return await asyncio.wait_for(script(run), 2 * SECONDS)
+        finally:
+            await run.stop()
+
+    return asyncio.run(scene())
+
+
+async def send(run: Run, *clients: int) -> list[Any]:
+    run.ready.set()
+    return await asyncio.gather(
+        *(send_values(run.senders[k], run.servers, TERMS, SECONDS) for k in clients), return_exceptions=True
+    )
+
+
+async def connect(run: Run, party: int, client: int | None) -> Channel:
+    """Connect as a client that then does as it likes, or as somebody without a certificate."""
+    server = run.servers[party]
+    context = ssl.create_default_context(cadata=server.certificate)
+    context.check_hostname = False
+    if client is not None:
+        context.load_cert_chain(run.senders[client].certificate, run.senders[client].key)
+    while True:
+        try:
+            connection = await asyncio.open_connection(server.host, server.port, ssl=context)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.01)
+        else:
+            run.channels.append(Channel(*connection))
+            return run.channels[-1]
+
+
+@pytest.mark.parametrize("width", [8, 13, 16])
+def test_values_arrive(tmp_path: Path, width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    async def script(run: Run) -> list[Any]:
+        sent = await send(run, 0, 1)
+        await asyncio.gather(*run.fronts)
+        return sent
+
+    run = Run(tmp_path, VALUES, 3, width)
+    sent = play(run, script)
+    assert run.arrived == {i: [1, 0, 2**31, 0, 7, 0, 1, -1, 3] for i in range(3)}
+    assert sent == [4 + 32 + 4 + 24, 4 + 32 + 4 + 48]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and lines[0].startswith(f"Clients sent = {sum(sent)} bytes, received = ")
+
+
+@pytest.mark.parametrize("what", ["masks", "sums"])
+@pytest.mark.parametrize("by", [1, 2**63])
+def test_a_client_does_not_send_on_a_tampered_mask(tmp_path: Path, what: str, by: int) -> None:
+    """Party 2 changes the last client's last mask, or what it says was opened; unnoticed with 2^-40."""
+
+    def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
+        changed = words.copy()
+        if party == 2 and sends == what:
+            changed[-1:] += np.uint64(by)
+        return changed
+
+    async def script(run: Run) -> list[Any]:
+        sent = await send(run, 0, 1)
+        return [*sent, *await asyncio.gather(*run.fronts, return_exceptions=True)]
+
+    run = Run(tmp_path, VALUES, 3, tamper=tamper)
+    first, second, *fronts = play(run, script)
+    assert isinstance(first, int) and isinstance(second, MaskError)
+    assert "Client 1" in str(second) and "were not sent" in str(second)
+    assert {str(front) for front in fronts} == {"Client 1 left before it had sent its values."}
+    assert run.arrived == {}
+
+
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        ({**TERMS, "form": "split"}, "run with another form than this client was told"),
+        ({**TERMS, "epsilon": "3"}, "do not agree on what they compute"),
+        ({}, "run with another form"),
+    ],
+)
+def test_a_client_does_not_send_on_other_terms(tmp_path: Path, terms: dict[str, Any], told: str) -> None:
+    async def script(run: Run) -> list[Any]:
+        return await send(run, 0)
+
+    (error,) = play(Run(tmp_path, VALUES, 3, terms=[TERMS, TERMS, terms]), script)
+    assert isinstance(error, ClientError) and told in str(error) and str(error).startswith("Client 0: ")
+
+
+def test_a_client_does_not_talk_to_another_server(tmp_path: Path) -> None:
+    """Parties 0 and 1 are mixed up: both have certificates of the run, each the wrong one."""
+
+    async def script(run: Run) -> list[Any]:
+        run.servers[:2] = [
+            replace(run.servers[i], certificate=run.servers[1 - i].certificate) for i in (0, 1)
+        ]
+        return await send(run, 0)
+
+    (error,) = play(Run(tmp_path, VALUES, 3), script)
+    assert isinstance(error, ClientError) and "refused or ended the connection" in str(error)
+
+
+def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
+    """Nobody, noise, another's key, a client that leaves early, one that comes twice: all values arrive."""
+
+    async def script(run: Run) -> list[Any]:
+        (tmp_path / "stranger").mkdir()
+        foreign = make_key(tmp_path / "stranger", "C0", "C0")
+        stranger = Sender(0, foreign, foreign.with_suffix(".key"), VALUES[0])
+        nobody = await connect(run, 0, None)
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await nobody.receive_terms()
+        reader, writer = await asyncio.open_connection(run.servers[0].host, run.servers[0].port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        with pytest.raises(ClientError):
+            await send_values(stranger, run.servers, TERMS, SECONDS)
+        early = await connect(run, 0, 0)
+        assert (await early.receive_terms())["values"] == 3
+        await early.close()
+        await asyncio.sleep(0.1)
+        first = asyncio.create_task(send_values(run.senders[0], run.servers, TERMS, SECONDS))
+        await asyncio.sleep(0.2)
+        again = await asyncio.gather(
+            send_values(run.senders[0], run.servers, TERMS, SECONDS), return_exceptions=True
+        )
+        sent = [*again, *await send(run, 1), await first]
+        await asyncio.gather(*run.fronts)
+        writer.close()
+        assert reader is not None
+        return sent
+
+    run = Run(tmp_path, VALUES, 3)
+    again, second, first = play(run, script)
+    assert isinstance(again, ClientError) and isinstance(second, int) and isinstance(first, int)
+    assert run.arrived[2] == [1, 0, 2**31, 0, 7, 0, 1, -1, 3]
+
+
+async def leave(parties: list[Channel]) -> None:
+    await parties[1].close()
+
+
+async def too_long(parties: list[Channel]) -> None:
+    await parties[1].send(bytes(33))
+
+
+async def too_short(parties: list[Channel]) -> None:
+    for party in parties:
+        await party.send(bytes(masks.SEED_BYTES))
+    await parties[1].receive(40 * 8)
+    await parties[1].send(bytes(16))
+
+
+async def huge(parties: list[Channel]) -> None:
+    parties[1].writer.write(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        (leave, "Client 0 left before it had sent its values."),
+        (too_long, "Client 0 sent 33 bytes where 32 belong."),
+        (too_short, "Client 0 sent 16 bytes where 24 belong."),
+        (huge, "Client 0 sent 4294967295 bytes where 32 belong."),
+    ],
+)
+def test_a_client_that_breaks_the_rules_is_named(
+    tmp_path: Path, does: Callable[[list[Channel]], Awaitable[None]], told: str
+) -> None:
+    async def script(run: Run) -> Any:
+        run.ready.set()
+        others = asyncio.create_task(send(run, 1))
+        parties = [await connect(run, i, 0) for i in range(3)]
+        for party in parties:
+            await party.receive_terms()
+            await party.receive(24)
+            await party.receive(40 * 8)
+        await does(parties)
+        failed = await asyncio.gather(run.fronts[1], return_exceptions=True)
+        others.cancel()
+        return failed[0]
+
+    error = play(Run(tmp_path, VALUES, 3), script)
+    assert isinstance(error, ClientFailure) and str(error) == told
+
+
+def test_clients_that_never_come_are_named_in_time(tmp_path: Path) -> None:
+    async def script(run: Run) -> list[Any]:
+        run.ready.set()
+        sender = asyncio.create_task(send(run, 1))
+        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
+        (lost,) = await sender
+        return [lost, *map(str, failed)]
+
+    values = [*VALUES, VALUES[0]]
+    lost, *failed = play(Run(tmp_path, values, 3, seconds=1.0), script)
+    assert failed == ["Client 0 had not come after 1 s, nor had 1 other."] * 3
+    assert isinstance(lost, ClientError)
+
+
+async def nothing(_parties: list[Channel]) -> None:
+    pass
+
+
+async def a_seed_only(parties: list[Channel]) -> None:
+    for party in parties:
+        await party.send(bytes(masks.SEED_BYTES))
+
+
+@pytest.mark.parametrize(("does", "what"), [(nothing, "answered"), (a_seed_only, "sent its values")])
+def test_the_client_that_the_others_wait_for_is_named(
+    tmp_path: Path, does: Callable[[list[Channel]], Awaitable[None]], what: str
+) -> None:
+    async def script(run: Run) -> list[Any]:
+        run.ready.set()
+        others = asyncio.create_task(send(run, 1))
+        parties = [await connect(run, i, 0) for i in range(3)]
+        await does(parties)
+        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
+        await others
+        return [str(error) for error in failed]
+
+    failed = play(Run(tmp_path, VALUES, 3, seconds=3.0), script)
+    assert failed == [f"Client 0 had not {what} after 3 s."] * 3
+
+
+def test_parties_that_do_not_answer(tmp_path: Path) -> None:
+    async def script(run: Run) -> list[Any]:
+        nowhere = [Server("127.0.0.1", 9, run.servers[0].certificate), *run.servers[1:]]
+        waiting = send_values(run.senders[0], nowhere, TERMS, 0.5)
+        return list(await asyncio.gather(waiting, return_exceptions=True))
+
+    (error,) = play(Run(tmp_path, VALUES, 3), script)
+    assert str(error) == "Client 0: the parties were not ready for its values within 0.5 s."
