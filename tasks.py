@@ -298,7 +298,7 @@ def noise(
 
 @_task(
     help={
-        "sampler": "default or published; instead of the reference set",
+        "sampler": "default, symmetric or published; instead of the reference set",
         "release": "weights or thresholds; instead of a sampler",
         "epsilon": "the ε that the noise is made for; default: 1",
         "delta": "the δ that it is made for; default: 2^-40 (not for the published sampler)",

@@ -1,57 +1,39 @@
-"""What `./inv audit` looks at: samplers and releases, recomputed and held against what is claimed of them."""
+"""What `./inv audit` finds: samplers, recomputed and held against what is claimed of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from math import prod
+from typing import Any, Generic, TypeVar
 
 from harness.errors import OptionError
 from harness.rounding import float_up
+from protocols import noise, symmetric
 from protocols.audit import (
+    Cost,
     PrivacyCurve,
-    composed,
     cost,
     curve_of_coins,
     curve_of_law,
-    declared_release,
+    curve_of_symmetric_coins,
     second_moment,
-    values_moved,
+    symmetric_cost,
 )
-from protocols.budget import NeighboringRelation, bits_at_most, plan_noise
-from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, exp_bounds
+from protocols.budget import bits_at_most
+from protocols.circuits.coins import MIN_DELTA_BITS, design_coins, exp_bounds
+from protocols.circuits.symmetric import design_symmetric_coins
 from protocols.empirical import estimate_delta
-from protocols.noise import Guarantee, guarantee, largest_noise, log_upper_bound, mean_square_error
-from protocols.published import (
-    FRACTION_BITS,
-    ONE,
-    TRUNCATED,
-    composed_laplace,
-    ideal_log,
-    laplace_law,
-    mp_spdz_log,
-    protocol_4,
-)
-from protocols.release import LinearRelease
-from protocols.spec import PI_ROC, PI_RW, ProtocolSpec
-from protocols.tree import best_tree
+from protocols.noise import Guarantee
+from protocols.published import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
 
 Figure = Fraction | int | str | None  # None: no finite value has the property; str: exact, "p/q"
-
-Declared = tuple[ProtocolSpec, dict[str, int | str]]  # a protocol, and arguments of its program
+Coins = TypeVar("Coins")
 
 DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fraction(1, 2**40)}
 EMULATED = " (MP-SPDZ)"  # in the names of what was audited with MP-SPDZ's own logarithm
 LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
-PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
-
-_ADD, _REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
-_DELTA = DELTAS["2^-40"]
 CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
-_MAX_CELLS = 10**6
-_JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
 
 
 @dataclass(frozen=True)
@@ -87,24 +69,53 @@ def _json(figure: Figure) -> int | float | str:
     return float_up(figure) if isinstance(figure, Fraction) else figure
 
 
+@dataclass(frozen=True)
+class Sampler(Generic[Coins]):
+    """How to make and judge a sampler of ours. guarantee: what is claimed at sensitivity 1."""
+
+    design: Callable[[Fraction, int], Coins]
+    curve: Callable[[Coins, int], PrivacyCurve]
+    guarantee: Callable[[Coins], Guarantee]
+    largest_noise: Callable[[Coins], int]
+    mean_square_error: Callable[[Coins], Fraction]
+    cost: Callable[[Coins], Cost]
+
+
+SAMPLERS: dict[str, Sampler[Any]] = {
+    "default": Sampler(
+        design_coins, curve_of_coins, noise.guarantee, noise.largest_noise, noise.mean_square_error, cost
+    ),
+    "symmetric": Sampler(
+        design_symmetric_coins,
+        curve_of_symmetric_coins,
+        symmetric.guarantee,
+        symmetric.largest_noise,
+        symmetric.mean_square_error,
+        symmetric_cost,
+    ),
+}
+
+
 def audit_coins(
-    coins: tuple[Coin, ...],
+    name: str,
+    coins: Any,
     epsilon: Fraction,
     claim: Guarantee,
     parameters: Mapping[str, str | int],
     sensitivity: int = 1,
-    subject: str = "pi_lap.default",
+    subject: str = "",
 ) -> Audited:
-    """Audit the default noise from its distribution.
+    """Audit one of our samplers, from its distribution.
 
-    Args: epsilon: what it was designed for; claim: what is said of it, a fault unless it is so.
+    Args: coins: as the sampler of that name takes them; epsilon: what they were designed for; claim: what
+    is said of them, a fault unless it is so.
     """
-    curve = curve_of_coins(coins, sensitivity)
-    spent = cost(coins)
+    sampler = SAMPLERS[name]
+    curve, spent = sampler.curve(coins, sensitivity), sampler.cost(coins)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, epsilon),
-        "largest_noise": largest_noise(coins),
-        "mean_square_error": mean_square_error(coins),
+        "largest_noise": sampler.largest_noise(coins),
+        "mean_square_error": sampler.mean_square_error(coins),
         "ands": spent.ands,
         "and_depth": spent.depth,
         "fair_bits": spent.fair_bits,
@@ -113,25 +124,26 @@ def audit_coins(
     fault = None
     if found > claim.delta:
         fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
-    return Audited(subject, "default", parameters, epsilon, figures, curve, True, fault)
+    return Audited(subject or f"pi_lap.{name}", name, parameters, epsilon, figures, curve, True, fault)
 
 
-def audit_default(
-    epsilon: Fraction, delta: Fraction, sensitivity: int = 1, subject: str = "pi_lap.default"
+def audit_sampler(
+    name: str, epsilon: Fraction, delta: Fraction, sensitivity: int = 1, subject: str = ""
 ) -> Audited:
-    """Design the default noise for counts that move by up to `sensitivity`, and audit it.
+    """Design one of our samplers for counts that move by up to `sensitivity`, and audit it.
 
     Computes: coins for epsilon / sensitivity per unit; the outermost atoms grow by e^(epsilon /
     sensitivity) inwards, so `sensitivity` of them weigh at most e^epsilon times as many outermost ones.
     Raises: OptionError: no coins reach epsilon and delta.
     """
+    sampler = SAMPLERS[name]
     most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
     bits = max(MIN_DELTA_BITS, bits_at_most(delta / most))
+    parameters = {**budget_parameters(epsilon, delta), "sensitivity": sensitivity}
     try:
-        coins = design_coins(epsilon / sensitivity, bits)
-        parameters = _parameters(epsilon, delta, sensitivity=sensitivity)
-        claim = guarantee(coins) if sensitivity == 1 else Guarantee(epsilon, delta)
-        return audit_coins(coins, epsilon, claim, parameters, sensitivity, subject)
+        coins = sampler.design(epsilon / sensitivity, bits)
+        claim = sampler.guarantee(coins) if sensitivity == 1 else Guarantee(epsilon, delta)
+        return audit_coins(name, coins, epsilon, claim, parameters, sensitivity, subject)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
 
@@ -165,46 +177,6 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
     return Audited(subject, name, parameters, epsilon, figures, curve)
 
 
-def audit_release(
-    name: str,
-    spec: ProtocolSpec,
-    arguments: Mapping[str, int | str],
-    relation: NeighboringRelation,
-    epsilon: Fraction,
-    delta: Fraction,
-) -> Audited:
-    """Audit a release: what one record moves, from the declared linear map, and what that adds up to.
-
-    Computes: basic composition over the values that a record moves, of the audited noise; for up to three
-    also the joint law's own curve, which is exact.
-    Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
-    """
-    try:
-        release = declared_release(spec, {name: str(value) for name, value in arguments.items()})
-        plan = plan_noise(release, relation, epsilon, delta)
-    except ValueError as error:
-        raise no_noise(epsilon, delta, error) from None
-    moved = values_moved(release, relation)
-    one = curve_of_coins(plan.coins)
-    ratio = one.least_ratio(one.impossible)
-    assert ratio is not None  # at that delta it is finite by definition
-    figures: dict[str, Figure] = {
-        "values": release.nodes,
-        "values_moved": moved,
-        "epsilon": log_upper_bound(ratio**moved),
-        "delta": one.impossible * moved,
-    }
-    joint = None
-    if moved <= _JOINT_VALUES:
-        joint = composed(one, moved)
-        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
-    fault = None
-    if log_upper_bound(ratio**moved) > plan.exact.epsilon or one.impossible * moved > plan.exact.delta:
-        fault = f"a record moves {moved} values, which takes more than the ε and δ that are claimed"
-    parameters = {**arguments, **_parameters(epsilon, delta), "neighboring_relation": str(relation)}
-    return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, joint, True, fault)
-
-
 def audit_truncated() -> Audited:
     """Bound from below what π_LAP as published gives away, raw, under MP-SPDZ's default truncation.
 
@@ -231,127 +203,9 @@ def audit_truncated() -> Audited:
     return Audited(subject, "published, raw, default truncation", parameters, epsilon, figures)
 
 
-@dataclass(frozen=True)
-class Release:
-    """What a command opens.
-
-    Attributes: sizes: the options that say how large, with their defaults; declared: from these and the
-    budget to the protocol and those of its arguments that its linear map depends on.
-    """
-
-    sizes: Mapping[str, int]
-    declared: Callable[
-        [Mapping[str, int], NeighboringRelation, Fraction, Fraction],
-        Declared,
-    ]
-
-
-_TABLE = {"groups": 2, "labels": 2}
-
-
-def _weights(sizes: Mapping[str, int], *_: object) -> Declared:
-    return PI_RW, {**sizes}
-
-
-def _thresholds(
-    sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
-) -> Declared:
-    blocks = best_tree(sizes["thresholds"], relation, epsilon, delta).blocks
-    table = {name: sizes[name] for name in _TABLE}
-    return PI_ROC, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
-
-
-RELEASES: dict[str, Release] = {
-    "weights": Release(_TABLE, _weights),
-    "thresholds": Release({**_TABLE, "thresholds": PAPERS_THRESHOLDS}, _thresholds),
-}
-
-
-def audit_command(
-    name: str, sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
-) -> Audited:
-    """Audit what a command releases. Args: sizes: those that are not its defaults.
-
-    Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells.
-    """
-    chosen = {**RELEASES[name].sizes, **sizes}
-    if prod(chosen.values()) > _MAX_CELLS:
-        raise OptionError(f"An audit lists all cells, here {prod(chosen.values())}; at most {_MAX_CELLS}.")
-    try:
-        spec, arguments = RELEASES[name].declared(chosen, relation, epsilon, delta)
-    except ValueError as error:
-        raise no_noise(epsilon, delta, error) from None
-    return audit_release(name, spec, arguments, relation, epsilon, delta)
-
-
-def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
-    """Audit Protocol 4's release: Laplace noise of scale 1 / epsilon on each count at each threshold.
-
-    Computes: epsilon exactly: every value that a record moves, moves by 1, and their worst ratios multiply.
-    What it still is at a small delta is a numerical bound, for the ideal Laplace distribution.
-    """
-    moved = values_moved(_papers_release(), relation)
-    at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
-    figures: dict[str, Figure] = {
-        "values_moved": moved,
-        "epsilon": moved * epsilon,
-        "epsilon_at_1e-6": Fraction(at),
-    }
-    parameters: dict[str, str | int] = {
-        "epsilon": str(epsilon),
-        "thresholds": PAPERS_THRESHOLDS,
-        "groups": PAPERS_GROUPS,
-        "neighboring_relation": str(relation),
-    }
-    subject = "pi_roc.published" + (".replace_one" if relation is _REPLACE else "")
-    return Audited(subject, "thresholds as published", parameters, epsilon, figures)
-
-
-@cache
-def _papers_release() -> LinearRelease:
-    return protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS)
-
-
-def reference_set() -> Iterator[Audited]:
-    """Yield what `./inv audit` without arguments looks at. Subjects of rows are unique."""
-    for one in _REFERENCE:
-        yield one()
-
-
 def no_noise(epsilon: Fraction, delta: Fraction, error: ValueError) -> OptionError:
     """Return the error for a budget that nothing fits."""
     return OptionError(f"No noise fits --epsilon {epsilon} and --delta {float(delta):.3g}: {error}.")
-
-
-def _published(epsilon: Fraction, log: str, *, rounded: bool, end: str = "") -> Callable[[], Audited]:
-    subject = f"pi_lap.published.{'rounded' if rounded else 'raw'}{end}"
-    return lambda: audit_published(epsilon, log, rounded=rounded, subject=subject)
-
-
-def _default(epsilon: Fraction, end: str) -> Callable[[], Audited]:
-    return lambda: audit_default(epsilon, _DELTA, subject=f"pi_lap.default{end}")
-
-
-def _release(name: str, relation: NeighboringRelation) -> Callable[[], Audited]:
-    return lambda: audit_command(name, {}, relation, Fraction(1), _DELTA)
-
-
-# Add what is to be audited by default here; `./inv audit` and its tests take it from here alone.
-_REFERENCE: tuple[Callable[[], Audited], ...] = (
-    _default(Fraction(1), ".1"),
-    _default(Fraction(1, 2), ".1_2"),
-    _default(Fraction(1, 3), ".1_3"),
-    _published(Fraction(1), "ideal", rounded=False),
-    _published(Fraction(1), "ideal", rounded=True),
-    _published(Fraction(1), "mp-spdz", rounded=False, end=".mp_spdz"),
-    _published(Fraction(1), "mp-spdz", rounded=True, end=".mp_spdz"),
-    _published(Fraction(1, 10), "ideal", rounded=False, end=".1_10"),
-    _published(Fraction(1, 10), "ideal", rounded=True, end=".1_10"),
-    audit_truncated,
-    *(_release(name, relation) for name in RELEASES for relation in NeighboringRelation),
-    lambda: audit_protocol_4(Fraction(1), _ADD),
-    lambda: audit_protocol_4(Fraction(1), _REPLACE),
-)
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction) -> dict[str, Figure]:
@@ -363,8 +217,9 @@ def _curve_figures(curve: PrivacyCurve, epsilon: Fraction) -> dict[str, Figure]:
     }
 
 
-def _parameters(epsilon: Fraction, delta: Fraction, **more: int) -> dict[str, str | int]:
-    return {"epsilon": str(epsilon), "delta": power_of_two(delta), **more}
+def budget_parameters(epsilon: Fraction, delta: Fraction) -> dict[str, str | int]:
+    """Return the parameters that say what was asked for."""
+    return {"epsilon": str(epsilon), "delta": power_of_two(delta)}
 
 
 def power_of_two(delta: Fraction) -> str:

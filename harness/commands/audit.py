@@ -10,17 +10,9 @@ from pathlib import Path
 from rich.table import Table
 
 from harness import cli
-from harness.audit import (
-    DELTAS,
-    EMULATED,
-    LOGARITHMS,
-    RELEASES,
-    Audited,
-    audit_command,
-    audit_default,
-    audit_published,
-    reference_set,
-)
+from harness.audit import DELTAS, EMULATED, LOGARITHMS, SAMPLERS, Audited, audit_published, audit_sampler
+from harness.audit_reference import reference_set
+from harness.audit_release import RELEASES, audit_command
 from harness.cli import command, out, plain, say
 from harness.errors import AuditError, OptionError
 from harness.options import parse_choice, parse_delta, parse_epsilon, parse_relation, parse_whole
@@ -30,7 +22,6 @@ from protocols.audit import MAX_SENSITIVITY
 from protocols.budget import NeighboringRelation
 
 _MAX_SIZE = 4096  # of groups, labels, thresholds
-SAMPLERS = ("default", "published")
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
 
 
@@ -94,7 +85,7 @@ def _only(given: dict[str, str], what: str, *offered: str) -> None:
 
 
 def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
-    parse_choice("--sampler", name, list(SAMPLERS))
+    parse_choice("--sampler", name, [*SAMPLERS, "published"])
     epsilon = parse_epsilon(given["--epsilon"] or "1")
     if name == "published":
         _only(given, "--sampler published, which takes no other parameter", "--epsilon")
@@ -109,7 +100,7 @@ def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
             for log in LOGARITHMS
         ]
     sensitivity = parse_whole("--sensitivity", given["--sensitivity"] or "1", 1, MAX_SENSITIVITY)
-    return [audit_default(epsilon, parse_delta(given["--delta"] or DEFAULT_DELTA), sensitivity)]
+    return [audit_sampler(name, epsilon, parse_delta(given["--delta"] or DEFAULT_DELTA), sensitivity)]
 
 
 def _release(name: str, given: dict[str, str]) -> Audited:
@@ -150,7 +141,7 @@ def _show(audits: Sequence[Audited]) -> None:
         _show_releases(releases)
     ours = [audited for audited in audits if audited.claimed]
     if ours and not any(audited.fault for audited in ours):
-        say("What is claimed for the default noise and its releases holds, by this second derivation.")
+        say("What is claimed for this project's noise and releases holds, by this second derivation.")
 
 
 def _show_noise(audits: Sequence[Audited]) -> None:

@@ -47,6 +47,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         "harness.audit",
         "harness.audit_plot",
+        "harness.audit_reference",
+        "harness.audit_release",
         "harness.noise",
         "harness.pipeline",
         "harness.report",

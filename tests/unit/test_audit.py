@@ -12,6 +12,7 @@ from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mas
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols import symmetric
 from protocols.audit import (
     MAX_SENSITIVITY,
     Cost,
@@ -20,8 +21,11 @@ from protocols.audit import (
     cost,
     curve_of_coins,
     curve_of_law,
+    curve_of_symmetric_coins,
+    symmetric_cost,
 )
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.circuits.symmetric import SymmetricCoins, design_symmetric_coins
 from protocols.noise import guarantee, probability_mass
 
 Law = Mapping[int, Fraction]
@@ -123,6 +127,35 @@ def test_curve_of_coins_equals_the_enumerated_laws(coins: tuple[Coin, ...], data
         assert curve_of_law(law, [shift]).pairs == (pair, pair)
 
 
+@given(small_coins(), st.data())
+def test_curve_of_symmetric_coins_equals_the_enumerated_laws(
+    coins: tuple[Coin, ...], data: st.DataObject
+) -> None:
+    zero = Coin(2 * data.draw(st.integers(0, 15)) + 1, 5)
+    sensitivity = data.draw(st.integers(1, 2 ** len(coins) - 1))
+    both = SymmetricCoins(zero, coins)
+    law = symmetric.probability_mass(both)
+    for shift, pair in enumerate(curve_of_symmetric_coins(both, sensitivity).pairs, 1):
+        assert curve_of_law(law, [shift]).pairs == (pair, pair)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 50), Fraction(1, 10**6)])
+def test_audit_confirms_the_symmetric_design(epsilon: Fraction) -> None:
+    coins = design_symmetric_coins(epsilon, 40)
+    curve, claim = curve_of_symmetric_coins(coins), symmetric.guarantee(coins)
+    assert curve.impossible == claim.delta <= Fraction(1, 2**40)
+    assert curve.least_epsilon(claim.delta) == claim.epsilon <= epsilon
+
+
+def test_a_symmetric_sampler_with_a_wrong_coin_for_zero_is_found() -> None:
+    """Zero shown an eighth as often, or nearly always: its neighbours are no longer within epsilon of it."""
+    coins = design_symmetric_coins(Fraction(1), 40)
+    zero = coins.zero
+    for wrong in (Coin(zero.numerator, zero.bits + 3), Coin(2 ** (zero.bits + 1) - 1, zero.bits + 1)):
+        curve = curve_of_symmetric_coins(SymmetricCoins(wrong, coins.magnitude))
+        assert curve.delta(exp_bounds(Fraction(1))[1]) > Fraction(1, 1000)
+
+
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(5)])
 @pytest.mark.parametrize("sensitivity", [1, 3])
 def test_curve_of_designed_coins_equals_the_enumerated_laws(epsilon: Fraction, sensitivity: int) -> None:
@@ -208,7 +241,7 @@ def test_masses_that_are_no_law_are_refused() -> None:
 
 @pytest.mark.parametrize("sensitivity", [0, -1, MAX_SENSITIVITY + 1])
 def test_sensitivity_out_of_range(sensitivity: int) -> None:
-    with pytest.raises(ValueError, match=f"at least 1 and at most 64, not {sensitivity}"):
+    with pytest.raises(ValueError, match=f"at most 64, and below the largest noise, not {sensitivity}"):
         curve_of_coins(design_coins(Fraction(1, 100), 40), sensitivity)
 
 
@@ -246,6 +279,8 @@ def test_composition_that_is_too_large_to_list() -> None:
 def test_cost_is_the_circuits() -> None:
     assert cost(DEFAULT) == Cost(ands=53, depth=6, fair_bits=59)
     assert cost((Coin(1, 1), Coin(3, 3))) == Cost(ands=2, depth=2, fair_bits=5)
+    two = SymmetricCoins(Coin(1, 2), (Coin(1, 1), Coin(3, 3)))  # an AND for zero, one more for each bit
+    assert symmetric_cost(two) == Cost(ands=5, depth=3, fair_bits=7)
 
 
 @given(small_coins())

@@ -11,16 +11,9 @@ from typing import Any
 import pytest
 
 from harness import audit
-from harness.audit import (
-    RELEASES,
-    Audited,
-    audit_coins,
-    audit_command,
-    audit_default,
-    audit_published,
-    audit_release,
-    reference_set,
-)
+from harness.audit import SAMPLERS, Audited, audit_coins, audit_published, audit_sampler
+from harness.audit_reference import reference_set
+from harness.audit_release import RELEASES, audit_command, audit_release
 from harness.errors import OptionError
 from protocols.budget import NeighboringRelation
 from protocols.circuits.coins import design_coins
@@ -65,6 +58,7 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_lap.default.1.mean_square_error", 2.1332),
         ("pi_lap.default.1.ands", 53),
         ("pi_lap.default.1_3.fair_bits", 89),
+        ("pi_lap.symmetric.1.mean_square_error", 1.89927),
         ("pi_rw.add_or_remove_one.values_moved", 1),
         ("pi_rw.replace_one.values_moved", 2),
         ("pi_rw.add_or_remove_one.epsilon", 0.997002),
@@ -123,9 +117,10 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
             assert all(f"{spec.name}.{relation}.epsilon" in rows for relation in NeighboringRelation)
 
 
+@pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(2, Fraction(1)), (5, Fraction(1, 2))])
-def test_larger_sensitivity_keeps_to_its_budget(sensitivity: int, epsilon: Fraction) -> None:
-    found = audit_default(epsilon, DELTA, sensitivity)
+def test_larger_sensitivity_keeps_to_its_budget(name: str, sensitivity: int, epsilon: Fraction) -> None:
+    found = audit_sampler(name, epsilon, DELTA, sensitivity)
     assert found.fault is None
     delta, spent = found.figures["delta"], found.figures["epsilon"]
     assert isinstance(delta, Fraction) and delta <= DELTA
@@ -134,8 +129,9 @@ def test_larger_sensitivity_keeps_to_its_budget(sensitivity: int, epsilon: Fract
 
 @pytest.mark.parametrize("sensitivity", [1, 2])
 def test_a_claim_that_is_too_good_is_a_fault(sensitivity: int) -> None:
+    claim = guarantee(design_coins(Fraction(1), 40))
     coins = design_coins(Fraction(11, 10), 40)
-    found = audit_coins(coins, Fraction(1), guarantee(design_coins(Fraction(1), 40)), {}, sensitivity)
+    found = audit_coins("default", coins, Fraction(1), claim, {}, sensitivity)
     assert found.fault is not None and found.fault.startswith("its δ at ε = 0.997002 is 0.")
 
 

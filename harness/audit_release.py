@@ -1,0 +1,147 @@
+"""What `./inv audit` finds of releases: what one record moves, and what that adds up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import prod
+
+from harness.audit import DELTAS, Audited, Figure, budget_parameters, no_noise
+from harness.errors import OptionError
+from protocols.audit import composed, curve_of_coins, declared_release, values_moved
+from protocols.budget import NeighboringRelation, plan_noise
+from protocols.noise import log_upper_bound
+from protocols.published import composed_laplace, protocol_4
+from protocols.release import LinearRelease
+from protocols.spec import PI_ROC, PI_RW, ProtocolSpec
+from protocols.tree import best_tree
+
+PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
+
+Declared = tuple[ProtocolSpec, dict[str, int | str]]  # a protocol, and arguments of its program
+
+_MAX_CELLS = 10**6
+_JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a command opens.
+
+    Attributes: sizes: the options that say how large, with their defaults; declared: from these and the
+    budget to the protocol and those of its arguments that its linear map depends on.
+    """
+
+    sizes: Mapping[str, int]
+    declared: Callable[
+        [Mapping[str, int], NeighboringRelation, Fraction, Fraction],
+        Declared,
+    ]
+
+
+_TABLE = {"groups": 2, "labels": 2}
+
+
+def _weights(sizes: Mapping[str, int], *_: object) -> Declared:
+    return PI_RW, {**sizes}
+
+
+def _thresholds(
+    sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> Declared:
+    blocks = best_tree(sizes["thresholds"], relation, epsilon, delta).blocks
+    table = {name: sizes[name] for name in _TABLE}
+    return PI_ROC, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
+
+
+RELEASES: dict[str, Release] = {
+    "weights": Release(_TABLE, _weights),
+    "thresholds": Release({**_TABLE, "thresholds": PAPERS_THRESHOLDS}, _thresholds),
+}
+
+
+def audit_release(
+    name: str,
+    spec: ProtocolSpec,
+    arguments: Mapping[str, int | str],
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+) -> Audited:
+    """Audit a release: what one record moves, from the declared linear map, and what that adds up to.
+
+    Computes: basic composition over the values that a record moves, of the audited noise; for up to three
+    also the joint law's own curve, which is exact.
+    Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
+    """
+    try:
+        release = declared_release(spec, {name: str(value) for name, value in arguments.items()})
+        plan = plan_noise(release, relation, epsilon, delta)
+    except ValueError as error:
+        raise no_noise(epsilon, delta, error) from None
+    moved = values_moved(release, relation)
+    one = curve_of_coins(plan.coins)
+    ratio = one.least_ratio(one.impossible)
+    assert ratio is not None  # at that delta it is finite by definition
+    figures: dict[str, Figure] = {
+        "values": release.nodes,
+        "values_moved": moved,
+        "epsilon": log_upper_bound(ratio**moved),
+        "delta": one.impossible * moved,
+    }
+    joint = None
+    if moved <= _JOINT_VALUES:
+        joint = composed(one, moved)
+        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
+    fault = None
+    if log_upper_bound(ratio**moved) > plan.exact.epsilon or one.impossible * moved > plan.exact.delta:
+        fault = f"a record moves {moved} values, which takes more than the ε and δ that are claimed"
+    parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
+    return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, joint, True, fault)
+
+
+def audit_command(
+    name: str, sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> Audited:
+    """Audit what a command releases. Args: sizes: those that are not its defaults.
+
+    Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells.
+    """
+    chosen = {**RELEASES[name].sizes, **sizes}
+    if prod(chosen.values()) > _MAX_CELLS:
+        raise OptionError(f"An audit lists all cells, here {prod(chosen.values())}; at most {_MAX_CELLS}.")
+    try:
+        spec, arguments = RELEASES[name].declared(chosen, relation, epsilon, delta)
+    except ValueError as error:
+        raise no_noise(epsilon, delta, error) from None
+    return audit_release(name, spec, arguments, relation, epsilon, delta)
+
+
+def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
+    """Audit Protocol 4's release: Laplace noise of scale 1 / epsilon on each count at each threshold.
+
+    Computes: epsilon exactly: every value that a record moves, moves by 1, and their worst ratios multiply.
+    What it still is at a small delta is a numerical bound, for the ideal Laplace distribution.
+    """
+    moved = values_moved(_papers_release(), relation)
+    at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
+    figures: dict[str, Figure] = {
+        "values_moved": moved,
+        "epsilon": moved * epsilon,
+        "epsilon_at_1e-6": Fraction(at),
+    }
+    parameters: dict[str, str | int] = {
+        "epsilon": str(epsilon),
+        "thresholds": PAPERS_THRESHOLDS,
+        "groups": PAPERS_GROUPS,
+        "neighboring_relation": str(relation),
+    }
+    subject = "pi_roc.published" + (".replace_one" if relation is NeighboringRelation.REPLACE_ONE else "")
+    return Audited(subject, "thresholds as published", parameters, epsilon, figures)
+
+
+@cache
+def _papers_release() -> LinearRelease:
+    return protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS)
