@@ -15,7 +15,7 @@ from protocols.budget import NeighboringRelation, plan_noise
 from protocols.noise import log_upper_bound
 from protocols.published import composed_laplace, protocol_4
 from protocols.release import LinearRelease
-from protocols.spec import PI_ROC, PI_RW, ProtocolSpec
+from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec
 from protocols.tree import best_tree
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
@@ -30,11 +30,13 @@ _JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
 class Release:
     """What a command opens.
 
-    Attributes: sizes: the options that say how large, with their defaults; declared: from these and the
-    budget to the protocol and those of its arguments that its linear map depends on.
+    Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
+    fall into then; declared: from sizes and budget to the protocol, and those of its arguments that its
+    linear map depends on.
     """
 
     sizes: Mapping[str, int]
+    cells: Callable[[Mapping[str, int]], int]
     declared: Callable[
         [Mapping[str, int], NeighboringRelation, Fraction, Fraction],
         Declared,
@@ -44,8 +46,8 @@ class Release:
 _TABLE = {"groups": 2, "labels": 2}
 
 
-def _weights(sizes: Mapping[str, int], *_: object) -> Declared:
-    return PI_RW, {**sizes}
+def _table_of(spec: ProtocolSpec) -> Callable[..., Declared]:
+    return lambda sizes, *_: (spec, {**sizes})
 
 
 def _thresholds(
@@ -57,8 +59,11 @@ def _thresholds(
 
 
 RELEASES: dict[str, Release] = {
-    "weights": Release(_TABLE, _weights),
-    "thresholds": Release({**_TABLE, "thresholds": PAPERS_THRESHOLDS}, _thresholds),
+    "weights": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW)),
+    "confusion": Release(_TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF)),
+    "thresholds": Release(
+        {**_TABLE, "thresholds": PAPERS_THRESHOLDS}, lambda sizes: prod(sizes.values()), _thresholds
+    ),
 }
 
 
@@ -109,11 +114,12 @@ def audit_command(
 
     Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells.
     """
-    chosen = {**RELEASES[name].sizes, **sizes}
-    if prod(chosen.values()) > _MAX_CELLS:
-        raise OptionError(f"An audit lists all cells, here {prod(chosen.values())}; at most {_MAX_CELLS}.")
+    release = RELEASES[name]
+    chosen = {**release.sizes, **sizes}
+    if (cells := release.cells(chosen)) > _MAX_CELLS:
+        raise OptionError(f"An audit lists all cells, here {cells}; at most {_MAX_CELLS}.")
     try:
-        spec, arguments = RELEASES[name].declared(chosen, relation, epsilon, delta)
+        spec, arguments = release.declared(chosen, relation, epsilon, delta)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
     return audit_release(name, spec, arguments, relation, epsilon, delta)

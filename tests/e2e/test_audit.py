@@ -35,6 +35,7 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
     [
         ("--sampler default --epsilon 1/3 --delta 2^-60", "1.45e-19"),
         ("--sampler symmetric --sensitivity 3", "symmetric"),
+        ("--release confusion --labels 3", "confusion"),
         ("--release thresholds --thresholds 101", "thresholds"),
         ("--sampler published --epsilon 2", "published, rounded (MP-SPDZ)"),
         ("--release weights --groups 3 --labels 2 --neighboring-relation replace_one", "replace_one"),

@@ -20,7 +20,7 @@ from protocols.circuits.coins import Coin, edge_mass, worst_ratio
 from protocols.noise import probability_mass
 from protocols.published import protocol_4
 from protocols.release import LinearRelease, each_cell_once
-from protocols.spec import PI_ROC, PI_RW, ProtocolSpec
+from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec
 
 ADD, REPLACE = NeighboringRelation
 Record = TypeVar("Record")
@@ -129,6 +129,20 @@ def test_a_protocol_that_declares_no_map_is_refused() -> None:
     silent = ProtocolSpec("pi_silent", "nowhere", (), {}, ("x",), ("x",))
     with pytest.raises(ValueError, match="pi_silent declares no linear map"):
         declared_release(silent, {})
+
+
+@pytest.mark.parametrize(("relation", "moved"), [(ADD, 1), (REPLACE, 2)])
+def test_pi_cf_moves_what_its_confusion_matrices_do(relation: NeighboringRelation, moved: int) -> None:
+    cells = list(itertools.product((0, 1), (0, 1), (0, 1)))  # group, label, predicted label
+    release = declared_release(PI_CF, {"groups": "2", "labels": "2"})
+    assert release.nodes == len(cells)
+    assert values_moved(release, relation) == moved
+
+    def values(dataset: tuple[tuple[int, int, int], ...]) -> list[int]:
+        group, label, predicted = np.array(dataset, dtype=np.int64).reshape(-1, 3).T
+        return list(map(int, reference.confusion(group, label, predicted, 2, 2).ravel()))
+
+    assert furthest(values, cells, relation) == moved
 
 
 @pytest.mark.parametrize(("relation", "moved"), [(ADD, 2), (REPLACE, 4)])

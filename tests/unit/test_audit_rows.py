@@ -62,6 +62,7 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_rw.add_or_remove_one.values_moved", 1),
         ("pi_rw.replace_one.values_moved", 2),
         ("pi_rw.add_or_remove_one.epsilon", 0.997002),
+        ("pi_cf.replace_one.values_moved", 2),
         ("pi_roc.add_or_remove_one.values_moved", 3),
         ("pi_roc.replace_one.values_moved", 6),
         ("pi_roc.add_or_remove_one.values", 4316),
@@ -169,6 +170,8 @@ def test_release_without_a_declared_map() -> None:
 def test_release_with_too_many_cells_to_list() -> None:
     with pytest.raises(OptionError, match="here 4000000; at most 1000000"):
         audit_command("thresholds", {"groups": 2000, "thresholds": 1000}, ADD, Fraction(1), DELTA)
+    with pytest.raises(OptionError, match="here 2000000; at most 1000000"):
+        audit_command("confusion", {"labels": 1000}, ADD, Fraction(1), DELTA)
 
 
 def test_published_scale_that_overflows() -> None:
