@@ -19,14 +19,16 @@ from protocols.spec import PROTOCOLS, ProtocolSpec
 
 # One small case of each argument that programs take.
 ARGUMENTS: dict[str, object] = {
-    "form": "split", "path": "shares", "clients": 0, "parts": 0, "groups": 2, "labels": 2, "samples": 5,
-    "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40,
+    "form": "split", "path": "shares", "clients": 0, "records": 0, "parts": 0, "groups": 2, "labels": 2,
+    "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40,
 }  # fmt: skip
 OPENING = ("asm_open", "vasm_open")
 # Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
 LOCAL = {"vadds", "vsubs", "adds", "subs", "vaddm", "vaddsi", "vsubsi", "vmulsi", "movs", "vmovs"}
 # What the compiler adds to the end: how much of what was used, how much memory there is.
 NOTES = {"use", "use_inp", "use_matmul", "reqbl", "active", "ldmc", "gldmc", "ldmint", "ldms", "gldms"}
+# Programs without a guarantee are for comparison, and no command runs them.
+RELEASING = [spec for spec in PROTOCOLS.values() if spec.release is not None]
 ACTIVE = [model for model in MODELS.values() if model.active]
 
 
@@ -35,7 +37,7 @@ def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path, *
     found = find_installation()
     assert isinstance(found, Installation)
     arguments = [str({**ARGUMENTS, **given}.get(name, model.parties)) for name in spec.arguments]
-    assert set(spec.arguments) - set(ARGUMENTS) == {"parties"}, "say what the new argument is in ARGUMENTS"
+    assert set(spec.arguments) <= {*ARGUMENTS, "parties"}, "say what the new argument is in ARGUMENTS"
     (directory / "Programs").mkdir(parents=True)
     (directory / "Programs" / "Source").symlink_to(sources)
     compiler = [sys.executable, str(found.home / "compile.py"), "-a", "assembly", *model.compile_options]
@@ -68,7 +70,7 @@ def faults(instructions: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("model", ACTIVE, ids=lambda model: model.name)
-@pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.parametrize("spec", RELEASING, ids=lambda spec: spec.name)
 @pytest.mark.mpspdz("spdz2k")
 def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Model, tmp_path: Path) -> None:
     instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
