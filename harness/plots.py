@@ -1,4 +1,4 @@
-"""Figures of score curves and of what thresholds do; drawn without a display."""
+"""Figures of score curves, of what thresholds do, and of what mitigations change; drawn without a display."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from harness.before_after import METRICS, TOLD, models
 from harness.curves import GroupCurves
+from harness.evaluation import Evaluation
 from harness.intervals import noise_bands
 from harness.thresholds import CONFIDENCE, GroupThresholds
 
@@ -95,6 +97,29 @@ def rates_figure(chosen: GroupThresholds) -> Figure:
     axes.set(xlim=(-0.02, 1.02), xlabel="rate, with 95 % intervals that hold all at once")
     axes.set_title(f"Under {chosen.constraint.replace('_', ' ')}")
     _finish(axes, legend, loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def before_after_figure(evaluation: Evaluation) -> Figure:
+    """Draw balanced accuracy and the differences between groups, of each model, over the splits."""
+    names = models(evaluation)
+    summary = evaluation.summary().set_index(["model", "metric"])
+    figure = Figure(figsize=(10.5, 0.9 + 0.48 * len(names)), layout="constrained")
+    panels = figure.subplots(1, len(TOLD), sharey=True)
+    for axes, metric in zip(panels, TOLD, strict=True):
+        for row, name in enumerate(names):
+            mean, spread = summary.loc[(name, metric), ["mean", "std"]]
+            colour = GREY if row == 0 else COLOURS[(row - 1) % len(COLOURS)]
+            axes.errorbar(mean, row, xerr=spread, fmt="o", markersize=7, color=colour, capsize=3)
+        accuracy = metric == "balanced_accuracy"
+        axes.set_title(METRICS[metric], loc="left", fontsize="medium")
+        axes.set_xlabel("higher is better; 0.5 is guessing" if accuracy else "0 is best")
+        axes.set_xlim(left=min(0.5 if accuracy else 0.0, axes.get_xlim()[0]))
+        axes.set_yticks(range(len(names)), names)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", alpha=0.3, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylim(len(names) - 0.5, -0.5)
     return figure
 
 

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import before_after, charts
+from harness import before_after
 from harness.evaluation import Evaluation
 from harness.html_report import HtmlReport
 from harness.models import get_model
 from harness.pipeline import Run
+from harness.plots import before_after_figure, rates_figure, roc_figure
 from harness.report import privacy_statement
 from harness.roc import Thresholds
 from harness.weights import Weights
-
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Quickstart:
 
 
 def write_report(shown: Quickstart, directory: Path) -> None:
-    """Write `report.html`, `roc.png` and `before_after.png` into a directory that is there."""
+    """Write `report.html`, and its figures as PNGs, into a directory that is there."""
     manifest = shown.manifest
     report = HtmlReport(
         "Fair weights and thresholds from secret shares",
@@ -79,13 +78,12 @@ def _thresholds(report: HtmlReport, shown: Quickstart) -> None:
     found = shown.thresholds.found
     chosen = found.thresholds
     report.section("Thresholds for each group")
-    figure = charts.roc(found.curves.curves, chosen, _CONFIDENCE)
     report.figure(
         "roc",
-        figure,
+        roc_figure(found.curves.curves, chosen),
         "ROC curve of each group with the band that the noise leaves, and the chosen operating points",
-        f"ROC curves from noisy counts. Bands: where the true points of all groups and thresholds are with "
-        f"{_CONFIDENCE:.0%} probability, over the noise. Diamonds: what the chosen thresholds do.",
+        "ROC curves from noisy counts. Bands: where the true points of all groups and thresholds are with "
+        "95 % probability, over the noise.",
     )
     if chosen is None:
         report.paragraph(f"No thresholds follow from these curves: {found.problem}", note=True)
@@ -96,6 +94,12 @@ def _thresholds(report: HtmlReport, shown: Quickstart) -> None:
         ranges = [(chosen.rates[name][i], *chosen.intervals[name][i]) for name in names]
         rates = [f"{rate:.3f} ({low:.3f} – {high:.3f})" for rate, low, high in ranges]
         rows.append([group, rule.described(), *rates])
+    report.figure(
+        "rates",
+        rates_figure(chosen),
+        "each group's rates under its thresholds, with intervals",
+        "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
+    )
     low, high = chosen.gap_interval
     report.table(
         ["group", "approve if score ≥", *(name.replace("_", " ") for name in names)],
@@ -118,7 +122,7 @@ def _before_after(report: HtmlReport, shown: Quickstart) -> None:
     )
     report.figure(
         "before_after",
-        charts.before_after(evaluation),
+        before_after_figure(evaluation),
         "balanced accuracy and differences between the groups, of each model",
         f"Mean and standard deviation over {shown.splits} splits.",
     )

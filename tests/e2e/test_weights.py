@@ -232,7 +232,7 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(model: Model, t
     assert private.count("(ε, δ)-differential privacy") == 2 and "balanced accuracy" not in private
     assert "differential privacy" not in evaluation and "balanced accuracy" in evaluation
     json_files = ("weights.json", "thresholds.json", "curves.json", "manifest.json")
-    files = (*json_files, "evaluation.csv", "report.html", "roc.png", "before_after.png")
+    files = (*json_files, "evaluation.csv", "report.html", "roc.png", "rates.png", "before_after.png")
     assert files_below(tmp_path) == {"results", *(f"results/{name}" for name in files)}
     manifest = read(tmp_path / "results" / "manifest.json")
     assert manifest["task"] == "quickstart"

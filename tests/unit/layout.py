@@ -35,6 +35,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.curves",
         "harness.frontier",
         "harness.intervals",
+        "harness.before_after",
         "harness.plots",
         "harness.predictor",
         "harness.results",
@@ -59,8 +60,6 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "harness.cli",
-        "harness.before_after",
-        "harness.charts",
         "harness.html_report",
         "harness.quickstart_report",
         "harness.show_quickstart",

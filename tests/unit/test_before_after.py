@@ -1,4 +1,4 @@
-"""Charts draw what they are given."""
+"""What a mitigation changed, in words, numbers and a figure."""
 
 from __future__ import annotations
 
@@ -8,33 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness import before_after, charts
-from harness.curves import exact_curves
+from harness import before_after
 from harness.evaluation import METRICS, UNMITIGATED, Evaluation
-from harness.thresholds import choose_thresholds
-
-CURVES = exact_curves(
-    [0, 1, 1, 0, 1, 0], [0.1, 0.4, 0.9, 0.6, 0.8, 0.2], list("aaabbb"), ["a", "b"], [0.0, 0.5, 1.0]
-)
-
-
-def test_a_roc_chart_has_a_curve_a_band_and_a_rule_for_each_group() -> None:
-    chosen = choose_thresholds(CURVES, "equal_opportunity", "balanced_accuracy_score")
-    (axes,) = charts.roc(CURVES, chosen, 0.95).axes
-    labelled = {line.get_label(): line for line in axes.lines}
-    points = CURVES.points()
-    for i, group in enumerate(CURVES.groups):
-        assert np.array_equal(labelled[group].get_xdata(), points.false_positive_rate[i])
-        assert np.array_equal(labelled[group].get_ydata(), points.true_positive_rate[i])
-    diamonds = [line for line in axes.lines if line.get_marker() == "D"]
-    at = np.concatenate([np.asarray(line.get_ydata()) for line in diamonds])
-    assert at.tolist() == chosen.rates["true_positive_rate"].tolist()
-    assert len(axes.patches) == 2
-
-
-def test_without_rules_there_are_curves_alone() -> None:
-    (axes,) = charts.roc(CURVES, None, 0.95).axes
-    assert not [line for line in axes.lines if line.get_marker() == "D"]
+from harness.plots import before_after_figure
 
 
 @pytest.fixture
@@ -53,7 +29,7 @@ def evaluation() -> Evaluation:
 
 
 def test_before_and_after_shows_each_model_in_each_panel(evaluation: Evaluation) -> None:
-    panels = charts.before_after(evaluation).axes
+    panels = before_after_figure(evaluation).axes
     assert [axes.get_title(loc="left") for axes in panels] == [
         before_after.METRICS[metric] for metric in before_after.TOLD
     ]
