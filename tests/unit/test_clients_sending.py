@@ -229,6 +229,10 @@ async def nothing(_parties: list[Channel]) -> None:
 
 async def a_seed_only(parties: list[Channel]) -> None:
     for party in parties:
+        await party.receive_terms()
+        await party.receive(24)
+        await party.receive(40 * 8)
+    for party in parties:
         await party.send(bytes(masks.SEED_BYTES))
 
 
