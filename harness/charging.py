@@ -29,6 +29,7 @@ class Entry:
 
     def __init__(self, account: Account) -> None:
         self.account = account
+        self.out = ""
         self._charge: int | None = None
         self.population: Population | None = None
 
@@ -44,9 +45,12 @@ class Entry:
 
         A run that is counted for nobody leaves a mark only that its uploads were used.
         """
-        account = self.account
+        account, self.out = self.account, str(release.out)
         if account.population is not None or release.uploads:
-            self._charge, self.population = account.ledger.charge(account.population, account.budget, release)
+            with _nothing_started():
+                self._charge, self.population = account.ledger.charge(
+                    account.population, account.budget, release
+                )
 
     def fields(self) -> dict[str, Any] | None:
         """Return what a manifest says of the charge; None if the run is counted for nobody."""
@@ -91,4 +95,6 @@ def entry(account: Account) -> Iterator[Entry]:
     try:
         made.settle(Status.DONE, account.ledger.timeout_s)
     except LedgerError as error:
-        raise LedgerError(f"The run is charged and its results are complete, but: {error}") from None
+        raise LedgerError(
+            f"The run is charged and its results in {made.out} are complete, but: {error}"
+        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,9 @@ def _show(population: Population) -> None:
     if lost:
         say("Runs that were aborted, or whose end is unknown, may have opened their values: they are spent.")
     tighter = [
-        f"ε = {found:.4g} at δ = {delta:g}" for delta, found in _numerical(population) if found is not None
+        f"ε = {digits_up(Fraction(found), 4)} at δ = {delta:g}"
+        for delta, found in _numerical(population)
+        if found is not None
     ]
     if tighter:
         say(f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}.")
