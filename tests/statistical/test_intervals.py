@@ -114,6 +114,39 @@ def test_population_bands_cover_noise_and_sample() -> None:
     assert misses <= most_misses(SAMPLES, FAILURE)
 
 
+def test_sampling_part_is_the_inequalitys_and_half_of_it_would_not_do() -> None:
+    """Exact curves: at failure 0.2 each of 2 x 3 shares is allowed 0.1 / 6 of it."""
+    rng = np.random.default_rng(11)
+    tpr, fpr = population()
+    misses = misses_of_half = 0
+    for _ in range(SAMPLES):
+        exact = sample(rng, 2000)
+        bands, points = population_bands(exact, FAILURE), exact.points()
+        halves = []
+        for band, rates, n in (
+            (bands.true_positive_rate, points.true_positive_rate, exact.positives),
+            (bands.false_positive_rate, points.false_positive_rate, exact.negatives),
+        ):
+            margin = np.sqrt(np.log(2 * 6 / 0.1) / (2 * n))[:, np.newaxis]
+            expected = np.clip(np.stack([rates - margin, rates + margin], axis=-1), 0, 1)
+            assert band == pytest.approx(expected)
+            halves.append(np.stack([rates - margin / 2, rates + margin / 2], axis=-1))
+        misses += outside(bands.true_positive_rate, tpr) or outside(bands.false_positive_rate, fpr)
+        misses_of_half += outside(halves[0], tpr) or outside(halves[1], fpr)
+    assert misses <= most_misses(SAMPLES, FAILURE) < misses_of_half
+
+
+def test_half_of_the_failure_is_the_noises() -> None:
+    """What the sample adds to the noise's bands is one margin for all thresholds of a group."""
+    rng = np.random.default_rng(12)
+    curves = released(sample(rng, 2000), rng)
+    noise = noise_bands(curves, FAILURE / 2).true_positive_rate
+    both = population_bands(curves, FAILURE).true_positive_rate
+    for low, high in zip(noise[..., 0] - both[..., 0], both[..., 1] - noise[..., 1], strict=True):
+        margins = np.concatenate([low[20:30], high[20:30]])  # where no band is cut off at 0 or 1
+        assert np.ptp(margins) < 1e-9 and margins[0] > 0.05
+
+
 def test_sampling_error_alone_needs_the_wider_bands() -> None:
     """The noise's bands do not cover the population, so that the test above can fail."""
     rng = np.random.default_rng(4)

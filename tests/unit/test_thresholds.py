@@ -12,7 +12,7 @@ import pytest
 
 from harness.curves import CurveNoise, GroupCurves
 from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
-from harness.thresholds import CONSTRAINTS, GroupThresholds, choose_thresholds
+from harness.thresholds import CONSTRAINTS, GroupThresholds, _gap, choose_thresholds
 from protocols.circuits.coins import design_coins
 
 EVERY_CONSTRAINT = pytest.mark.parametrize("constraint", CONSTRAINTS)
@@ -176,10 +176,41 @@ def test_says_how_much_of_an_infeasible_gap_may_be_noise() -> None:
 
 
 def test_trivial_thresholds_are_fine_if_nothing_is_better() -> None:
-    rare = replace(rigged(), tp=np.array([[4.0, 1, 0]] * 2), fp=np.array([[400.0, 200, 0]] * 2))
-    rare = replace(rare, negatives=np.full(2, 400.0))
-    chosen = choose_thresholds(rare, deterministic=True)
+    """Positives are so rare that accepting nobody is best, whatever the constraint."""
+    fp = np.array([[400.0, 200, 0], [400, 100, 0]])
+    rare = replace(rigged(tp=[[4.0, 1, 0], [4, 3, 0]]), fp=fp, negatives=np.full(2, 400.0))
+    assert thresholds(choose_thresholds(rare, deterministic=True)) == {"a": [2], "b": [2]}
+
+
+def test_trivial_thresholds_are_fine_if_what_else_is_allowed_is_worse() -> None:
+    """Both could take 3/4, at TPR 1/10 and FPR 1/2. Their other thresholds are good, and far apart."""
+    curves = GroupCurves(
+        ("a", "b"), np.array([0.5, 0.75]),
+        tp=np.array([[10.0, 1], [10, 1]]), fp=np.array([[6.0, 5], [9, 5]]),
+        positives=np.full(2, 10.0), negatives=np.full(2, 10.0),
+    )  # fmt: skip
+    chosen = choose_thresholds(curves, tolerance=0.05, deterministic=True)
     assert thresholds(chosen) == {"a": [2], "b": [2]}
+    assert thresholds(choose_thresholds(curves, tolerance=0.3, deterministic=True)) == {
+        "a": [0.5],
+        "b": [0.5],
+    }
+
+
+def test_of_pairs_that_fit_the_one_that_leaves_least_to_chance_is_taken() -> None:
+    """a's best point is (1/4, 1/2), below b's curve, between its points 0 and 4 and between 1 and 3."""
+    many = 10**6
+    b_fpr, b_tpr = np.array([0, 0.2, 0.22, 0.3, 0.5]), np.array([0.25, 0.45, 0.53, 0.55, 0.75])
+    tp, fp = np.vstack([np.full(5, 0.5), b_tpr[::-1]]), np.vstack([np.full(5, 0.25), b_fpr[::-1]])
+    totals = np.full(2, 1.0 * many)
+    curves = GroupCurves(("a", "b"), np.arange(1, 6) / 10, tp * many, fp * many, totals, totals)
+    chosen = choose_thresholds(curves)
+    assert thresholds(chosen) == {"a": [0.3], "b": [0.2, 0.4]} and chosen.gap < 1e-9
+
+
+def test_gap_is_between_groups_never_within_one() -> None:
+    assert _gap(np.array([[0.0, 1.0], [0.5, 0.625]])) == (0, 0.625)
+    assert _gap(np.array([[0.25, 0.5], [0.625, 0.75], [0.5, 0.75]])) == (0.125, 0.5)
 
 
 @pytest.mark.parametrize(
