@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.engines import party
+from harness.engines import base, party
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.outlines import parse_outputs
 from harness.engines.parties import PartyLog, run_parties
@@ -128,6 +128,14 @@ def test_every_party_draws_bits_of_its_own_at_every_start(tmp_path: Path) -> Non
 def test_a_production_program_takes_no_given_bits() -> None:
     with pytest.raises(UnsupportedError, match=r"pi_lap\.mpc draws its own random bits"):
         Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None,), given_bits=((0,),))
+
+
+def test_nor_by_another_name_of_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(PROGRAMS)
+    for programs, source in ((PROGRAMS, tmp_path / "link"), (tmp_path / "link", PROGRAMS)):
+        monkeypatch.setattr(base, "PROGRAMS", programs)
+        with pytest.raises(UnsupportedError, match="draws its own random bits"):
+            Job(PI_LAP, source / "pi_lap.mpc", (), (None,), given_bits=((0,),))
 
 
 def test_a_used_directory_is_refused_by_the_party_itself(tmp_path: Path) -> None:
