@@ -109,6 +109,13 @@ def test_protocol_4_moves_a_value_at_every_threshold(relation: NeighboringRelati
     )
 
 
+def test_columns_of_protocol_4_are_what_single_records_count_in() -> None:
+    records = list(itertools.product((0, 1), (1, 0), (0.0, 0.7, 1.0)))  # a score passes 1, 2, 3 thresholds
+    counted = [confusion_at_every_threshold((record,)) for record in records]
+    columns = protocol_4(groups=2, thresholds=len(THRESHOLDS)).columns
+    assert [set(column) for column in columns] == [{n for n, c in enumerate(row) if c} for row in counted]
+
+
 @pytest.mark.parametrize(("relation", "moved"), [(ADD, 1001), (REPLACE, 2002)])
 def test_protocol_4_at_the_papers_thresholds(relation: NeighboringRelation, moved: int) -> None:
     """So Laplace noise of scale 1/epsilon on each count gives exactly 1001 epsilon, or 2002 epsilon."""

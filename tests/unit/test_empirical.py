@@ -45,6 +45,14 @@ def test_visible_estimate() -> None:
     assert estimate_delta(Tally(10_000, 6000, 1000), 0.0, 0.95).low > found.low
 
 
+def test_confidence_is_shared_by_four_tails() -> None:
+    """Half of 10 000 samples, none if moved: 5000 +- sqrt(n ln(4e9) / 2), and at most ln(4e9) if moved."""
+    n, log = 10_000, math.log(4e9)
+    found = estimate_delta(Tally(n, n // 2, 0), 0.0, 1 - 1e-9)
+    assert found.low == pytest.approx(0.5 - math.sqrt(log / (2 * n)) - log / n, rel=1e-3)
+    assert found.high == pytest.approx(0.5 + math.sqrt(log / (2 * n)), rel=1e-3)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_estimate_is_below_the_exact_delta_and_near(seed: int) -> None:
     """100 000 samples; fails with probability 10^-9 at most for each seed."""
