@@ -153,15 +153,19 @@ def pure_two_rates(
         _Curve(x, y, _RangeMaximum(g * y - c * x)) for (x, y), g, c in zip(points, gain, loss, strict=True)
     ]
     starts = np.unique(np.concatenate([x for x, _ in points]))
-    windows = np.array([_window(group.x, starts, tolerance) for group in groups])  # (k, 2, starts)
-    at_best = sum(
-        _values(group.table.values, group.table.index(*window))
-        for group, window in zip(groups, windows, strict=True)
+    windows = _narrowed(
+        groups, np.array([_window(group.x, starts, tolerance) for group in groups]), tolerance
     )
-    order = np.argsort(-np.asarray(at_best), kind="stable")
+    at_best = np.sum(
+        [
+            _values(group.table.values, group.table.index(*window))
+            for group, window in zip(groups, windows, strict=True)
+        ],
+        axis=0,
+    )
     best, chosen = -np.inf, None
-    for i in order[: int(np.count_nonzero(np.isfinite(at_best)))].tolist():
-        if np.asarray(at_best)[i] <= best + ROUNDING:
+    for i in np.argsort(-at_best, kind="stable").tolist():
+        if at_best[i] <= best + ROUNDING:
             break
         found = [(group, *windows[g, :, i].tolist()) for g, group in enumerate(groups)]
         bottoms = np.unique(np.concatenate([group.y[low : high + 1] for group, low, high in found]))
@@ -182,6 +186,25 @@ class _Curve:
     x: Floats
     y: Floats
     table: _RangeMaximum
+
+
+def _narrowed(groups: Sequence[_Curve], windows: Integers, tolerance: float) -> Integers:
+    """Leave out of windows of x the points whose y another group cannot come near in the same window.
+
+    Args, Returns: windows: first and last index, shape (k, 2, windows).
+    """
+    reached = [
+        (group.y[np.minimum(first, len(group.y) - 1)], group.y[last])
+        for group, (first, last) in zip(groups, windows, strict=True)
+    ]
+    floor = np.max([low for low, _ in reached], axis=0) - tolerance
+    ceiling = np.min([high for _, high in reached], axis=0) + tolerance
+    narrowed = []
+    for group, (first, last) in zip(groups, windows, strict=True):
+        low = np.searchsorted(group.y, floor - ROUNDING, side="left")
+        high = np.searchsorted(group.y, ceiling + ROUNDING, side="right") - 1
+        narrowed.append((np.maximum(first, low), np.minimum(last, high)))
+    return np.array(narrowed)
 
 
 class _RangeMaximum:

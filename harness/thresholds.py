@@ -98,7 +98,8 @@ def choose_thresholds(
 
     Source: Hardt, Price and Srebro 2016, "Equality of opportunity in supervised learning", as
     Fairlearn's `ThresholdOptimizer` without flipping (its `true_positive_rate_parity` is our
-    `equal_opportunity`); the tolerance, and the optimum without a grid of rates, are ours.
+    `equal_opportunity`); the optimum without a grid of rates, the tolerance under equalized odds, and
+    deterministic rules are ours.
     Computes: on the monotone curves. A randomised rule reaches every point of a group's convex hull;
     a deterministic one only the grid's. Equalized odds means both rates alike, equal opportunity the
     true positive rates, demographic parity the selection rates, in any two groups, within the
@@ -204,18 +205,16 @@ def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str,
 
 def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> InfeasibleError:
     """Say what would help. A rate's error from noise is about that of a count over the group's size."""
+    least = math.ceil(least_tolerance(task) * 1000) / 1000
     message = (
         f"Without randomisation, {task.constraint} within a tolerance of {tolerance:g} leaves only that all "
-        f"groups accept everybody, or all nobody. Allow a tolerance of {least_tolerance(task):.2g}, or let "
-        "decisions be randomised: both cost nothing."
+        f"groups accept everybody, or all nobody. Allow a tolerance of {least:g}, or let decisions "
+        "be randomised: neither costs privacy."
     )
     if curves.noise is not None:
         error = float(curves.noise.standard_errors().max())
-        worst = max(
-            error / float(sizes.min())
-            for sizes in (curves.monotone().positives, curves.monotone().negatives)
-            if sizes.min() > 0
-        )
+        sizes = np.concatenate([task.points.positives, task.points.negatives])
+        worst = error / float(sizes[sizes > 0].min())
         message += (
             f" The noise alone moves a rate by {worst:.2g} (standard error, smallest group), in proportion "
             "to 1/(epsilon * records)"
