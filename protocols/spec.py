@@ -60,7 +60,8 @@ class ProtocolSpec:
     linear map whose values it noises, from which every guarantee is derived; None where nobody has
     declared one, and then the program releases nothing that a guarantee could be stated for; portable:
     whether the program keeps to the subset that the embedded engine runs; input_paths: the ways that its
-    text has for clients' values.
+    text has for clients' values; by_thousands: whether it turns integers into bits by the thousand:
+    MP-SPDZ's quickest way makes that many at once, at least.
     """
 
     name: str
@@ -72,6 +73,7 @@ class ProtocolSpec:
     release: Callable[[Mapping[str, str]], LinearRelease] | None = None
     portable: bool = True
     input_paths: tuple[InputPath, ...] = (SHARES,)
+    by_thousands: bool = True
 
 
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
@@ -129,6 +131,20 @@ PI_RW = ProtocolSpec(
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),
 )
 
+PI_RW_WEIGHTS = replace(
+    PI_RW,
+    name="pi_rw_weights",
+    arguments=(
+        *("form", "parties", "clients", "groups", "labels", "epsilon", "delta_bits"),
+        *("reweighing", "most_records"),
+    ),
+    input_paths=(SHARES,),
+    outputs=("weights",),
+    revealed=("sample weights of noisy counts, which tell these up to a common factor, to all parties",),
+    portable=False,  # turns integers into bits
+    by_thousands=False,
+)
+
 
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearRelease:
     sizes = tuple(map(int, arguments["blocks"].split(".")))
@@ -160,5 +176,6 @@ PI_ROC = ProtocolSpec(
 )
 
 PROTOCOLS: dict[str, ProtocolSpec] = {
-    spec.name: spec for spec in (PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_CF, PI_ROC)
+    spec.name: spec
+    for spec in (PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_CF, PI_ROC)
 }

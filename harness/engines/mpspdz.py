@@ -18,6 +18,7 @@ from harness.engines.outlines import parse_outputs
 from harness.engines.parties import PartyLog, free_ports, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.models import Model
+from protocols.spec import ProtocolSpec
 
 DOCUMENTATION = "https://mp-spdz.readthedocs.io"
 
@@ -93,7 +94,8 @@ class MpSpdzEngine(Engine):
         job.check_parties(model)
         started = time.monotonic()
         progress("compile")
-        bytecode = compile_program(job, found.home, found.full_version, model.compile_options)
+        options = _compile_options(job.spec, model)
+        bytecode = compile_program(job, found.home, found.full_version, options)
         progress("run")
         ports = free_ports(3 * model.parties)
         hosts = "".join(f"127.0.0.1:{port}\n" for port in ports[: model.parties])
@@ -129,11 +131,18 @@ class MpSpdzEngine(Engine):
             rounds=max(cost.rounds for cost in costs),
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
             program_hash=bytecode.program_hash,
-            compile_options=model.compile_options,
+            compile_options=options,
             online_s=slowest.online_s,
             offline_s=slowest.offline_s,
             client_bytes=tuple(_client_bytes(i, log) for i, log in enumerate(logs)) if job.clients else None,
         )
+
+
+def _compile_options(spec: ProtocolSpec, model: Model) -> tuple[str, ...]:
+    """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used."""
+    return tuple(
+        "-X" if option == "-Y" and not spec.by_thousands else option for option in model.compile_options
+    )
 
 
 @lru_cache(maxsize=1)

@@ -24,11 +24,12 @@ from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import PI_LAP, PI_LAP_SYMMETRIC, PI_RW, PROTOCOLS, SPLIT, ProtocolSpec
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
-# least 20 (coins.py refuses others), the rest are sizes, names of forms and who takes part.
+# least 20 (coins.py refuses others), the rest are sizes, names of forms, who takes part, and how weights are
+# computed from noisy counts.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
     *("samples", "epsilon"),
-    "delta_bits",
+    *("delta_bits", "reweighing", "most_records"),
 }
 
 # How noise is made, word for word, each once and at the top level; LANES is the number of values opened.
@@ -48,17 +49,31 @@ LANES = {
     "pi_lap": "samples",
     "pi_lap_symmetric": "samples",
     "pi_rw": "cells",
+    "pi_rw_weights": "cells",
     "pi_cf": "cells",
     "pi_roc": "nodes",
 }
-# What is opened: noise itself, or what has noise added to it, and how that is made. Nothing may scale it
-# up, as the noise is for one record that adds 1.
+# What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
+# values alone, and how that is made. Nothing may scale it up, as the noise is for one record that adds 1.
 OPENED = {
     "pi_lap": "noise",
     "pi_lap_symmetric": "noise",
     "pi_rw": "counts + noise",
+    "pi_rw_weights": "found",
     "pi_cf": "counts + noise",
     "pi_roc": "sums + noise",
+}
+COUNTS = {
+    "counts": [
+        "input_columns(sint, parties, cells)",
+        "counts_by_product(sint, columns, clients, groups, labels)",
+    ],
+    "columns": ["input_columns(sint, parties, (groups - 1 + labels) * clients)"],
+    "cells": ["groups * labels"],
+}
+WEIGHTS = {
+    "chosen": ["layout(groups, labels, reweighing, int(most_records), len(coins))"],
+    "found": ["weights(sint, sbitvec, counts + noise, chosen)"],
 }
 VALUES = {
     "pi_lap": {},
@@ -78,6 +93,7 @@ VALUES = {
         "number": ["front(listen_for_clients, accept_client_connection, get_cmdline_arg)"],
         "cells": ["groups * labels"],
     },
+    "pi_rw_weights": {**COUNTS, **WEIGHTS},
     "pi_cf": {
         "counts": [
             "input_columns(sint, parties, cells)",
@@ -94,7 +110,10 @@ VALUES = {
     },
 }
 
-CIRCUITS = ("blocks", "clients", "coins", "counts", "noise", "symmetric")
+# Where noise, or the coins that it is made of, may be used but for making and printing it, word for word.
+USES = {"pi_rw_weights": [f"{name} = {made}" for name, (made,) in WEIGHTS.items()]}
+
+CIRCUITS = ("blocks", "clients", "coins", "counts", "division", "noise", "symmetric", "weights")
 MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
 # It takes no input and states no guarantee: its text is pinned, in test_published_program.py.
 PINNED = "pi_lap_published"
@@ -110,6 +129,7 @@ BUILT_IN = {
     "sbitvec",
     "print_ln",
     "int",
+    "len",
     "sum",
     "range",
     "ValueError",
@@ -197,6 +217,7 @@ def _noise_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
         if found != [f"{name} = {made}" for made in made_as]:
             yield f"{name} is not made as it should be"
     lines = [f"{name} = {made}".replace("LANES", LANES[spec.name]) for name, made in making.items()]
+    lines += USES.get(spec.name, [])
     allowed = [*lines, *(ast.unparse(node) for node in tree.body if _is_print(node))]
     for node in tree.body:
         used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & set(MADE)
