@@ -75,7 +75,7 @@ def weights(run: Run[Weights]) -> None:
     out.print(table)
     say(
         "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
-        "All intervals together hold the weights of the true counts with that probability, over the noise."
+        "Each interval holds its weight of the true counts with at least that probability, over the noise."
     )
     if found.floored.any():
         say(

@@ -30,6 +30,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.clients.local",
         "harness.outputs",
         "harness.postprocess",
+        "harness.weight_intervals",
         "harness.metrics",
         "harness.evaluation",
         "harness.curves",

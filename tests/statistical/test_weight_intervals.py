@@ -1,0 +1,95 @@
+"""Intervals of weights hold the weights of the true counts as often as they say, and not much oftener.
+
+Noisy counts are drawn from the noise's probability mass function, N tables a case. If an interval covers
+with probability 95 %, the share that does is below x with probability at most exp(-N KL(x, 0.95))
+(Chernoff), 10^-9 for the x used here; all weights of all cases together: below 10^-7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from harness.outputs import DEBIAS
+from harness.weight_intervals import CONFIDENCE, FLOOR, count_intervals
+from protocols import reference
+from protocols.circuits.coins import Coin, design_coins
+from protocols.noise import probability_mass
+
+N = 300
+ONE, TWO, THREE_TIMES, TWENTIETH = (
+    design_coins(epsilon, 40) for epsilon in (Fraction(1), Fraction(2), Fraction(3), Fraction(1, 20))
+)
+MORTGAGES = [[90, 218], [154, 1527]]
+LARGE = [[2000, 4000], [3000, 30000]]
+THREE = [[200, 300, 400], [900, 250, 300]]
+RARE = [[10**6, 100], [100, 100]]
+EMPTY = [[0, 3], [0, 40]]
+NOBODY = [[0, 0], [0, 0]]
+
+
+def accepted() -> float:
+    """Return x with N KL(x, 0.95) = ln 10^9."""
+    low, high = 0.5, float(CONFIDENCE)
+    for _ in range(60):
+        x = (low + high) / 2
+        divergence = x * math.log(x / 0.95) + (1 - x) * math.log((1 - x) / 0.05)
+        low, high = (x, high) if N * divergence > math.log(1e9) else (low, x)
+    return low
+
+
+def shares(
+    reweighing: str,
+    table: Sequence[Sequence[int]],
+    noise: tuple[Coin, ...],
+    claimed: tuple[Coin, ...],
+    seed: int,
+) -> npt.NDArray[np.float64]:
+    """Return, per weight, the share of N intervals that hold it."""
+    mass = probability_mass(noise)
+    truth = np.array(table, dtype=np.float64)
+    law = [float(p) for p in mass.values()]
+    drawn = np.random.default_rng(seed).choice(np.array(list(mass)), size=(N, *truth.shape), p=law)
+    raised = np.maximum(truth, FLOOR).astype(int).tolist()
+    weights = np.array(reference.WEIGHTS[reweighing](raised), dtype=np.float64)
+    found = np.array(
+        [count_intervals(np.maximum(truth + x + DEBIAS, FLOOR), reweighing, claimed) for x in drawn]
+    )
+    held = (found[..., 0] <= weights * (1 + 1e-12)) & (weights <= found[..., 1] * (1 + 1e-12))
+    result: npt.NDArray[np.float64] = held.mean(axis=0)
+    return result
+
+
+@pytest.mark.parametrize("reweighing", reference.WEIGHTS)
+@pytest.mark.parametrize(
+    ("table", "coins"), [(MORTGAGES, ONE), (THREE, ONE), (LARGE, TWENTIETH)], ids=["mortgages", "3", "1/20"]
+)
+def test_intervals_cover_but_not_everything(
+    table: list[list[int]], coins: tuple[Coin, ...], reweighing: str
+) -> None:
+    found = shares(reweighing, table, coins, coins, seed=31)
+    assert found.min() >= accepted()
+    assert found.mean() < 0.995
+
+
+@pytest.mark.parametrize("reweighing", reference.WEIGHTS)
+@pytest.mark.parametrize("table", [RARE, EMPTY, NOBODY], ids=["rare", "empty", "nobody"])
+def test_small_raised_and_empty_counts_are_covered(table: list[list[int]], reweighing: str) -> None:
+    assert shares(reweighing, table, ONE, ONE, seed=32).min() >= accepted()
+
+
+@pytest.mark.parametrize(
+    ("reweighing", "claimed"), [("balanced", TWO), ("label", TWO), ("kamiran-calders", THREE_TIMES)]
+)
+def test_intervals_for_less_noise_are_noticed(reweighing: str, claimed: tuple[Coin, ...]) -> None:
+    """Half of it, or a third where intervals are wider than 95 % needs."""
+    assert shares(reweighing, MORTGAGES, ONE, claimed, seed=33).mean() < accepted()
+
+
+def test_what_is_accepted() -> None:
+    assert accepted() == pytest.approx(0.85, abs=0.005)
