@@ -113,7 +113,7 @@ def audit_coins(
     sampler = SAMPLERS[name]
     curve, spent = sampler.curve(coins, sensitivity), sampler.cost(coins)
     figures: dict[str, Figure] = {
-        **_curve_figures(curve, epsilon),
+        **_curve_figures(curve, epsilon, claim.delta),
         "largest_noise": sampler.largest_noise(coins),
         "mean_square_error": sampler.mean_square_error(coins),
         "ands": spent.ands,
@@ -162,7 +162,7 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
     unit = 1 if rounded else ONE
     curve = curve_of_law(law, [unit])
     figures: dict[str, Figure] = {
-        **_curve_figures(curve, epsilon),
+        **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims epsilon alone
         "largest_noise": Fraction(max(abs(x) for x in law), unit),
         "mean_square_error": second_moment(law) / unit**2,
     }
@@ -208,9 +208,10 @@ def no_noise(epsilon: Fraction, delta: Fraction, error: ValueError) -> OptionErr
     return OptionError(f"No noise fits --epsilon {epsilon} and --delta {float(delta):.3g}: {error}.")
 
 
-def _curve_figures(curve: PrivacyCurve, epsilon: Fraction) -> dict[str, Figure]:
+def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
+    """Return the figures of one count. Args: epsilon: asked for; delta: of what is claimed at it."""
     return {
-        "epsilon": curve.least_epsilon(curve.impossible),
+        "epsilon": curve.least_epsilon(delta),
         "delta": curve.delta_bounds(epsilon)[1],
         "delta_at_every_epsilon": str(curve.impossible),
         **{f"epsilon_at_{at}": curve.least_epsilon(delta) for at, delta in DELTAS.items()},

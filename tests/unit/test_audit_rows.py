@@ -47,6 +47,8 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_lap.published.rounded.delta", 1.18806e-4),
         ("pi_lap.published.rounded.delta_at_every_epsilon", "2/65535"),
         ("pi_lap.published.raw.largest_noise", 10.3972),
+        ("pi_lap.published.raw.epsilon", "inf"),
+        ("pi_lap.published.rounded.epsilon", "inf"),
         ("pi_lap.published.raw.epsilon_at_1e-6", "inf"),
         ("pi_lap.published.rounded.epsilon_at_2^-40", "inf"),
         ("pi_lap.published.raw.1_10.delta", 1.0),
