@@ -43,6 +43,7 @@ def check_failed(done: subprocess.CompletedProcess[str], after: str, message: st
 @ON_BOTH_ENGINES
 def test_what_is_written_does_not_fit(model: Model, here: Path, around: Surroundings) -> None:
     """A limit on the length of files can be tried on any machine; the last file is refused by name."""
+    assert weights(here, around, model, "first").returncode == 0  # and the program is compiled
     before = files_below(here)
     for limit, after, message in (
         (100, SHARING, r"Cannot write shares to .*: File too large; nothing was left there"),
