@@ -15,7 +15,7 @@ from protocols.budget import NeighboringRelation, plan_noise
 from protocols.noise import log_upper_bound
 from protocols.published import composed_laplace, protocol_4
 from protocols.release import LinearRelease
-from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec
+from protocols.spec import PI_CF, PI_ROC, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
 from protocols.tree import best_tree
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
@@ -60,6 +60,8 @@ def _thresholds(
 
 RELEASES: dict[str, Release] = {
     "weights": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW)),
+    # Weights alone are opened; they follow from the noisy counts, inside the computation.
+    "weights-only": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
     "confusion": Release(_TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF)),
     "thresholds": Release(
         {**_TABLE, "thresholds": PAPERS_THRESHOLDS}, lambda sizes: prod(sizes.values()), _thresholds
