@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness.accounts import Release
+from harness.engines import party
 from harness.engines.base import PROGRAMS, Job
 from harness.engines.parties import run_parties
 from harness.errors import BudgetError, LedgerError
@@ -154,8 +155,12 @@ def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) 
 
 
 def parties(here: Path) -> list[int]:
-    """Return the process numbers of the parties that run below a directory."""
-    return [pid for pid, cwd in processes_below(here).items() if cwd.name.startswith("party-")]
+    """Return the process numbers of the parties that run below a directory.
+
+    A party that has not claimed its directory yet does not end with its command yet, if it is stopped.
+    """
+    found = processes_below(here).items()
+    return [pid for pid, cwd in found if cwd.name.startswith("party-") and (cwd / party.CLAIM).exists()]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +188,7 @@ def test_a_run_that_was_stopped_stays_charged(number: signal.Signals, model: Mod
     finish(process, 30)
     (found,) = in_ledger(here)
     assert [charge["status"] for charge in found["charges"]] == ["aborted"]
+    until(lambda: processes_below(here) == {}, 10)
     assert "Runs that were aborted" in call("ledger", cwd=here).stdout
     done = call(*weights(model, "--population", "loans"), cwd=here)
     assert done.returncode == 1 and "left of its budget of 1, after 1 run; this run" in done.stderr
