@@ -14,7 +14,8 @@ class Model:
 
     Attributes: parties: r; corruptions: t, how many of them may collude; adversary: "passive" (they
     follow the protocol) or "active" (they may not); virtual_machine: MP-SPDZ's program, None for the
-    embedded engine; statistical_security_bits: of the engine, None where it has no such term.
+    embedded engine; statistical_security_bits: of the engine, None where it has no such term; batches:
+    how much material the machine prepares at once, least and most, None for its own choice.
     """
 
     name: str
@@ -28,6 +29,17 @@ class Model:
     run_options: tuple[str, ...] = ()
     statistical_security_bits: int | None = None
     paper_name: str | None = None
+    batches: tuple[int, int] | None = None
+
+    def batch(self, lanes: int) -> int | None:
+        """Return the size of batches for this many noisy values, None for the machine's own choice.
+
+        Few rounds for many values, little waste for few: docs/decisions/0008-cost-of-noise.md.
+        """
+        if self.batches is None or not lanes:
+            return None
+        least, most = self.batches
+        return min(most, max(least, 4 * lanes))
 
     @property
     def active(self) -> bool:
@@ -36,16 +48,18 @@ class Model:
 
 _RING = ("-R", "64")
 _ENCRYPT = ("-e",)  # the two-party machines send in the clear unless told
+# SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
+_SPDZ2K = (*_ENCRYPT, "-SP", "48")
 
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
         Model("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _ENCRYPT,
-              paper_name="OTSemi2k"),
+              paper_name="OTSemi2k", batches=(1000, 2000)),
         Model("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x", (*_RING, "-Z", "3"),
               paper_name="Replicated2k"),
-        Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _ENCRYPT, 40,
-              "SPDZ2k"),
+        Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K, 40,
+              "SPDZ2k", (300, 10_000)),
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"), (), 40,
               "SPDZ-wise Replicated2k"),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"), (), 40,

@@ -100,7 +100,9 @@ class MpSpdzEngine(Engine):
         ports = free_ports(3 * model.parties)
         hosts = "".join(f"127.0.0.1:{port}\n" for port in ports[: model.parties])
         # -OF . prints opened values at every party, so that their agreement can be checked.
-        tail = ["-ip", "hosts", "-v", "-OF", ".", *model.run_options, bytecode.name]
+        batch = model.batch(max((lanes for _, lanes in job.fair_bits), default=0))
+        batches = ["-b", str(batch)] if batch else []
+        tail = ["-ip", "hosts", "-v", "-OF", ".", *model.run_options, *batches, bytecode.name]
         if model.parties == 2:
             tail = ["-N", "2", *tail]
         fronts = _fronts(job, ports[model.parties :], timeout_s)

@@ -154,6 +154,20 @@ def test_models() -> None:
     }
     assert all(m.active == (m.adversary == "active") for m in MODELS.values())
     assert all("-e" in m.run_options for m in MODELS.values() if m.parties == 2)
+    # SPDZ2k's MAC check fails with probability (s + 1) 2^-s at most.
+    (s,) = MODELS["spdz2k"].run_options[-1:]
+    assert MODELS["spdz2k"].run_options[-2] == "-SP"
+    assert int(s) + 1 <= 2 ** (int(s) - 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes", "batch"),
+    [("spdz2k", 4, 300), ("spdz2k", 200, 800), ("spdz2k", 10**6, 10_000), ("semi2k", 4, 1000)],
+)
+def test_batches_grow_with_the_noise_within_bounds(name: str, lanes: int, batch: int) -> None:
+    assert MODELS[name].batch(lanes) == batch
+    assert MODELS[name].batch(0) is None
+    assert MODELS["ring"].batch(lanes) is None
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
