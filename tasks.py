@@ -101,6 +101,20 @@ def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> 
 
 @_task(
     help={
+        "records": _RECORDS + " of one client",
+        "invitation": "the file that this client was given; it holds where to send, and a key",
+        "timeout": "seconds until all parties have to be there; default: 600",
+    }
+)
+def send(_c: Context, records: str = "", invitation: str = "", timeout: str = "600") -> None:
+    """Send one client's values to parties that run, so that none of them can change one: a client's step."""
+    from harness.commands.inputs import send
+
+    send(records, invitation, timeout)
+
+
+@_task(
+    help={
         **_DOMAIN_HELP,
         **_RELEASE_HELP,
         **_LEDGER_HELP,
@@ -108,6 +122,10 @@ def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> 
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
         "reveal": "counts",
         "privacy-unit": "record",
+        "input-path": "shares (default), or clients: each sends while the parties run, and none of these can "
+        "change its values; so active models take product",
+        "invite": "instead of --records: a directory; each client takes an invitation there, and sends",
+        "clients": "how many clients are invited",
         "json": "print weights.json, and nothing else, on standard output",
     }
 )
@@ -122,6 +140,9 @@ def weights(
     max_count: str = "",
     model: str = "",
     input_form: str = "split",
+    input_path: str = "shares",
+    invite: str = "",
+    clients: str = "",
     delta: str = "2^-40",
     neighboring_relation: str = "",
     privacy_unit: str = "record",
@@ -142,7 +163,7 @@ def weights(
     declared = (domain, groups, labels, max_count)
     options = ReleaseOptions(
         *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
-        *(out, timeout, json, (population, budget, ledger), only),
+        *(out, timeout, json, (population, budget, ledger), only, input_path, (invite, clients)),
     )
     weights(options, reweighing)
 

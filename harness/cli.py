@@ -17,6 +17,7 @@ from rich.progress import SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 from harness.errors import (
+    ClientError,
     FairSharesError,
     OutputError,
     PartyFailedError,
@@ -73,7 +74,9 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             sys.stdout.flush()
         except FairSharesError as error:
             say(f"[bold red]Error:[/] {plain(str(error))}", err)
-            if isinstance(error, OutputError | PartyFailedError | PartyTimeoutError | WriteError):
+            if isinstance(
+                error, ClientError | OutputError | PartyFailedError | PartyTimeoutError | WriteError
+            ):
                 say(MAYBE_SPENT, err)
             sys.exit(1)
         except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from harness.clients.uploads import MAX_CONNECTIONS
 from harness.errors import OptionError
 from protocols.budget import Budget, NeighboringRelation
 from protocols.circuits.coins import MAX_EPSILON
@@ -22,6 +23,7 @@ _EXAMPLES = {
     "--out": "--out results",
     "--party": "--party 0",
     "--shares": "--shares shares",
+    "--invitation": "--invitation client-0.json",
 }
 
 
@@ -89,6 +91,15 @@ def parse_whole(option: str, text: str, least: int, most: int) -> int:
     if value is None or value.denominator != 1 or not least <= value <= most:
         raise OptionError(f"{option} must be a whole number from {least} to {most}; got {text!r}.")
     return value.numerator
+
+
+def parse_clients(text: str) -> int:
+    """Read how many clients are invited: 1 to 256. Raises: OptionError."""
+    if not re.fullmatch("[0-9]{1,3}", text) or not 0 < int(text) <= MAX_CONNECTIONS:
+        raise OptionError(
+            f"--clients must be how many clients are invited, 1 to {MAX_CONNECTIONS}; got {text!r}."
+        )
+    return int(text)
 
 
 def parse_party(text: str) -> int:

@@ -18,19 +18,27 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from harness import report, sharing
+from harness import report
 from harness.accounts import Noise, Release
 from harness.charging import Account, Entry, entry
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.errors import OptionError, ShareError, UnsupportedError, WriteError
+from harness.feeding import (
+    Fed,
+    aggregate_all,
+    feed_from_clients,
+    feed_invited,
+    feed_shares,
+    share_and_aggregate,
+)
 from harness.layouts import is_per_record
 from harness.models import Model
-from harness.records import ClientRecords, Detail, RecordDomain, domain_from_json
+from harness.records import ClientRecords, Detail, RecordDomain
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory
 from protocols.budget import NeighboringRelation, NoisePlan, default_relation, plan_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.spec import InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0
 DEFAULT_DELTA = "2^-40"
@@ -124,13 +132,17 @@ def run_on_records(
     started = time.monotonic()
     check_supported(statistic.spec, settings)
     plan_release(statistic, settings, records.domain)  # refused before anything is shared
+    model, form, share_s = settings.model, settings.form, 0.0
     with entry(settings.account) as charging, new_directory(out) as partial:
-        progress("share")
-        aggregates, share_s = _share_and_aggregate(records, settings, partial, progress)
-        begun = _Begun(
-            task or statistic.name, started, share_s, out, charging, records.domain.inferred, lasting=False
-        )
-        return _run(statistic, aggregates, settings, partial, progress, begun)
+        if form.path is CLIENTS:
+            terms = terms_of(statistic, settings, records.domain)
+            fed = feed_from_clients(records, form, model, terms, partial, settings.timeout_s)
+        else:
+            progress("share")
+            aggregates, share_s = share_and_aggregate(records, form, model, partial, progress)
+            fed = feed_shares(aggregates, form, model, partial, lasting=False)
+        begun = _Begun(task or statistic.name, started, share_s, out, charging, records.domain.inferred)
+        return _run(statistic, fed, settings, partial, progress, begun)
 
 
 def run_on_shares(
@@ -153,9 +165,47 @@ def run_on_shares(
         )
     with entry(settings.account) as charging, new_directory(out) as partial:
         progress("aggregate")
-        found = aggregates or _aggregate_all(shares, settings.model, partial)
-        begun = _Begun(statistic.name, started, 0.0, out, charging, inferred=False, lasting=True)
-        return _run(statistic, found, settings, partial, progress, begun)
+        found = aggregates or aggregate_all(shares, settings.model, partial)
+        fed = feed_shares(found, settings.form, settings.model, partial, lasting=True)
+        begun = _Begun(statistic.name, started, 0.0, out, charging, inferred=False)
+        return _run(statistic, fed, settings, partial, progress, begun)
+
+
+def run_for_invited(
+    statistic: Statistic[T],
+    invited: tuple[Path, int],
+    domain: RecordDomain,
+    settings: Settings,
+    out: Path,
+    progress: Progress,
+) -> Run[T]:
+    """Run the protocol on what invited clients send while the parties run, all parties on this machine.
+
+    Args: invited: a directory for the invitations, and how many; they are gone when the run is over.
+    Raises: FairSharesError: `out` does not exist then.
+    """
+    started = time.monotonic()
+    check_supported(statistic.spec, settings)
+    plan_release(statistic, settings, domain)
+    directory, clients = invited
+    with entry(settings.account) as charging, new_directory(out) as partial:
+        terms = terms_of(statistic, settings, domain)
+        fed = feed_invited(domain, clients, settings.form, settings.model, terms, partial, directory)
+        begun = _Begun(statistic.name, started, 0.0, out, charging, inferred=False)
+        return _run(statistic, fed, settings, partial, progress, begun)
+
+
+def terms_of(statistic: Statistic[T], settings: Settings, domain: RecordDomain) -> dict[str, Any]:
+    """Return what clients who send to a run have to agree with: all that decides what is opened of them."""
+    return {
+        "task": statistic.name,
+        "model": settings.model.name,
+        "input_form": settings.form.name,
+        "domain": domain.to_json(),
+        "epsilon": str(settings.epsilon),
+        "delta": str(settings.delta),
+        "neighboring_relation": str(settings.relation_in(domain)),
+    }
 
 
 def check_supported(spec: ProtocolSpec, settings: Settings) -> None:
@@ -194,7 +244,7 @@ class _Begun:
     """What a run is when its parties' inputs are there.
 
     Attributes: started: when the command began, seconds of the monotonic clock; share_s: how long sharing
-    took; lasting: whether the uploads stay, so that they could go into another run.
+    took.
     """
 
     task: str
@@ -203,56 +253,12 @@ class _Begun:
     out: Path
     charging: Entry
     inferred: bool
-    lasting: bool
-
-
-def _share_and_aggregate(
-    records: ClientRecords, settings: Settings, partial: Path, progress: Progress
-) -> tuple[list[Path], float]:
-    """Take all clients' steps and the parties', an upload at a time, so that many clients take little room.
-
-    Returns: what the parties feed into the run, and how many seconds sharing took.
-    """
-    model, share_s = settings.model, 0.0
-    aggregators = [sharing.Aggregator(i) for i in range(model.parties)]
-    for part in sharing.in_uploads(records, settings.form):
-        before = time.monotonic()
-        batch = sharing.share(part, settings.form, model.domain, model.parties, partial / "shares")
-        share_s += time.monotonic() - before
-        for i, aggregator in enumerate(aggregators):
-            aggregator.add(partial / "shares" / f"party-{i}" / f"{batch}{sharing.SUFFIX}")
-        shutil.rmtree(partial / "shares")
-    progress("aggregate")
-    aggregates = [partial / f"party-{i}.aggregate" for i in range(model.parties)]
-    for aggregator, path in zip(aggregators, aggregates, strict=True):
-        aggregator.write(path)
-    return aggregates, share_s
-
-
-def _aggregate_all(shares: Path, model: Model, partial: Path) -> list[Path]:
-    """Take each party's step in its turn; return what they feed into the run."""
-    aggregates = [partial / f"party-{i}.aggregate" for i in range(model.parties)]
-    for i, path in enumerate(aggregates):
-        sharing.aggregate(i, shares / f"party-{i}", path)
-    return aggregates
 
 
 def _run(
-    statistic: Statistic[T],
-    aggregates: list[Path],
-    settings: Settings,
-    partial: Path,
-    progress: Progress,
-    begun: _Begun,
+    statistic: Statistic[T], fed: Fed, settings: Settings, partial: Path, progress: Progress, begun: _Begun
 ) -> Run[T]:
-    model = settings.model
-    header = sharing.check_aggregates(aggregates)
-    if (header.form, header.arithmetic) != (settings.form.name, model.domain.name):
-        raise ShareError(
-            f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
-            f"{settings.form.name} takes {settings.form.name} over {model.domain.name}."
-        )
-    domain = domain_from_json(header.record_domain, "the shares' header")
+    model, domain = settings.model, fed.domain
     if domain.detail is not statistic.detail:
         held, needed = (each or "neither score nor prediction" for each in (domain.detail, statistic.detail))
         raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
@@ -265,15 +271,10 @@ def _run(
         plan.relation,
         begun.out,
         Noise(plan.coins, plan.changed),
-        sharing.read_uploads(aggregates[0]) if begun.lasting else (),
+        fed.batches,
     )
     begun.charging.check(release)
-    values = [
-        sharing.extract_values(path, partial / f"party-{i}.values") for i, path in enumerate(aggregates)
-    ]
-    if not header.rows:
-        raise ShareError("No client has a record; there is nothing to compute.")
-    job = make_job(statistic, settings, plan, domain, header.rows, values)
+    job = make_job(statistic, settings, plan, fed)
     result = engine_of(model).run(
         job,
         model,
@@ -283,53 +284,41 @@ def _run(
         starting=lambda: begun.charging.start(release),
     )
     progress("read")
-    found = statistic.read(result, domain, header.clients, plan)
+    found = statistic.read(result, domain, fed.clients, plan)
     privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, begun.inferred)
-    inputs = {"clients": header.clients, "uploads": header.batches, "max_count": domain.max_count}
-    if is_per_record(domain, settings.form.name):
-        inputs["records"] = header.records
     wall_s = time.monotonic() - begun.started
-    charged = begun.charging.fields()
+    inputs, charged = fed.public(settings.form), begun.charging.fields()
     manifest = report.manifest(begun.task, result, privacy, inputs, charged, wall_s, begun.share_s)
     for leftover in partial.iterdir():  # the engine has moved or removed all else
-        leftover.unlink()
+        leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
     for name, fields in statistic.files(found).items():
         write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
     write_json(partial / "manifest.json", manifest)
     return Run(found, manifest, begun.charging)
 
 
-def make_job(
-    statistic: Statistic[T],
-    settings: Settings,
-    plan: NoisePlan,
-    domain: RecordDomain,
-    rows: int,
-    values: Sequence[Path],
-) -> Job:
-    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits.
-
-    Args: rows: how many clients, or records where each has a row.
-    """
-    rows = 0 if settings.form.summed_by_party else rows
+def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: Fed) -> Job:
+    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits."""
+    rows = 0 if settings.form.summed_by_party else fed.rows
     arguments = {
         "form": settings.form.name,
         "path": settings.form.path.name,
         "parties": settings.model.parties,
         "clients": rows,
         "records": rows,
-        "parts": 0,
+        "parts": fed.sending.parts if fed.sending else 0,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
-        **statistic.shape(domain),
+        **statistic.shape(fed.domain),
     }
     spec = statistic.spec
     return Job(
         spec=spec,
         source=PROGRAMS / f"{spec.name}.mpc",
         arguments=tuple(str(arguments[name]) for name in spec.arguments),
-        party_inputs=tuple(values),
+        party_inputs=tuple(fed.values),
         fair_bits=tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
+        clients=fed.sending,
     )
 
 

@@ -14,10 +14,10 @@ from harness.engines.base import EngineResult
 from harness.models import Model
 from harness.rounding import digits_up, float_up
 from protocols.budget import NoisePlan
-from protocols.spec import InputForm, ProtocolSpec
+from protocols.circuits.clients import CHECKS
+from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 SCHEMA = 1
-INPUT_PATH = "additive shares"
 INFERRED = "domain inferred from records"
 _TAKING_PART = (
     "That a client takes part is not protected: the number of clients is public, and with --records exactly "
@@ -51,7 +51,7 @@ def privacy_fields(
         "privacy_unit": str(plan.unit),
         "mpc_statistical_security_bits": model.statistical_security_bits,
         "input_form": form.name,
-        "input_path": INPUT_PATH,
+        "input_path": form.path.described,
         "revealed": list(spec.revealed),
         "public": [
             *form.public,
@@ -94,6 +94,7 @@ def manifest(
         "share_s": share_s,
         "rounds": result.rounds,
         "sent_bytes": list(result.sent_bytes),
+        **_traffic_of_clients(result),
         "environment": {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "python": platform.python_version(),
@@ -103,6 +104,14 @@ def manifest(
             "packages": {name: version(name) for name in ("mpyc", "numpy", "pandas")},
         },
     }
+
+
+def _traffic_of_clients(result: EngineResult) -> dict[str, list[int]]:
+    """Return, per party, the bytes that clients sent to it and received from it, if they did."""
+    if result.client_bytes is None:
+        return {}
+    sent, received = zip(*result.client_bytes, strict=True)
+    return {"client_sent_bytes": list(sent), "client_received_bytes": list(received)}
 
 
 _ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
@@ -176,7 +185,9 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
     slack = (
         "" if statistical is None else f" The engine's own security fails with probability 2^-{statistical}."
     )
-    if model.active:
+    if model.active and privacy["input_path"] == CLIENTS.described:
+        slack += f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}."
+    elif model.active:
         slack += " It can, however, change its share of a client's input unnoticed."
     return [
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",

@@ -25,6 +25,7 @@ class InputPath:
 
 SHARES = InputPath("shares", "additive shares", authenticated=False, portable=True)
 CLIENTS = InputPath("clients", "authenticated client input", authenticated=True, portable=False)
+PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS)}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+MAX_CONNECTIONS = 256  # clients of one run that have a connection each
+
 
 @dataclass(frozen=True)
 class Upload:

@@ -1,17 +1,20 @@
-"""`share` and `aggregate`: a client's step, and a party's."""
+"""`share`, `aggregate` and `send`: clients' steps, and a party's."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from harness import sharing
 from harness.cli import command, plain, say
+from harness.clients.invitations import read_invitation
 from harness.commands.chosen import chosen_form, declared_domain
 from harness.errors import OptionError
-from harness.options import parse_choice, parse_party, parse_threshold, require
-from harness.records import Detail, read_records
+from harness.layouts import columns_of
+from harness.options import parse_choice, parse_party, parse_seconds, parse_threshold, require
+from harness.records import Detail, domain_from_json, read_records
 from harness.schemes import choose_model
-from protocols.spec import PI_CF, PI_ROC, PI_RW
+from protocols.spec import CLIENTS, PI_CF, PI_ROC, PI_RW
 
 # What a command needs of records: the protocol, and what a record holds besides its group and label.
 TASKS = {
@@ -65,4 +68,26 @@ def aggregate(party: str, shares: str, out: str) -> None:
     say(
         f"Party {number}: {header.batches} uploads of {header.clients} clients in {plain(out)}. "
         f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
+    )
+
+
+@command
+def send(records: str, invitation: str, timeout: str) -> None:
+    """Send one client's values to the running parties that its invitation names."""
+    require({"--records": records, "--invitation": invitation})
+    seconds = parse_seconds(timeout)
+    found = read_invitation(Path(invitation))
+    domain = domain_from_json(found.terms.get("domain"), invitation)
+    own = read_records(Path(records), domain, may_be_empty=True)
+    if own.clients != 1:
+        raise OptionError(f"{records} holds records of {own.clients} clients; an invitation is for one.")
+    form = chosen_form(PI_RW, str(found.terms.get("input_form")), CLIENTS.name)
+    sent = asyncio.run(found.send(columns_of(own, form).ravel(), seconds))
+    say(
+        f"Client {found.client}: all {len(found.servers)} parties have its values, masked so that none of "
+        f"them can read or change one ({sent:,} bytes to each)."
+    )
+    say(
+        f"The run opens what `{found.terms.get('task')}` needs, with ε = {found.terms.get('epsilon')} in "
+        f"total, in model {found.terms.get('model')}."
     )

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness import cli
+from harness.cli import plain, say
 from harness.commands.chosen import chosen_account, chosen_form, chosen_model, declared_domain
+from harness.engines.base import Progress
 from harness.errors import OptionError
 from harness.options import (
     parse_choice,
+    parse_clients,
     parse_delta,
     parse_epsilon,
     parse_max_count,
@@ -25,11 +28,12 @@ from harness.pipeline import (
     Statistic,
     check_supported,
     default_out,
+    run_for_invited,
     run_on_records,
     run_on_shares,
 )
 from harness.records import DEFAULT_MAX_COUNT, read_records
-from protocols.spec import ProtocolSpec
+from protocols.spec import CLIENTS, SHARES, ProtocolSpec
 
 T = TypeVar("T")
 
@@ -39,7 +43,8 @@ class ReleaseOptions:
     """The options that every release has, as given.
 
     Attributes: declared: --domain, --groups, --labels, --max-count; account: --population, --budget,
-    --ledger; only: options that offer one value so far, with the value given and the one offered.
+    --ledger; only: options that offer one value so far, with the value given and the one offered;
+    invited: --invite, --clients.
     """
 
     epsilon: str
@@ -55,6 +60,8 @@ class ReleaseOptions:
     as_json: bool
     account: tuple[str, str, str]
     only: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    input_path: str = SHARES.name
+    invited: tuple[str, str] = ("", "")
 
     def settings(self, spec: ProtocolSpec) -> Settings:
         """Check the options and return what they stand for. Raises: OptionError; UnsupportedError."""
@@ -63,13 +70,20 @@ class ReleaseOptions:
             parse_choice(option, given, [offered])
         if self.as_json:
             cli.out.stderr = True  # nothing but JSON on stdout
-        if bool(self.records) == bool(self.shares):
+        directory, clients = self.invited
+        if sum(map(bool, (self.records, self.shares, directory))) != 1:
             raise OptionError(
-                "Give either --records (a file of clients' records) or --shares (what `share` wrote)."
+                "Give either --records (a file of clients' records) or --shares (what `share` wrote)"
+                + (", or --invite (a directory for clients' invitations)." if directory else ".")
             )
+        if bool(directory) != bool(clients):
+            raise OptionError("--invite and --clients (how many) go together.")
+        path = CLIENTS.name if directory else self.input_path
+        if self.shares and path != SHARES.name:
+            raise OptionError("--shares come by --input-path shares; leave out --input-path.")
         settings = Settings(
             model=chosen_model(self.model),
-            form=chosen_form(spec, self.input_form),
+            form=chosen_form(spec, self.input_form, path),
             epsilon=parse_epsilon(self.epsilon),
             delta=parse_delta(self.delta),
             relation=parse_relation(self.relation),
@@ -98,9 +112,29 @@ class ReleaseOptions:
                         "With --shares the domain is the one that was shared; leave out the options for it."
                     )
                 return run_on_shares(statistic, Path(self.shares), settings, target, begin), target
+            if self.invited[0]:
+                return self._run_for_invited(statistic, settings, target, begin), target
             begin("records")
             domain = declared_domain(*self.declared)
             most = parse_max_count(self.declared[3]) if self.declared[3] else DEFAULT_MAX_COUNT
             path = Path(self.records)
             records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)
             return run_on_records(statistic, records, settings, target, begin), target
+
+    def _run_for_invited(
+        self, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress
+    ) -> Run[T]:
+        directory, clients = Path(self.invited[0]), parse_clients(self.invited[1])
+        domain = declared_domain(*self.declared)
+        if domain is None:
+            raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"Cannot write to --invite {directory}: {error.strerror}.") from None
+        say(
+            f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
+            f"{plain(str(directory / 'client-<k>.json'))}, k from 0, once that file is there.",
+            cli.err,
+        )
+        return run_for_invited(statistic, (directory, clients), domain, settings, target, begin)

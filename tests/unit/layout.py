@@ -28,6 +28,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("harness.engines",),
     (
         "harness.clients.local",
+        "harness.feeding",
         "harness.outputs",
         "harness.postprocess",
         "harness.weight_intervals",

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.base import PROGRAMS
+from harness.feeding import Fed
 from harness.models import MODELS, Model
 from harness.pipeline import Settings, make_job, plan_release
 from harness.records import RecordDomain
@@ -345,7 +346,7 @@ def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: Neigh
     settings = Settings(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
     domain = RecordDomain(("a", "b"), ("0", "1", "2"))
     plan = plan_release(WeightsStatistic(), settings, domain)
-    job = make_job(WeightsStatistic(), settings, plan, domain, 10, [Path()] * model.parties)
+    job = make_job(WeightsStatistic(), settings, plan, Fed(domain, 10, 1, 10, [Path()] * model.parties))
     arguments = dict(zip(PI_RW.arguments, job.arguments, strict=True))
     assert arguments["parties"] == str(model.parties)
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins

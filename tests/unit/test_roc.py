@@ -12,6 +12,7 @@ import pytest
 from harness.curves import exact_curves
 from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
+from harness.feeding import Fed
 from harness.models import MODELS
 from harness.pipeline import Settings, make_job, plan_release
 from harness.records import Detail, RecordDomain
@@ -109,7 +110,7 @@ def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: Neighbo
     settings = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
     statistic = CurvesStatistic(settings, flat)
     plan = plan_release(statistic, settings, DOMAIN)
-    job = make_job(statistic, settings, plan, DOMAIN, 10, [Path()] * 3)
+    job = make_job(statistic, settings, plan, Fed(DOMAIN, 10, 1, 10, [Path()] * 3))
     arguments = dict(zip(PI_ROC.arguments, job.arguments, strict=True))
     tree = CountTree(8, tuple(map(int, arguments["blocks"].split("."))))
     assert (len(tree.blocks) == 1) == flat

@@ -1,0 +1,160 @@
+"""What the parties are fed: each its aggregate of share files, or what clients send while they run."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness import sharing
+from harness.clients.invitations import invitations
+from harness.clients.local import local_clients
+from harness.clients.uploads import MAX_CONNECTIONS, ClientInputs, Upload
+from harness.engines.base import Progress
+from harness.engines.certificates import make_key
+from harness.errors import ShareError
+from harness.layouts import columns_of, count_columns, is_per_record
+from harness.models import Model
+from harness.records import ClientRecords, RecordDomain, domain_from_json
+from protocols.spec import InputForm
+
+MAX_SENT = 2**20  # values that clients may send to a run
+
+
+@dataclass(frozen=True)
+class Fed:
+    """The inputs of a run, and what is public of them.
+
+    Attributes: rows: clients, or records where each has a row; values: a file per party, or None; sending:
+    the clients that send, if they do; batches: of shares, their identities, if they stay.
+    """
+
+    domain: RecordDomain
+    clients: int
+    uploads: int
+    rows: int
+    values: Sequence[Path | None]
+    sending: ClientInputs | None = None
+    batches: tuple[str, ...] = ()
+
+    def public(self, form: InputForm) -> dict[str, int]:
+        """Return the numbers that the execution shows."""
+        found = {"clients": self.clients, "uploads": self.uploads, "max_count": self.domain.max_count}
+        if is_per_record(self.domain, form.name):
+            found["records"] = self.rows
+        return found
+
+
+def feed_shares(
+    aggregates: Sequence[Path], form: InputForm, model: Model, scratch: Path, lasting: bool
+) -> Fed:
+    """Check the parties' aggregates, and take the values out of them into `scratch`.
+
+    Args: lasting: whether the uploads stay, so that they could go into another run.
+    Raises: ShareError: they do not go together, or are for another model or input form.
+    """
+    header = sharing.check_aggregates(aggregates)
+    if (header.form, header.arithmetic) != (form.name, model.domain.name):
+        raise ShareError(
+            f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
+            f"{form.name} takes {form.name} over {model.domain.name}."
+        )
+    if not header.rows:
+        raise ShareError("No client has a record; there is nothing to compute.")
+    return Fed(
+        domain_from_json(header.record_domain, "the shares' header"),
+        header.clients,
+        header.batches,
+        header.rows,
+        [sharing.extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)],
+        batches=sharing.read_uploads(aggregates[0]) if lasting else (),
+    )
+
+
+def feed_from_clients(
+    records: ClientRecords,
+    form: InputForm,
+    model: Model,
+    terms: dict[str, Any],
+    scratch: Path,
+    seconds: float,
+) -> Fed:
+    """Have the clients of a records file send from this process, with keys in `scratch`.
+
+    Args: terms: what they are to agree with; seconds: that the parties may take.
+    Raises: RecordsError: the input form does not fit a client; ShareError: too many values.
+    """
+    rows = columns_of(records, form).T  # a client's values in each
+    check_sent(rows.size)
+    each = rows if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
+    keys = scratch / "clients"
+    keys.mkdir(mode=0o700)
+    sending = local_clients(list(each), terms, keys, seconds)
+    nothing = [None] * model.parties
+    return Fed(records.domain, records.clients, len(each), records.clients, nothing, sending)
+
+
+def feed_invited(
+    domain: RecordDomain,
+    clients: int,
+    form: InputForm,
+    model: Model,
+    terms: dict[str, Any],
+    scratch: Path,
+    directory: Path,
+) -> Fed:
+    """Have invited clients send, one each, from wherever their invitations in `directory` are taken."""
+    each = count_columns(domain, form.name)
+    check_sent(each * clients)
+    keys = scratch / "clients"
+    keys.mkdir(mode=0o700)
+    certificates = [make_key(keys, f"C{k}", f"C{k}") for k in range(clients)]
+    pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in certificates]
+    begin = partial(invitations, pairs, terms, directory)
+    uploads = tuple(Upload(each, certificate) for certificate, _ in pairs)
+    nothing = [None] * model.parties
+    return Fed(domain, clients, clients, clients, nothing, ClientInputs(uploads, terms, begin))
+
+
+def check_sent(values: int) -> None:
+    """Raise ShareError if clients would send more values than a run takes."""
+    if values > MAX_SENT:
+        raise ShareError(
+            f"Clients would send {values} values to the parties, more than {MAX_SENT}; "
+            "use --input-path shares."
+        )
+
+
+def share_and_aggregate(
+    records: ClientRecords, form: InputForm, model: Model, scratch: Path, progress: Progress
+) -> tuple[list[Path], float]:
+    """Take all clients' steps and the parties', an upload at a time, so that many clients take little room.
+
+    Returns: what the parties feed into the run, and how many seconds sharing took.
+    """
+    share_s = 0.0
+    aggregators = [sharing.Aggregator(i) for i in range(model.parties)]
+    for part in sharing.in_uploads(records, form):
+        before = time.monotonic()
+        batch = sharing.share(part, form, model.domain, model.parties, scratch / "shares")
+        share_s += time.monotonic() - before
+        for i, aggregator in enumerate(aggregators):
+            aggregator.add(scratch / "shares" / f"party-{i}" / f"{batch}{sharing.SUFFIX}")
+        shutil.rmtree(scratch / "shares")
+    progress("aggregate")
+    aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
+    for aggregator, path in zip(aggregators, aggregates, strict=True):
+        aggregator.write(path)
+    return aggregates, share_s
+
+
+def aggregate_all(shares: Path, model: Model, scratch: Path) -> list[Path]:
+    """Take each party's step in its turn; return what they feed into the run."""
+    aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
+    for i, path in enumerate(aggregates):
+        sharing.aggregate(i, shares / f"party-{i}", path)
+    return aggregates
