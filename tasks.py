@@ -120,7 +120,7 @@ def send(_c: Context, records: str = "", invitation: str = "", timeout: str = "6
         **_LEDGER_HELP,
         "shares": "instead of --records: what `share` or `aggregate` wrote",
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
-        "reveal": "counts",
+        "reveal": "counts (default) or weights: only they are opened; models of MP-SPDZ",
         "privacy-unit": "record",
         "input-path": "shares (default), or clients: each sends while the parties run, and none of these can "
         "change its values; so active models take product",
@@ -159,13 +159,13 @@ def weights(
     from harness.commands.release import ReleaseOptions
     from harness.commands.weights import weights
 
-    only = {"--privacy-unit": (privacy_unit, "record"), "--reveal": (reveal, "counts")}
+    only = {"--privacy-unit": (privacy_unit, "record")}
     declared = (domain, groups, labels, max_count)
     options = ReleaseOptions(
         *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
         *(out, timeout, json, (population, budget, ledger), only, input_path, (invite, clients)),
     )
-    weights(options, reweighing)
+    weights(options, reweighing, reveal)
 
 
 @_task(

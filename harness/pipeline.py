@@ -95,6 +95,9 @@ class Statistic(ABC, Generic[T]):
         Raises: RecordDomainError: the protocol is not for such records; ValueError: no noise fits the budget.
         """
 
+    def check(self, domain: RecordDomain, clients: int, plan: NoisePlan) -> None:
+        """Refuse, before anything is shared or run, what the protocol cannot do. Raises: OptionError."""
+
     @abstractmethod
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> T:
         """Turn opened integers into what the command gives; from here on all is post-processing.
@@ -131,7 +134,8 @@ def run_on_records(
     """
     started = time.monotonic()
     check_supported(statistic.spec, settings)
-    plan_release(statistic, settings, records.domain)  # refused before anything is shared
+    plan = plan_release(statistic, settings, records.domain)  # refused before anything is shared
+    statistic.check(records.domain, records.clients, plan)
     model, form, share_s = settings.model, settings.form, 0.0
     with entry(settings.account) as charging, new_directory(out) as partial:
         if form.path is CLIENTS:
@@ -263,6 +267,7 @@ def _run(
         held, needed = (each or "neither score nor prediction" for each in (domain.detail, statistic.detail))
         raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
     plan = plan_release(statistic, settings, domain)
+    statistic.check(domain, fed.clients, plan)
     release = Release(
         begun.task,
         model.name,
@@ -307,6 +312,7 @@ def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: 
         "clients": rows,
         "records": rows,
         "parts": fed.sending.parts if fed.sending else 0,
+        "most_records": fed.clients * fed.domain.max_count,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         **statistic.shape(fed.domain),

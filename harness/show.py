@@ -13,6 +13,7 @@ from harness.models import get_model
 from harness.report import privacy_statement
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
+    from harness.opened_weights import OpenedWeights
     from harness.pipeline import Run
     from harness.weights import Weights
 
@@ -24,6 +25,7 @@ WEIGHT_STEPS = {
     "run": "parties: run π_RW",
     "read": "derive weights from the noisy counts",
 }
+WEIGHTS_ONLY_STEPS = {**WEIGHT_STEPS, "read": "read the weights"}
 
 
 @command
@@ -82,6 +84,32 @@ def weights(run: Run[Weights]) -> None:
             "A noisy count below 1 was raised to 1: its weight means little. More records or a larger ε help."
         )
     statement(manifest, "weights")
+
+
+def opened_weights(run: Run[OpenedWeights]) -> None:
+    """Print a run's weights that were opened alone, its privacy statement and its cost."""
+    found = run.found
+    table = Table("group", "label")
+    table.add_column(f"weight ({found.reweighing})", justify="right")
+    if found.interval is not None:
+        table.add_column("95% interval", justify="right")
+    for s, group in enumerate(found.domain.groups):
+        for y, label in enumerate(found.domain.labels):
+            cells = [plain(group), plain(label), f"{found.weights[s, y]:,.4f}"]
+            if found.interval is not None:
+                low, high = found.interval[s, y]
+                cells.append(f"{low:,.4f} – {high:,.4f}")
+            table.add_row(*cells)
+    out.print(table)
+    if found.interval is None:
+        say("No intervals: Kamiran–Calders weights do not tell how many records there are.")
+    else:
+        say("Each interval holds its weight of the true counts with at least that probability.")
+    say(
+        "No count was opened; one below 1 after the noise was raised to 1. But balanced weights tell "
+        "all ratios of the noisy counts: opening weights alone guarantees no more than opening the counts."
+    )
+    statement(run.manifest, "weights")
 
 
 def statement(manifest: dict[str, Any], result: str) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.engines.base import EngineResult
+from harness.opened_weights import OpenedWeights, layout_for, read_opened_weights
 from harness.outputs import NoisyCounts, read_counts
 from harness.pipeline import Statistic
 from harness.postprocess import REWEIGHINGS, GroupWeights
 from harness.records import RecordDomain
 from protocols.budget import NoisePlan
-from protocols.spec import PI_RW
+from protocols.spec import PI_RW, PI_RW_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,27 @@ class WeightsStatistic(Statistic[Weights]):
 
     def files(self, found: Weights) -> Mapping[str, Mapping[str, Any]]:
         return {"weights.json": found.weights.to_json()}
+
+
+@dataclass(frozen=True)
+class WeightsOnlyStatistic(Statistic[OpenedWeights]):
+    """Sample weights computed inside the MPC, which opens nothing else. Args: as `WeightsStatistic`."""
+
+    reweighing: str = "balanced"
+    name = "weights"
+    spec = PI_RW_WEIGHTS
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        sizes = {"groups": len(domain.groups), "labels": len(domain.labels)}
+        return {**sizes, "reweighing": self.reweighing}
+
+    def check(self, domain: RecordDomain, clients: int, plan: NoisePlan) -> None:
+        layout_for(domain, clients, self.reweighing, len(plan.coins))
+
+    def read(
+        self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan
+    ) -> OpenedWeights:
+        return read_opened_weights(result, domain, clients, plan.coins, self.reweighing)
+
+    def files(self, found: OpenedWeights) -> Mapping[str, Mapping[str, Any]]:
+        return {"weights.json": found.to_json()}

@@ -8,19 +8,26 @@ from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.options import parse_choice
 from harness.postprocess import REWEIGHINGS
-from harness.weights import WeightsStatistic
-from protocols.spec import PI_RW
+from harness.weights import WeightsOnlyStatistic, WeightsStatistic
+from protocols.spec import PI_RW, PI_RW_WEIGHTS
 
 
 @command
-def weights(options: ReleaseOptions, reweighing: str) -> None:
+def weights(options: ReleaseOptions, reweighing: str, reveal: str) -> None:
     """Run π_RW on a records file or on shares, all parties on this machine."""
-    settings = options.settings(PI_RW)
-    statistic = WeightsStatistic(parse_choice("--reweighing", reweighing, list(REWEIGHINGS)))
-    run, target = options.run(statistic, settings, show.WEIGHT_STEPS)
-    show.weights(run)
+    revealed = parse_choice("--reveal", reveal, ["counts", "weights"])
+    settings = options.settings(PI_RW if revealed == "counts" else PI_RW_WEIGHTS)
+    scheme = parse_choice("--reweighing", reweighing, list(REWEIGHINGS))
+    if revealed == "counts":
+        run, target = options.run(WeightsStatistic(scheme), settings, show.WEIGHT_STEPS)
+        show.weights(run)
+        charging = run.charging
+    else:
+        only, target = options.run(WeightsOnlyStatistic(scheme), settings, show.WEIGHTS_ONLY_STEPS)
+        show.opened_weights(only)
+        charging = only.charging
     show.one_machine(bool(options.records))
-    show_charge(run.charging)
+    show_charge(charging)
     show.results(target)
     if options.as_json:
         print((target / "weights.json").read_text(encoding="utf-8"), end="")

@@ -32,6 +32,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.outputs",
         "harness.postprocess",
         "harness.weight_intervals",
+        "harness.opened_weights",
         "harness.metrics",
         "harness.evaluation",
         "harness.curves",
