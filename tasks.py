@@ -67,7 +67,7 @@ def schemes(_c: Context, json: bool = False) -> None:
         "threshold": "with --task confusion: predict the second label from this score on; a column score "
         "instead of prediction",
         "model": _RELEASE_HELP["model"],
-        "input-form": _RELEASE_HELP["input-form"],
+        "input-form": f"{_RELEASE_HELP['input-form']}; for thresholds also keys (a key per record)",
     }
 )
 def share(
@@ -224,6 +224,9 @@ def confusion(
         **_LEDGER_HELP,
         "records": f"{_RECORDS}, score (from 0 to 1, of records that the model was not trained on)",
         "shares": "instead of --records: what `share --task thresholds` or `aggregate` wrote",
+        "variant": "histogram (default: clients count their records per bin of scores) or records (a key per "
+        "record, which the parties count; not with mpyc)",
+        "input-form": "what follows from --variant: split or keys",
         "constraint": "what is alike for all groups: equalized_odds (default), equal_opportunity or "
         "demographic_parity",
         "objective": "what is best under it: accuracy_score (default) or balanced_accuracy_score",
@@ -245,7 +248,8 @@ def thresholds(
     labels: str = "",
     max_count: str = "",
     model: str = "",
-    input_form: str = "split",
+    variant: str = "histogram",
+    input_form: str = "",
     delta: str = "2^-40",
     neighboring_relation: str = "",
     privacy_unit: str = "record",
@@ -272,7 +276,7 @@ def thresholds(
         *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
         *(out, timeout, json, (population, budget, ledger), only),
     )
-    thresholds(options, constraint, objective, tolerance, deterministic, positive_label, blocks)
+    thresholds(options, variant, constraint, objective, tolerance, deterministic, positive_label, blocks)
 
 
 @_task(

@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.records import ClientRecords, Detail, RecordDomain
-from protocols.spec import PRODUCT, SPLIT, InputForm
+from protocols.spec import KEYS, PRODUCT, SPLIT, InputForm
 
 Table = npt.NDArray[np.int64]
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
     """Return whether there is a row per record, not per client: then how many there are is public."""
-    return form == PRODUCT.name and domain.detail is Detail.PREDICTION
+    return form == KEYS.name or (form == PRODUCT.name and domain.detail is Detail.PREDICTION)
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
@@ -21,8 +21,10 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 
     `split`: a count per cell. `product` (the papers' form): an indicator per group but the last, then a
     count per cell of one group; of predictions, per record: an indicator per group, label and predicted
-    label, but for the last of each.
+    label, but for the last of each. `keys`: per record, its cell.
     """
+    if form == KEYS.name:
+        return 1
     if form == SPLIT.name:
         return domain.cells
     if is_per_record(domain, form):
@@ -43,6 +45,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     domain = records.domain
     if form.name == SPLIT.name:
         return records.counts_per_client()
+    if form.name == KEYS.name:
+        return records.cell[np.newaxis]
     assert form.name == PRODUCT.name
     if is_per_record(domain, form.name):
         assert records.detail is not None

@@ -80,13 +80,17 @@ class Settings:
 class Statistic(ABC, Generic[T]):
     """What one command computes: a protocol, its size for a domain, and what follows from its result.
 
-    Attributes: name: of the command, as manifests say it; spec: its protocol; detail: what a record has
-    to hold besides its group and label.
+    Attributes: name: of the command, as manifests say it; detail: what a record has to hold besides its
+    group and label.
     """
 
     name: str
-    spec: ProtocolSpec
     detail: Detail = Detail.NONE
+
+    @property
+    @abstractmethod
+    def spec(self) -> ProtocolSpec:
+        """The protocol that it runs."""
 
     @abstractmethod
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:

@@ -24,7 +24,7 @@ from harness.records import Detail, RecordDomain
 from harness.thresholds import GroupThresholds, choose_thresholds
 from protocols.budget import NoisePlan
 from protocols.circuits.coins import Coin
-from protocols.spec import PI_ROC
+from protocols.spec import PI_ROC, ProtocolSpec
 from protocols.tree import CountTree, best_tree
 
 Floats = npt.NDArray[np.float64]
@@ -67,14 +67,14 @@ class CurvesStatistic(Statistic[NoisyCurves]):
 
     Args: settings: those of the run, on which the blocks depend; flat: open every bin's count and
     nothing else, instead of the blocks with the least error; positive: the label that counts as
-    positive, the last one if empty.
+    positive, the last one if empty; spec: π_ROC of clients' counts, or of records.
     """
 
     settings: Settings
     flat: bool = False
     positive: str = ""
+    spec: ProtocolSpec = PI_ROC
     name = "curves"
-    spec = PI_ROC
     detail = Detail.SCORE
 
     def tree(self, domain: RecordDomain) -> CountTree:
@@ -169,8 +169,11 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     curves: CurvesStatistic
     choice: ThresholdChoice
     name = "thresholds"
-    spec = PI_ROC
     detail = Detail.SCORE
+
+    @property
+    def spec(self) -> ProtocolSpec:
+        return self.curves.spec
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         return self.curves.shape(domain)

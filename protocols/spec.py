@@ -82,8 +82,11 @@ SPLIT = InputForm("split", False, True, _PUBLIC)
 PRODUCT = InputForm("product", True, False, _PUBLIC)
 PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, "number of records"))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
+# A key enters as its bits, which are bits whatever a server adds to its share: that moves a record to
+# another cell, or out of all.
+KEYS = InputForm("keys", False, False, (*_PUBLIC, "number of records", "thresholds"))
 NO_INPUT = InputForm("none", False, False, ())
-INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT)}  # of what clients share
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS)}  # of what clients share
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",
@@ -176,7 +179,18 @@ PI_ROC = ProtocolSpec(
     release=_blocks_of_bins,
 )
 
+PI_ROC_RECORDS = replace(
+    PI_ROC,
+    name="pi_roc_records",
+    arguments=("parties", "records", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
+    input_forms={KEYS.name: KEYS},
+    portable=False,  # loops, and memory of secret bits
+)
+
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
-    for spec in (PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_CF, PI_ROC)
+    for spec in (
+        *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_CF, PI_ROC),
+        PI_ROC_RECORDS,
+    )
 }

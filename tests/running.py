@@ -81,10 +81,11 @@ def run(
     inputs: Inputs,
     model: Model,
     work: Path,
+    timeout_s: float = RUN_TIMEOUT_S,
 ) -> EngineResult:
     """Run a program once on new shares and bits; `work` is made and emptied."""
     job = make_job(spec, source, arguments, inputs, model, work)
-    return engine_of(model).run(job, model, work / "parties", RUN_TIMEOUT_S, lambda step: None)
+    return engine_of(model).run(job, model, work / "parties", timeout_s, lambda step: None)
 
 
 def make_job(

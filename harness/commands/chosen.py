@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness import cli
@@ -15,7 +16,7 @@ from harness.models import Model
 from harness.options import parse_budget, parse_choice, parse_max_count, parse_names, parse_population
 from harness.records import DEFAULT_MAX_COUNT, RecordDomain, read_domain
 from harness.schemes import choose_model
-from protocols.spec import PATHS, SHARES, InputForm, ProtocolSpec
+from protocols.spec import PATHS, SHARES, InputForm
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 NOBODY = "none"  # what a user says of records whose privacy nobody has to count
@@ -29,9 +30,12 @@ def chosen_model(name: str) -> Model:
     return chosen
 
 
-def chosen_form(spec: ProtocolSpec, name: str, path: str = SHARES.name) -> InputForm:
-    """Return the protocol's input form of that name, by that path. Raises: OptionError: there is none."""
-    form = spec.input_forms[parse_choice("--input-form", name, list(spec.input_forms))]
+def chosen_form(forms: Mapping[str, InputForm], name: str, path: str = SHARES.name) -> InputForm:
+    """Return the input form of that name, by that path; the first form without a name.
+
+    Raises: OptionError: there is none.
+    """
+    form = forms[parse_choice("--input-form", name, list(forms)) if name else next(iter(forms))]
     return form.by(PATHS[parse_choice("--input-path", path, list(PATHS))])
 
 

@@ -14,13 +14,13 @@ from harness.layouts import columns_of
 from harness.options import parse_choice, parse_party, parse_seconds, parse_threshold, require
 from harness.records import Detail, domain_from_json, read_records
 from harness.schemes import choose_model
-from protocols.spec import CLIENTS, PI_CF, PI_ROC, PI_RW
+from protocols.spec import CLIENTS, PI_CF, PI_ROC, PI_ROC_RECORDS, PI_RW
 
-# What a command needs of records: the protocol, and what a record holds besides its group and label.
+# What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
-    "weights": (PI_RW, Detail.NONE),
-    "confusion": (PI_CF, Detail.PREDICTION),
-    "thresholds": (PI_ROC, Detail.SCORE),
+    "weights": (PI_RW.input_forms, Detail.NONE),
+    "confusion": (PI_CF.input_forms, Detail.PREDICTION),
+    "thresholds": ({**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms}, Detail.SCORE),
 }
 
 
@@ -36,14 +36,14 @@ def share(
 ) -> None:
     """Write one share file per party for the clients of a records file."""
     require({"--records": records, "--out": out})
-    spec, detail = TASKS[parse_choice("--task", task, list(TASKS))]
+    forms, detail = TASKS[parse_choice("--task", task, list(TASKS))]
     domain = declared_domain(*declared)
     if domain is None:
         raise OptionError(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
         )
     chosen = choose_model(model or None)
-    form = chosen_form(spec, input_form)
+    form = chosen_form(forms, input_form)
     score = parse_threshold(threshold) if threshold else None
     if score is not None and detail is not Detail.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
@@ -81,7 +81,7 @@ def send(records: str, invitation: str, timeout: str) -> None:
     own = read_records(Path(records), domain, may_be_empty=True)
     if own.clients != 1:
         raise OptionError(f"{records} holds records of {own.clients} clients; an invitation is for one.")
-    form = chosen_form(PI_RW, str(found.terms.get("input_form")), CLIENTS.name)
+    form = chosen_form(PI_RW.input_forms, str(found.terms.get("input_form")), CLIENTS.name)
     sent = asyncio.run(found.send(columns_of(own, form).ravel(), seconds))
     say(
         f"Client {found.client}: all {len(found.servers)} parties have its values, masked so that none of "

@@ -83,7 +83,7 @@ class ReleaseOptions:
             raise OptionError("--shares come by --input-path shares; leave out --input-path.")
         settings = Settings(
             model=chosen_model(self.model),
-            form=chosen_form(spec, self.input_form, path),
+            form=chosen_form(spec.input_forms, self.input_form, path),
             epsilon=parse_epsilon(self.epsilon),
             delta=parse_delta(self.delta),
             relation=parse_relation(self.relation),

@@ -9,12 +9,15 @@ from harness.commands.release import ReleaseOptions
 from harness.options import parse_choice, parse_tolerance
 from harness.roc import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
 from harness.thresholds import CONSTRAINTS, OBJECTIVES
-from protocols.spec import PI_ROC
+from protocols.spec import PI_ROC, PI_ROC_RECORDS
+
+VARIANTS = {"histogram": PI_ROC, "records": PI_ROC_RECORDS}
 
 
 @command
 def thresholds(
     options: ReleaseOptions,
+    variant: str,
     constraint: str,
     objective: str,
     tolerance: str,
@@ -23,7 +26,8 @@ def thresholds(
     blocks: str,
 ) -> None:
     """Run π_ROC on a records file or on shares, all parties on this machine."""
-    settings = options.settings(PI_ROC)
+    spec = VARIANTS[parse_choice("--variant", variant, list(VARIANTS))]
+    settings = options.settings(spec)
     choice = ThresholdChoice(
         parse_choice("--constraint", constraint, list(CONSTRAINTS)),
         parse_choice("--objective", objective, list(OBJECTIVES)),
@@ -31,7 +35,7 @@ def thresholds(
         deterministic,
     )
     flat = parse_choice("--blocks", blocks, ["tree", "flat"]) == "flat"
-    statistic = ThresholdsStatistic(CurvesStatistic(settings, flat, positive_label), choice)
+    statistic = ThresholdsStatistic(CurvesStatistic(settings, flat, positive_label, spec), choice)
     run, target = options.run(statistic, settings, show_thresholds.STEPS)
     show_thresholds.thresholds(run)
     show.one_machine(bool(options.records))

@@ -125,6 +125,25 @@ def test_shares_to_thresholds(model: Model, here: Path) -> None:
     assert "These shares are of records with score; weights needs neither score nor prediction" in done.stderr
 
 
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_a_key_for_each_record(model: Model, here: Path) -> None:
+    """The parties bin the records; how many there are is public, so what one says is protected."""
+    options = ["--input-form", "keys", "--domain", "domain.json", "--model", model.name, "--out", "shares"]
+    done = call("share", "--task", "thresholds", "--records", "records.csv", *options, cwd=here)
+    assert done.returncode == 0, done.stderr
+    run = ["--shares", "shares", "--epsilon", "2", "--model", model.name, "--variant", "records"]
+    done = call("thresholds", *run, "--out", "results", cwd=here)
+    assert done.returncode == 0, done.stderr
+    check_curves(read(here / "results" / "curves.json"))
+    manifest = read(here / "results" / "manifest.json")
+    assert manifest["privacy"]["neighboring_relation"] == "replace_one"
+    assert "number of records" in manifest["privacy"]["public"]
+    assert manifest["inputs"]["records"] == 2000
+
+    done = call("thresholds", *run[:-2], cwd=here)
+    assert done.returncode == 1 and "These shares are keys over" in done.stderr
+
+
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     """Their epsilon is spent; the exit code tells that there are no thresholds."""
     options = ["--domain", "domain.json", "--model", "mpyc", "--deterministic", "--out", "results"]

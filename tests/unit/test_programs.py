@@ -53,6 +53,7 @@ LANES = {
     "pi_rw_weights": "cells",
     "pi_cf": "cells",
     "pi_roc": "nodes",
+    "pi_roc_records": "nodes",
 }
 # What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
 # values alone, and how that is made. Nothing may scale it up, as the noise is for one record that adds 1.
@@ -63,6 +64,7 @@ OPENED = {
     "pi_rw_weights": "found",
     "pi_cf": "counts + noise",
     "pi_roc": "sums + noise",
+    "pi_roc_records": "sums + noise",
 }
 COUNTS = {
     "counts": [
@@ -75,6 +77,11 @@ COUNTS = {
 WEIGHTS = {
     "chosen": ["layout(groups, labels, reweighing, int(most_records), len(coins))"],
     "found": ["weights(sint, sbitvec, counts + noise, chosen)"],
+}
+BLOCKS = {
+    "sums": ["block_sums(sint, counts, histograms, bins, sizes)"],
+    "nodes": ["count_blocks(histograms, bins, sizes)"],
+    "sizes": ["block_sizes(blocks)"],
 }
 VALUES = {
     "pi_lap": {},
@@ -103,18 +110,19 @@ VALUES = {
         "columns": ["input_columns(sint, parties, (groups - 1 + 2 * (labels - 1)) * records)"],
         "cells": ["groups * labels * labels"],
     },
-    "pi_roc": {
-        "sums": ["block_sums(sint, counts, histograms, bins, sizes)"],
-        "counts": ["input_columns(sint, parties, histograms * bins)"],
-        "nodes": ["count_blocks(histograms, bins, sizes)"],
-        "sizes": ["block_sizes(blocks)"],
+    "pi_roc": {**BLOCKS, "counts": ["input_columns(sint, parties, histograms * bins)"]},
+    "pi_roc_records": {
+        **BLOCKS,
+        "counts": ["counts_of_keys(sint, bits, keys, records, histograms * bins)"],
+        "keys": ["input_columns(sint, parties, records)"],
+        "bits": ["(sbits, sbitvec, regint, for_range, if_, break_point)"],
     },
 }
 
 # Where noise, or the coins that it is made of, may be used but for making and printing it, word for word.
 USES = {"pi_rw_weights": [f"{name} = {made}" for name, (made,) in WEIGHTS.items()]}
 
-CIRCUITS = ("blocks", "clients", "coins", "counts", "division", "noise", "symmetric", "weights")
+CIRCUITS = ("blocks", "clients", "coins", "counts", "division", "noise", "sorting", "symmetric", "weights")
 MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
 # It takes no input and states no guarantee: its text is pinned, in test_published_program.py.
 PINNED = "pi_lap_published"
@@ -127,7 +135,7 @@ BUILT_IN = {
     "listen_for_clients",
     "accept_client_connection",
     "get_cmdline_arg",
-    "sbitvec",
+    *("sbits", "sbitvec", "regint", "for_range", "if_", "break_point"),
     "print_ln",
     "int",
     "len",
