@@ -94,7 +94,7 @@ def parse_whole(option: str, text: str, least: int, most: int) -> int:
 
 
 def parse_clients(text: str) -> int:
-    """Read how many clients are invited: 1 to 256. Raises: OptionError."""
+    """Read how many clients are invited. Raises: OptionError."""
     if not re.fullmatch("[0-9]{1,3}", text) or not 0 < int(text) <= MAX_CONNECTIONS:
         raise OptionError(
             f"--clients must be how many clients are invited, 1 to {MAX_CONNECTIONS}; got {text!r}."

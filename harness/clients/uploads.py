@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-MAX_CONNECTIONS = 256  # clients of one run that have a connection each
+MAX_CONNECTIONS = 200  # clients of one run that have one each; to four parties, below most limits on files
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import INTERRUPTED_EXIT
 from protocols.circuits.coins import design_coins
 from protocols.noise import error_bound
 from tests.e2e.command import call, files_below, finish, processes_below, start
@@ -84,6 +85,16 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     assert close(counts(tmp_path), [[300, 20], [0, 0]])
     assert list((tmp_path / "for-clients").iterdir()) == []
     assert processes_below(tmp_path) == {}
+
+
+def test_ended_while_it_waits_for_clients_nothing_is_left(tmp_path: Path) -> None:
+    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
+    parties = start(*asked, cwd=tmp_path)
+    until(lambda: (tmp_path / "for-clients" / "client-1.json").exists(), 60)
+    parties.terminate()
+    done = finish(parties)
+    assert done.returncode == INTERRUPTED_EXIT and "Interrupted" in done.stderr
+    assert files_below(tmp_path) == {"for-clients"} and processes_below(tmp_path) == {}
 
 
 def test_a_run_without_its_clients_ends_with_one_error(tmp_path: Path) -> None:

@@ -89,9 +89,7 @@ def rigged_bits(coins: tuple[Coin, ...], lanes: int) -> npt.NDArray[np.bool_]:
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
-@pytest.mark.parametrize(
-    ("form", "model"), model_parameters(SPLIT, PRODUCT, SPLIT.by(CLIENTS), PRODUCT.by(CLIENTS))
-)
+@pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT, PRODUCT, PRODUCT.by(CLIENTS)))
 def test_opens_the_oracles_integers(model: Model, form: InputForm, case: Case, tmp_path: Path) -> None:
     assert engine_of(model).supports(PI_RW, model, form) is None
     coins = design_coins(Fraction(case.epsilon), DELTA_BITS)
@@ -110,6 +108,11 @@ def test_opens_the_oracles_integers(model: Model, form: InputForm, case: Case, t
     assert list(result.outputs["counts"]) == expected
     assert len(result.sent_bytes) == model.parties and min(result.sent_bytes) > 0
     assert not (tmp_path / "run" / "parties").exists()
+
+
+@pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT.by(CLIENTS)))
+def test_counts_that_clients_send(model: Model, form: InputForm, tmp_path: Path) -> None:
+    test_opens_the_oracles_integers(model, form, CASES["two-groups-two-labels"], tmp_path)
 
 
 def test_the_extreme_lanes_are_extreme() -> None:
