@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.rounding import digits_up, float_up
 from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
 from protocols.noise import guarantee
 from protocols.release import each_cell_once
-from protocols.spec import PI_RW, PRODUCT, SPLIT, InputForm
+from protocols.spec import CLIENTS, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
 DELTA = Fraction(1, 2**40)
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -162,6 +163,27 @@ def test_manifest() -> None:
     assert {name: found[name] for name in same} == same
     assert {"time", "python", "platform", "cores"} <= set(found["environment"])
     assert "987654321" not in json.dumps(found)
+
+
+def test_manifest_of_a_run_that_clients_sent_to() -> None:
+    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    result = replace(RESULT, client_bytes=((10, 20), (11, 21), (12, 22)))
+    found = manifest("weights", result, privacy, {}, None, wall_s=4.0, share_s=0.0)
+    assert found["client_sent_bytes"] == [10, 11, 12]
+    assert found["client_received_bytes"] == [20, 21, 22]
+    plain = manifest("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.0)
+    assert set(found) - set(plain) == {"client_sent_bytes", "client_received_bytes"}
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
+def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) -> None:
+    privacy = fields(model, Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE, form=PRODUCT.by(path))
+    assert privacy["input_path"] == path.described
+    text = " ".join(privacy_statement(privacy, model, 100))
+    sharing = "It can, however, change its share of a client's input unnoticed." in text
+    sending = "It cannot change what a client sent unnoticed, but for probability 2^-40." in text
+    assert (sharing, sending) == (model.active and path is SHARES, model.active and path is CLIENTS)
 
 
 @EVERY_MODEL
