@@ -22,7 +22,7 @@ from harness.models import Model
 from harness.records import ClientRecords, RecordDomain, domain_from_json
 from protocols.spec import InputForm
 
-MAX_SENT = 2**20  # values that clients may send to a run
+MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def test_invited_clients_send_as_many_values_as_the_domain_has(tmp_path: Path) -
 
 def test_a_run_takes_so_many_values() -> None:
     check_sent(MAX_SENT)
-    with pytest.raises(ShareError, match=r"1048577 values .* use --input-path shares"):
+    with pytest.raises(ShareError, match=r"262145 values .* use --input-path shares"):
         check_sent(MAX_SENT + 1)
 
 
