@@ -224,9 +224,9 @@ def confusion(
         **_LEDGER_HELP,
         "records": f"{_RECORDS}, score (from 0 to 1, of records that the model was not trained on)",
         "shares": "instead of --records: what `share --task thresholds` or `aggregate` wrote",
-        "variant": "histogram (default: clients count their records per bin of scores) or records (a key per "
-        "record, which the parties count; not with mpyc)",
-        "input-form": "what follows from --variant: split or keys",
+        "variant": "histogram (default: clients count their records per bin of scores), records (a key per "
+        "record, which the parties count; not with mpyc) or published (to compare: ε once per threshold)",
+        "input-form": "what follows from --variant: split, keys or scores",
         "constraint": "what is alike for all groups: equalized_odds (default), equal_opportunity or "
         "demographic_parity",
         "objective": "what is best under it: accuracy_score (default) or balanced_accuracy_score",

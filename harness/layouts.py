@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.records import ClientRecords, Detail, RecordDomain
-from protocols.spec import KEYS, PRODUCT, SPLIT, InputForm
+from protocols.spec import KEYS, PRODUCT, SCORES, SPLIT, InputForm
 
 Table = npt.NDArray[np.int64]
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
     """Return whether there is a row per record, not per client: then how many there are is public."""
-    return form == KEYS.name or (form == PRODUCT.name and domain.detail is Detail.PREDICTION)
+    return form in (KEYS.name, SCORES.name) or (form == PRODUCT.name and domain.detail is Detail.PREDICTION)
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
@@ -21,10 +21,13 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 
     `split`: a count per cell. `product` (the papers' form): an indicator per group but the last, then a
     count per cell of one group; of predictions, per record: an indicator per group, label and predicted
-    label, but for the last of each. `keys`: per record, its cell.
+    label, but for the last of each. `keys`: per record, its cell. `scores`: per
+    record, an indicator per group and label, but for the last of each, and the score's bin.
     """
     if form == KEYS.name:
         return 1
+    if form == SCORES.name:
+        return len(domain.groups) + len(domain.labels) - 1
     if form == SPLIT.name:
         return domain.cells
     if is_per_record(domain, form):
@@ -47,6 +50,11 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
         return records.counts_per_client()
     if form.name == KEYS.name:
         return records.cell[np.newaxis]
+    if form.name == SCORES.name:
+        assert records.detail is not None
+        groups, labels, _ = domain.shape
+        indicators = _indicators(records.group, groups), _indicators(records.label, labels)
+        return np.concatenate([*indicators, records.detail[np.newaxis]])
     assert form.name == PRODUCT.name
     if is_per_record(domain, form.name):
         assert records.detail is not None

@@ -36,7 +36,7 @@ from harness.models import Model
 from harness.records import ClientRecords, Detail, RecordDomain
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory
-from protocols.budget import NeighboringRelation, NoisePlan, default_relation, plan_noise
+from protocols.budget import NeighboringRelation, NoisePlan, default_relation, plan_noise, plan_nominal_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
@@ -86,6 +86,11 @@ class Statistic(ABC, Generic[T]):
 
     name: str
     detail: Detail = Detail.NONE
+
+    @property
+    def nominal(self) -> bool:
+        """Whether epsilon and delta are each opened value's, as published; what is spent is their sum."""
+        return False
 
     @property
     @abstractmethod
@@ -235,7 +240,8 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
         )
     try:
         release = statistic.spec.release(_as_text(statistic.shape(domain)))
-        return plan_noise(release, settings.relation_in(domain), settings.epsilon, settings.delta)
+        plan = plan_nominal_noise if statistic.nominal else plan_noise
+        return plan(release, settings.relation_in(domain), settings.epsilon, settings.delta)
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."

@@ -37,6 +37,7 @@ from harness.weights import WeightsStatistic
 from protocols import reference
 from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample
+from protocols.tree import CountTree
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
@@ -156,7 +157,7 @@ def simulated_curves(data: LoanApplications, seed: int, scores: Floats, opened: 
     """Return what π_ROC would open for a split's training applicants, computed in the clear."""
     records = applicants(data, data.split(seed)[0])
     pair, pairs = records.group * len(data.labels) + records.label, records.domain.cells
-    domain, tree = opened.domain, opened.tree
+    domain, tree = opened.domain, CountTree(len(opened.domain.thresholds), opened.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, domain.thresholds, tree.blocks))
     nodes = counts + simulated_noise(opened.coins, counts.shape) + DEBIAS
     return noisy_curves(nodes, domain, opened.positive, tree, opened.coins)

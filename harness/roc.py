@@ -24,7 +24,7 @@ from harness.records import Detail, RecordDomain
 from harness.thresholds import GroupThresholds, choose_thresholds
 from protocols.budget import NoisePlan
 from protocols.circuits.coins import Coin
-from protocols.spec import PI_ROC, ProtocolSpec
+from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, ProtocolSpec
 from protocols.tree import CountTree, best_tree
 
 Floats = npt.NDArray[np.float64]
@@ -34,12 +34,13 @@ Floats = npt.NDArray[np.float64]
 class NoisyCurves:
     """Score curves of each group's positives and negatives, and how they were released; all of it public.
 
-    Attributes: positive: the label that counts as positive; tree: which blocks were opened.
+    Attributes: positive: the label that counts as positive; blocks: bins per opened block of each level,
+    empty if none were opened (as published).
     """
 
     domain: RecordDomain
     positive: str
-    tree: CountTree
+    blocks: tuple[int, ...]
     coins: tuple[Coin, ...]
     curves: GroupCurves
 
@@ -56,7 +57,7 @@ class NoisyCurves:
             "positives": curves.positives.tolist(),
             "negatives": curves.negatives.tolist(),
             "standard_error": curves.noise.standard_errors()[:-1].tolist(),
-            "blocks": list(self.tree.blocks),
+            "blocks": list(self.blocks),
             "coins": [[coin.numerator, coin.bits] for coin in self.coins],
         }
 
@@ -95,18 +96,46 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 f"The positive label {self.positive!r} is not declared "
                 f"(declared: {', '.join(domain.labels)})."
             )
-        blocks = ".".join(map(str, self.tree(domain).blocks))
         groups, labels, bins = domain.shape
-        return {"groups": groups, "labels": labels, "bins": bins, "blocks": blocks}
+        return {"groups": groups, "labels": labels, "bins": bins, **self._blocks(domain)}
+
+    def _blocks(self, domain: RecordDomain, /) -> Mapping[str, object]:
+        return {"blocks": ".".join(map(str, self.tree(domain).blocks))}
 
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> NoisyCurves:
         most = clients * domain.max_count
         opened = read_unbiased(result, "nodes", plan.nodes, most, plan.coins)
-        positive = self.positive or domain.labels[-1]
-        return noisy_curves(opened, domain, positive, self.tree(domain), plan.coins)
+        return self._curves(opened, domain, self.positive or domain.labels[-1], plan.coins)
+
+    def _curves(
+        self, opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
+    ) -> NoisyCurves:
+        return noisy_curves(opened, domain, positive, self.tree(domain), coins)
 
     def files(self, found: NoisyCurves) -> Mapping[str, Mapping[str, Any]]:
         return {"curves.json": found.to_json()}
+
+
+@dataclass(frozen=True)
+class PublishedCurvesStatistic(CurvesStatistic):
+    """Score curves as in Protocol 4: noise for each count at each threshold, as if it were the only one.
+
+    For comparison: all that is opened spends epsilon once per threshold.
+    """
+
+    spec: ProtocolSpec = PI_ROC_PUBLISHED
+
+    @property
+    def nominal(self) -> bool:
+        return True
+
+    def _blocks(self, _domain: RecordDomain, /) -> Mapping[str, object]:
+        return {}
+
+    def _curves(
+        self, opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
+    ) -> NoisyCurves:
+        return curves_as_published(opened, domain, positive, coins)
 
 
 def noisy_curves(
@@ -116,23 +145,49 @@ def noisy_curves(
 
     Args: opened: level by level, in each a (group, label) pair after the other, from the lowest block up.
     """
-    groups, labels, _ = domain.shape
-    ends = np.cumsum([groups * labels * count for count in tree.counts])[:-1]
-    levels = [level.reshape(groups * labels, -1) for level in np.split(opened, ends)]
+    pairs = len(domain.groups) * len(domain.labels)
+    ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
+    levels = [level.reshape(pairs, -1) for level in np.split(opened, ends)]
     estimator = tree.estimator()
-    counts = (np.concatenate(levels, axis=1) @ estimator.T).reshape(groups, labels, -1)
+    linear = np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are predicted positive
+    return _estimated(np.concatenate(levels, axis=1), linear, domain, positive, tree.blocks, coins)
+
+
+def curves_as_published(
+    opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
+) -> NoisyCurves:
+    """Take the noisy count at each threshold as it is; the total is the mean of both counts' sum.
+
+    Args: opened: per (group, label), the counts predicted positive at each threshold, then the others.
+    """
+    bins = len(domain.thresholds)
+    totals = np.full((1, 2 * bins), 1 / bins)
+    linear = np.concatenate([np.eye(bins, 2 * bins), totals])
+    return _estimated(opened.reshape(-1, 2 * bins), linear, domain, positive, (), coins)
+
+
+def _estimated(
+    nodes: Floats,
+    linear: Floats,
+    domain: RecordDomain,
+    positive: str,
+    blocks: tuple[int, ...],
+    coins: tuple[Coin, ...],
+) -> NoisyCurves:
+    """Args: nodes: unbiased, a row per (group, label); linear: from these to counts and, last, the total."""
+    counts = (nodes @ linear.T).reshape(len(domain.groups), len(domain.labels), -1)
     of_positives = counts[:, domain.labels.index(positive)]
     of_negatives = counts[:, 1 - domain.labels.index(positive)]
     curves = GroupCurves(
         domain.groups,
         np.array(domain.thresholds),
-        of_positives,
-        of_negatives,
-        of_positives[:, 0],  # at threshold 0 all are predicted positive
-        of_negatives[:, 0],
-        CurveNoise(np.concatenate([estimator, estimator[:1]]), coins),
+        of_positives[:, :-1],
+        of_negatives[:, :-1],
+        of_positives[:, -1],
+        of_negatives[:, -1],
+        CurveNoise(linear, coins),
     )
-    return NoisyCurves(domain, positive, tree, coins, curves)
+    return NoisyCurves(domain, positive, blocks, coins, curves)
 
 
 @dataclass(frozen=True)
@@ -174,6 +229,10 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     @property
     def spec(self) -> ProtocolSpec:
         return self.curves.spec
+
+    @property
+    def nominal(self) -> bool:
+        return self.curves.nominal
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         return self.curves.shape(domain)

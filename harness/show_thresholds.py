@@ -70,6 +70,11 @@ def thresholds(run: Run[Thresholds]) -> None:
         f"error of at most {worst:,.1f} records from the noise. The scores have to be of records that the "
         "model was not trained on: on those it looks better than it is, and the thresholds come out wrong."
     )
+    if not found.curves.blocks:
+        say(
+            "As published, each opened count has the noise that ε would take if it were the only one. "
+            "What all of them protect together is the guarantee below."
+        )
     statement(run.manifest, "thresholds")
 
 

@@ -94,6 +94,25 @@ def plan_noise(
     return NoisePlan(relation, unit, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact)
 
 
+def plan_nominal_noise(
+    release: LinearRelease, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> NoisePlan:
+    """Give every value the noise that would suit it alone, and compute what all of them really protect.
+
+    For comparison with protocols that are published with the epsilon of one value.
+    Computes: the number of values that two neighbours differ in, times epsilon and delta of one.
+    Guarantees: an upper bound (basic composition).  [test: tests/unit/test_roc.py]
+    Raises: ValueError: no coins reach epsilon and delta.
+    """
+    changed = nodes_changed(release, relation)
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+    coins = design_coins(epsilon, bits)
+    one = guarantee(coins)
+    exact = Guarantee(one.epsilon * changed, one.delta * changed)
+    unit = PrivacyUnit.RECORD
+    return NoisePlan(relation, unit, epsilon, release.nodes, changed, epsilon, bits, coins, exact)
+
+
 @dataclass(frozen=True)
 class Budget:
     """The most that all releases about one population may spend. delta: None: not limited."""

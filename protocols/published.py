@@ -59,6 +59,7 @@ def laplace_law(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict
     return {x: Fraction(n, total) for x, n in sorted(draws.items())}
 
 
+@lru_cache(maxsize=4)
 def protocol_4(groups: int, thresholds: int) -> LinearRelease:
     """Return what Protocol 4 noises: TP, FN, FP, TN per group at every threshold, each by itself.
 

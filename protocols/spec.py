@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from protocols.published import protocol_4
 from protocols.release import LinearRelease, each_cell_once
 from protocols.tree import CountTree
 
@@ -85,8 +86,9 @@ SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 # A key enters as its bits, which are bits whatever a server adds to its share: that moves a record to
 # another cell, or out of all.
 KEYS = InputForm("keys", False, False, (*_PUBLIC, "number of records", "thresholds"))
+SCORES = InputForm("scores", True, False, (*_PUBLIC, "number of records", "thresholds"))
 NO_INPUT = InputForm("none", False, False, ())
-INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS)}  # of what clients share
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SCORES)}  # of what clients share
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",
@@ -187,10 +189,21 @@ PI_ROC_RECORDS = replace(
     portable=False,  # loops, and memory of secret bits
 )
 
+PI_ROC_PUBLISHED = ProtocolSpec(
+    name="pi_roc_published",
+    source="PrivFairFL (Pentyala et al. 2022), Protocol 4, for comparison only",
+    arguments=("parties", "records", "groups", "labels", "bins", "epsilon", "delta_bits"),
+    input_forms={SCORES.name: SCORES},
+    outputs=("nodes",),
+    revealed=("noisy counts per (group, label), above and below each threshold, to all parties",),
+    release=lambda arguments: protocol_4(int(arguments["groups"]), int(arguments["bins"])),
+    portable=False,  # loops and arrays
+)
+
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
         *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_CF, PI_ROC),
-        PI_ROC_RECORDS,
+        *(PI_ROC_RECORDS, PI_ROC_PUBLISHED),
     )
 }

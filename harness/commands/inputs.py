@@ -14,13 +14,16 @@ from harness.layouts import columns_of
 from harness.options import parse_choice, parse_party, parse_seconds, parse_threshold, require
 from harness.records import Detail, domain_from_json, read_records
 from harness.schemes import choose_model
-from protocols.spec import CLIENTS, PI_CF, PI_ROC, PI_ROC_RECORDS, PI_RW
+from protocols.spec import CLIENTS, PI_CF, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, PI_RW
 
 # What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
     "weights": (PI_RW.input_forms, Detail.NONE),
     "confusion": (PI_CF.input_forms, Detail.PREDICTION),
-    "thresholds": ({**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms}, Detail.SCORE),
+    "thresholds": (
+        {**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms, **PI_ROC_PUBLISHED.input_forms},
+        Detail.SCORE,
+    ),
 }
 
 

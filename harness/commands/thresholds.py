@@ -7,11 +7,11 @@ from harness.cli import command
 from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.options import parse_choice, parse_tolerance
-from harness.roc import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
+from harness.roc import CurvesStatistic, PublishedCurvesStatistic, ThresholdChoice, ThresholdsStatistic
 from harness.thresholds import CONSTRAINTS, OBJECTIVES
-from protocols.spec import PI_ROC, PI_ROC_RECORDS
+from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS
 
-VARIANTS = {"histogram": PI_ROC, "records": PI_ROC_RECORDS}
+VARIANTS = {"histogram": PI_ROC, "records": PI_ROC_RECORDS, "published": PI_ROC_PUBLISHED}
 
 
 @command
@@ -35,7 +35,8 @@ def thresholds(
         deterministic,
     )
     flat = parse_choice("--blocks", blocks, ["tree", "flat"]) == "flat"
-    statistic = ThresholdsStatistic(CurvesStatistic(settings, flat, positive_label, spec), choice)
+    curves = PublishedCurvesStatistic if spec is PI_ROC_PUBLISHED else CurvesStatistic
+    statistic = ThresholdsStatistic(curves(settings, flat, positive_label, spec), choice)
     run, target = options.run(statistic, settings, show_thresholds.STEPS)
     show_thresholds.thresholds(run)
     show.one_machine(bool(options.records))

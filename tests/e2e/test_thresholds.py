@@ -144,6 +144,18 @@ def test_a_key_for_each_record(model: Model, here: Path) -> None:
     assert done.returncode == 1 and "These shares are keys over" in done.stderr
 
 
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_what_the_published_protocol_spends(model: Model, here: Path) -> None:
+    """Epsilon is what the paper calls so, of one count; what is printed and charged is what all spend."""
+    options = ["--variant", "published", "--domain", "domain.json", "--model", model.name, "--out", "results"]
+    done = call("thresholds", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
+    assert done.returncode == 0, done.stderr
+    privacy = read(here / "results" / "manifest.json")["privacy"]
+    assert 0.99 * 2 * GRID < Fraction(privacy["epsilon_exact"]) <= 2 * GRID
+    assert privacy["epsilon_requested"] == "1" and privacy["neighboring_relation"] == "replace_one"
+    assert "each opened count has the noise that ε would take if it were the only one" in done.stdout
+
+
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     """Their epsilon is spent; the exit code tells that there are no thresholds."""
     options = ["--domain", "domain.json", "--model", "mpyc", "--deterministic", "--out", "results"]

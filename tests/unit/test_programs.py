@@ -54,6 +54,7 @@ LANES = {
     "pi_cf": "cells",
     "pi_roc": "nodes",
     "pi_roc_records": "nodes",
+    "pi_roc_published": "nodes",
 }
 # What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
 # values alone, and how that is made. Nothing may scale it up, as the noise is for one record that adds 1.
@@ -65,6 +66,7 @@ OPENED = {
     "pi_cf": "counts + noise",
     "pi_roc": "sums + noise",
     "pi_roc_records": "sums + noise",
+    "pi_roc_published": "counts + noise",
 }
 COUNTS = {
     "counts": [
@@ -117,12 +119,28 @@ VALUES = {
         "keys": ["input_columns(sint, parties, records)"],
         "bits": ["(sbits, sbitvec, regint, for_range, if_, break_point)"],
     },
+    "pi_roc_published": {
+        "counts": ["counts_at_thresholds(sint, for_range, columns, records, groups, labels, bins)"],
+        "columns": ["input_columns(sint, parties, (groups + labels - 1) * records)"],
+        "nodes": ["2 * groups * labels * bins"],
+    },
 }
 
 # Where noise, or the coins that it is made of, may be used but for making and printing it, word for word.
 USES = {"pi_rw_weights": [f"{name} = {made}" for name, (made,) in WEIGHTS.items()]}
 
-CIRCUITS = ("blocks", "clients", "coins", "counts", "division", "noise", "sorting", "symmetric", "weights")
+CIRCUITS = (
+    "blocks",
+    "clients",
+    "coins",
+    "counts",
+    "division",
+    "noise",
+    "sorting",
+    "symmetric",
+    "thresholds",
+    "weights",
+)
 MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
 # It takes no input and states no guarantee: its text is pinned, in test_published_program.py.
 PINNED = "pi_lap_published"

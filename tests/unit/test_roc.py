@@ -16,15 +16,15 @@ from harness.feeding import Fed
 from harness.models import MODELS
 from harness.pipeline import Settings, make_job, plan_release
 from harness.records import Detail, RecordDomain
-from harness.roc import CurvesStatistic, noisy_curves
+from harness.roc import CurvesStatistic, PublishedCurvesStatistic, curves_as_published, noisy_curves
 from harness.scores import as_grid
 from protocols import reference
 from protocols.budget import NeighboringRelation
 from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
-from protocols.noise import mean_square_error
-from protocols.spec import PI_ROC, SCORED_SPLIT
+from protocols.noise import guarantee, mean_square_error
+from protocols.spec import PI_ROC, SCORED_SPLIT, SCORES
 from protocols.tree import CountTree
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
@@ -119,6 +119,34 @@ def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: Neighbo
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {6 * tree.nodes}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
+
+
+@pytest.mark.parametrize(("relation", "times"), [(None, 16), (NeighboringRelation.REPLACE_ONE, 16)])
+def test_as_published_epsilon_is_spent_at_every_threshold(
+    relation: NeighboringRelation | None, times: int
+) -> None:
+    """Eight thresholds; a replaced record leaves one count and joins another at each."""
+    settings = Settings(MODELS["ring"], SCORES, Fraction(1), Fraction(1, 2**40), relation)
+    statistic = PublishedCurvesStatistic(settings)
+    plan = plan_release(statistic, settings, DOMAIN)
+    assert (plan.nodes, plan.changed) == (2 * 6 * 8, times)
+    assert plan.coins == design_coins(Fraction(1), 40)  # of each count, as if it were the only one
+    one = guarantee(plan.coins)
+    assert (plan.exact.epsilon, plan.exact.delta) == (times * one.epsilon, times * one.delta)
+    assert plan.exact.epsilon > 15
+
+
+def test_curves_as_published() -> None:
+    """A group's count at a threshold is what was opened; its total the mean of what both sides add up to."""
+    opened = np.arange(6 * 2 * 8, dtype=float)
+    found = curves_as_published(opened, DOMAIN, "yes", COINS)
+    assert found.curves.fp[0].tolist() == list(range(8))
+    assert found.curves.tp[0].tolist() == list(range(16, 24))
+    assert found.curves.negatives[0] == pytest.approx(np.mean([t + 8 + t for t in range(8)]))
+    assert found.curves.noise is not None and found.to_json()["blocks"] == []
+    variance = float(mean_square_error(COINS))
+    errors = found.curves.noise.standard_errors()
+    assert errors == pytest.approx([variance**0.5] * 8 + [(2 * variance / 8) ** 0.5])
 
 
 def test_curves_tell_two_labels_apart() -> None:
