@@ -324,7 +324,8 @@ def noise(
 @_task(
     help={
         "sampler": "default, symmetric or published; instead of the reference set",
-        "release": "weights, weights-only, confusion or thresholds; instead of a sampler",
+        "release": "weights, weights-only, confusion, thresholds or thresholds-of-records; "
+        "instead of a sampler",
         "epsilon": "the ε that the noise is made for; default: 1",
         "delta": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
         "sensitivity": "of a sampler: by how much a count may move, up to 64; default: 1",

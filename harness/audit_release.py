@@ -15,7 +15,7 @@ from protocols.budget import NeighboringRelation, plan_noise
 from protocols.noise import log_upper_bound
 from protocols.published import composed_laplace, protocol_4
 from protocols.release import LinearRelease
-from protocols.spec import PI_CF, PI_ROC, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
+from protocols.spec import PI_CF, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
 from protocols.tree import best_tree
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
@@ -50,12 +50,18 @@ def _table_of(spec: ProtocolSpec) -> Callable[..., Declared]:
     return lambda sizes, *_: (spec, {**sizes})
 
 
-def _thresholds(
-    sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
-) -> Declared:
-    blocks = best_tree(sizes["thresholds"], relation, epsilon, delta).blocks
-    table = {name: sizes[name] for name in _TABLE}
-    return PI_ROC, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
+def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
+    def declared(
+        sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    ) -> Declared:
+        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta).blocks
+        table = {name: sizes[name] for name in _TABLE}
+        return spec, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
+
+    return declared
+
+
+_SCORED = {**_TABLE, "thresholds": PAPERS_THRESHOLDS}
 
 
 RELEASES: dict[str, Release] = {
@@ -63,9 +69,8 @@ RELEASES: dict[str, Release] = {
     # Weights alone are opened; they follow from the noisy counts, inside the computation.
     "weights-only": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
     "confusion": Release(_TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF)),
-    "thresholds": Release(
-        {**_TABLE, "thresholds": PAPERS_THRESHOLDS}, lambda sizes: prod(sizes.values()), _thresholds
-    ),
+    "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
+    "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
 }
 
 

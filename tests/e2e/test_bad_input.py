@@ -154,8 +154,14 @@ def test_bad_options(options: str, message: str, directory: Path) -> None:
     [
         ("--model nonsense", "There is no model 'nonsense'; choose one of semi2k, ring, "),
         ("--model spdz2k --input-form product", "spdz2k cannot do this. Input form 'product' multiplies"),
-        ("--model sy-rep-ring --input-form product", "use --input-form split, or a passive model"),
-        ("--model rep4-ring --input-form product", "use --input-form split, or a passive model"),
+        (
+            "--model sy-rep-ring --input-form product",
+            "clients, --input-form split, or a passive model",
+        ),
+        (
+            "--model rep4-ring --input-form product",
+            "clients, --input-form split, or a passive model",
+        ),
     ],
 )
 def test_models_that_cannot_do_it(options: str, message: str, directory: Path) -> None:
