@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 
-from invoke import Context, task
-from invoke.parser import context as parsing
+from invoke import Collection, Context
 
-# Options by name only: a misspelt one is then never taken for another one's value.
-_task = partial(task, positional=[], auto_shortflags=False)
-# And all of ours with two dashes, that of one letter too, which invoke would spell `-n`.
-_flag = parsing.to_flag
-parsing.to_flag = lambda name: "--n" if name == "n" else _flag(name)
+from benchmarks.tasks import bench
+from harness.tasking import by_name as _task
 
 # What a command needs is imported when it runs, so that each starts fast.
 
@@ -392,3 +387,8 @@ def test(_c: Context, args: str = "") -> None:
     from harness.checks import run_checks
 
     sys.exit(run_checks(shlex.split(args)))
+
+
+# Invoke takes what is named so; it is made last, so that it holds all tasks above.
+namespace = Collection.from_module(sys.modules[__name__])
+namespace.add_collection(bench)

@@ -136,7 +136,7 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     rng = np.random.default_rng(_SEED)
     narrow, largest = rows[: 1 + len(above)].T.astype(np.float32), []
     for done in range(0, simulations, _BATCH):
-        nodes = _draw(noise.coins, rng, (min(_BATCH, simulations - done), rows.shape[1]))
+        nodes = simulated_noise(noise.coins, rng, (min(_BATCH, simulations - done), rows.shape[1]))
         errors = nodes.astype(np.float32) @ narrow
         both = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
         largest.append((abs(both[:, used]) / scale[used]).max(axis=1))
@@ -156,8 +156,8 @@ def _order_statistic(failure: float) -> tuple[int, int]:
     return simulations, beyond - 1
 
 
-def _draw(coins: tuple[Coin, ...], rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Draw X + 1/2 of independent nodes."""
+def simulated_noise(coins: tuple[Coin, ...], rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Draw X + 1/2 of independent nodes, in the clear: for what-ifs and benchmarks, it protects nobody."""
     magnitude = np.full(shape, 0.5)
     for i, coin in enumerate(coins):
         magnitude += (rng.random(shape) < float(coin.probability)) * float(1 << i)

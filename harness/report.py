@@ -95,14 +95,19 @@ def manifest(
         "rounds": result.rounds,
         "sent_bytes": list(result.sent_bytes),
         **_traffic_of_clients(result),
-        "environment": {
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "cores": os.cpu_count(),
-            "load_average": list(os.getloadavg()),
-            "packages": {name: version(name) for name in ("mpyc", "numpy", "pandas")},
-        },
+        "environment": environment(),
+    }
+
+
+def environment() -> dict[str, Any]:
+    """Return what figures may depend on besides the program: machine, load, versions."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "load_average": list(os.getloadavg()),
+        "packages": {name: version(name) for name in ("mpyc", "numpy", "pandas")},
     }
 
 

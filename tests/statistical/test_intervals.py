@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binom
 
 from harness.curves import NOBODY, CurveNoise, GroupCurves, exact_curves
-from harness.intervals import _draw, _order_statistic, noise_bands, population_bands
+from harness.intervals import _order_statistic, noise_bands, population_bands, simulated_noise
 from harness.thresholds import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.tree import CountTree
@@ -57,7 +57,7 @@ def population() -> tuple[Floats, Floats]:
 def released(exact: GroupCurves, rng: np.random.Generator, epsilon: Fraction = Fraction(1, 3)) -> GroupCurves:
     """Add the tree's noise to exact curves, as a release would, by least squares."""
     noise = tree_noise(epsilon)
-    errors = _draw(noise.coins, rng, (4, TREE.nodes)) @ noise.linear.T
+    errors = simulated_noise(noise.coins, rng, (4, TREE.nodes)) @ noise.linear.T
     return replace(
         exact,
         tp=exact.tp + errors[:2, :-1], fp=exact.fp + errors[2:, :-1],
@@ -219,7 +219,7 @@ def test_order_statistic_is_too_small_once_in_a_million_at_most(failure: float) 
 def test_simulated_noise_has_the_exact_distribution() -> None:
     """n = 20 000; DKW at 10^-9 accepts it and rejects that of another epsilon."""
     n = 20_000
-    drawn = _draw(design_coins(Fraction(1, 3), 40), np.random.default_rng(10), (n, 1))[:, 0] - 0.5
+    drawn = simulated_noise(design_coins(Fraction(1, 3), 40), np.random.default_rng(10), (n, 1))[:, 0] - 0.5
     samples = drawn.astype(int).tolist()
     assert distance(samples, noise_law(Fraction(1, 3))) <= dkw_bound(n)
     assert distance(samples, noise_law(Fraction(1, 2))) > dkw_bound(n)

@@ -1,0 +1,68 @@
+"""`bench.utility` as a user runs it: its files, its table, what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measures import MEASURES
+from benchmarks.releases import METHODS, NOISE_FREE
+from tests.e2e.command import call
+
+QUICK = ("bench.utility", "--quick", "--repetitions", "2")
+
+
+def test_quick_suite(tmp_path: Path) -> None:
+    done = call(*QUICK, "--out", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = tmp_path / "found"
+    assert sorted(path.name for path in found.iterdir()) == [
+        "about.json",
+        "samples.jsonl",
+        "summary.csv",
+        "utility-groups.png",
+        "utility.png",
+    ]
+    shown = json.loads(done.stdout)
+    with (found / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
+    assert len(shown) == len(rows) == len(lines) == 2 * (1 + 2 * len(METHODS))
+    assert {line["method"] for line in lines} == {NOISE_FREE, *METHODS}
+    for line, row, summary in zip(lines, rows, shown, strict=True):
+        assert all(len(line[name]) == 2 for name in MEASURES)
+        middle = sum(line["gap_whole"]) / 2  # the median of two
+        assert float(row["gap_whole_median"]) == summary["gap_whole_median"]
+        assert summary["gap_whole_median"] == pytest.approx(middle, rel=1e-4)
+        if line["method"] != NOISE_FREE:
+            assert 0.9 * line["epsilon"] < line["epsilon_exact"] <= line["epsilon"]
+    about = json.loads((found / "about.json").read_text())
+    assert about["command"] == (
+        "./inv bench.utility --quick --repetitions 2 --neighboring-relation replace_one"
+    )
+    for name in ("utility.png", "utility-groups.png"):
+        assert (found / name).read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--repetitions", "1"), "--repetitions"),
+        (("--neighboring-relation", "other"), "--neighboring-relation"),
+    ],
+)
+def test_wrong_options_are_refused(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
+    done = call("bench.utility", "--quick", *options, "--out", "found", cwd=tmp_path)
+    assert done.returncode == 1
+    assert named in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_commands_of_the_suite_are_listed_and_explained(tmp_path: Path) -> None:
+    listed = call("--list", cwd=tmp_path).stdout
+    assert "bench.utility" in listed
+    assert "weights" in listed
+    assert "--repetitions" in call("--help", "bench.utility", cwd=tmp_path).stdout
