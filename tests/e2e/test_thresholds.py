@@ -207,13 +207,17 @@ def test_bad_records_and_domains(case: str, here: Path) -> None:
         (["--objective", "auc"], "--objective must be accuracy_score or"),
         (["--positive-label", "yes"], "The positive label 'yes' is not declared (declared: 0, 1)"),
         (["--input-form", "product"], "--input-form must be split"),
+        (["--variant", "fast"], "--variant must be histogram or records or published"),
+        (["--variant", "records"], "pi_roc_records uses features that only MP-SPDZ has"),
+        (["--variant", "published", "--model", "spdz2k"], "multiplies plain shares"),
         (["--epsilon", "1e-9"], "No noise fits --epsilon"),
     ],
 )
 def test_bad_options(options: list[str], message: str, here: Path) -> None:
     epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
-    records = ["--records", "records.csv", "--model", "mpyc", "--domain", "domain.json"]
-    refuses([*records, *epsilon, *options], message, here)
+    model = [] if "--model" in options else ["--model", "mpyc"]
+    records = ["--records", "records.csv", "--domain", "domain.json"]
+    refuses([*records, *model, *epsilon, *options], message, here)
 
 
 def refuses(options: list[str], message: str, here: Path) -> None:
