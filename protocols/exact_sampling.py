@@ -1,0 +1,114 @@
+"""Random draws whose probabilities are exact, many at a time, from the operating system's randomness.
+
+No float decides anything, so what is proved of these laws holds to the last bit (floating-point noise
+does not: Mironov 2012). The number of draws, hence the time, depends on the result; whoever times a client
+to the microsecond is not defended against.
+"""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+WORD_BITS = 64
+MAX_NUMERATOR = 1 << 50  # of a scale, so that no sample leaves 63 bits
+
+_MAX_WHOLE = 1 << 12  # whole scales in a sample; beyond them with probability below e^-4096
+
+Words = npt.NDArray[np.uint64]
+Bools = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+
+def words(n: int) -> Words:
+    """Return n uniform words of 64 bits."""
+    return np.frombuffer(os.urandom(n * WORD_BITS // 8), dtype=np.uint64)
+
+
+def coins(probability: Fraction, n: int) -> Bools:
+    """Toss n coins that show True with this probability, exactly.
+
+    Args: probability: in [0, 1), a multiple of 2^-64.
+    """
+    numerator = probability * (1 << WORD_BITS)
+    if numerator.denominator != 1 or not 0 <= probability < 1:
+        raise ValueError(f"a coin's probability is a multiple of 2^-{WORD_BITS} in [0, 1), not {probability}")
+    return words(n) < np.uint64(int(numerator))
+
+
+def round_at_random(x: npt.NDArray[np.float64]) -> Integers:
+    """Round each value up or down, with the probabilities that have it as their mean.
+
+    Computes: up with the fractional part, taken to a multiple of 2^-53.
+    """
+    low = np.floor(x)
+    up = words(len(x)) >> np.uint64(11) < np.round((x - low) * (1 << 53)).astype(np.uint64)
+    return low.astype(np.int64) + up
+
+
+def below(bound: int, n: int) -> Integers:
+    """Return n uniform integers from 0 up to below the bound. Args: bound: 1 to 2^62."""
+    if not 1 <= bound <= 1 << 62:
+        raise ValueError(f"the bound must be from 1 to 2^62, not {bound}")
+    mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
+    found = np.empty(n, dtype=np.int64)
+    todo = np.arange(n)
+    while todo.size:
+        found[todo] = (words(todo.size) & mask).astype(np.int64)
+        todo = todo[found[todo] >= bound]
+    return found
+
+
+def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
+    """Toss coins of probability e^(-u/t), 0 <= u <= t.
+
+    Source: von Neumann's series: of coins u/(t k), k = 1, 2, .., the first failure is at an odd k with
+    probability 1 - u/t + (u/t)^2/2! - ..
+    """
+    found = np.zeros(len(numerators), dtype=bool)
+    alive, k = np.arange(len(numerators)), 1
+    while alive.size:
+        hit = below(denominator, alive.size) < numerators[alive]
+        hit &= below(k, alive.size) == 0
+        found[alive[~hit]] = k % 2 == 1
+        alive, k = alive[hit], k + 1
+    return found
+
+
+def discrete_laplace(scale: Fraction, n: int) -> Integers:
+    """Return n samples X with P(X = x) proportional to e^(-|x| / scale), x any integer.
+
+    Source: Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", section 5.
+    Computes: with scale = t/s, u + t v for a uniform u < t, kept with probability e^(-u/t), and a v with
+    ratio e^-1 has ratio e^(-1/t); a whole s of these is one step; a fair sign, a negative 0 redrawn.
+    Guarantees: exact.                                 [test: tests/statistical/test_local_dp.py]
+    Args: scale: > 0; its numerator, in lowest terms, is 2^50 at most.
+    """
+    t, s = scale.numerator, scale.denominator
+    if not 1 <= t <= MAX_NUMERATOR:
+        raise ValueError(f"the scale's numerator must be from 1 to 2^50, not {t}")
+    found = np.empty(n, dtype=np.int64)
+    todo = np.arange(n)
+    while todo.size:
+        part = below(t, todo.size)
+        kept = _exponential_coins(part, t)
+        magnitude = (part + t * _whole_scales(todo.size)) // s
+        negative = coins(Fraction(1, 2), todo.size)
+        found[todo] = np.where(negative, -magnitude, magnitude)
+        todo = todo[~kept | (negative & (magnitude == 0))]
+    return found
+
+
+def _whole_scales(n: int) -> Integers:
+    """Return how often coins of probability e^-1 show True before the first that does not."""
+    found = np.zeros(n, dtype=np.int64)
+    alive = np.arange(n)
+    while alive.size:
+        alive = alive[_exponential_coins(np.ones(alive.size, dtype=np.int64), 1)]
+        found[alive] += 1
+        if alive.size and found[alive[0]] >= _MAX_WHOLE:
+            raise OverflowError("a source of random bits that gives e^-1 over 4096 times is none")
+    return found

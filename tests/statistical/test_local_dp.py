@@ -1,0 +1,120 @@
+"""Draws of the local mechanisms against their laws, and how often intervals hold.
+
+False-alarm rate 10^-9 each: DKW for laws; for shares of N runs that hold with probability 95 % at least,
+Chernoff: below x with probability at most exp(-N KL(x, 0.95)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from protocols.exact_sampling import below, discrete_laplace
+from protocols.local_audit import law_of_r
+from protocols.local_dp import Mechanism, MechanismL, MechanismR, Reports
+from protocols.local_estimates import Tally, estimate_gaps, estimate_means, tally
+from tests.statistical.distribution import distance, dkw_bound
+
+N = 20_000
+RUNS = 220
+ACCEPTED = 0.83  # N KL(0.83, 0.95) > ln 10^9, checked below
+ONE = Fraction(1)
+SIZES = [500, 1200, 300]
+VALUES = np.repeat([0.9, -0.2, 0.4], SIZES) + np.tile([0.1, -0.1], 1000)
+GROUPS = np.repeat([0, 1, 2], SIZES)
+MEANS = [0.9, -0.2, 0.4]
+
+kinds = pytest.mark.parametrize("kind", [MechanismR, MechanismL])
+
+
+def laplace_law(scale: float) -> dict[int, float]:
+    most = int(30 * scale) + 1
+    weights = {x: math.exp(-abs(x) / scale) for x in range(-most, most + 1)}
+    total = sum(weights.values())
+    return {x: weight / total for x, weight in weights.items()}
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(7, 5), Fraction(2000, 7)])
+def test_noise_has_its_law_and_no_other_scale(scale: Fraction) -> None:
+    samples = discrete_laplace(scale, N).tolist()
+    assert distance(samples, laplace_law(float(scale))) < dkw_bound(N)
+    for factor in (0.7, 1.4):
+        assert distance(samples, laplace_law(factor * float(scale))) > dkw_bound(N)
+
+
+def test_uniform_integers_are_uniform() -> None:
+    samples = below(6, N).tolist()
+    assert distance(samples, dict.fromkeys(range(6), 1 / 6)) < dkw_bound(N)
+
+
+@pytest.mark.parametrize(("group", "value"), [(0, 0.5), (2, -1.0)])
+def test_reports_have_the_law_that_is_audited(group: int, value: float) -> None:
+    mechanism = MechanismR.private(3, Fraction(2))
+    found = mechanism.perturb(np.full(N, group), np.full(N, value))
+    law = {
+        4 * said + told: float(p) for (said, told), p in law_of_r(mechanism, group, Fraction(value)).items()
+    }
+    assert distance((4 * found.groups + found.values).tolist(), law) < dkw_bound(N)
+    other = MechanismR.with_budgets(3, Fraction(2), Fraction(2))
+    law = {4 * said + told: float(p) for (said, told), p in law_of_r(other, group, Fraction(value)).items()}
+    assert distance((4 * found.groups + found.values).tolist(), law) > dkw_bound(N)
+
+
+def test_reports_of_m_l() -> None:
+    mechanism = MechanismL.private(2, Fraction(4), steps=3)
+    found = mechanism.perturb(np.full(N, 1), np.full(N, 0.5))
+    noise, keep = laplace_law(float(mechanism.scale)), float(mechanism.grr.keep)
+    law: dict[int, float] = {}
+    for (x, p), (rounded, half) in product(noise.items(), [(1, 0.5), (2, 0.5)]):
+        law[1000 + rounded + x] = law.get(1000 + rounded + x, 0) + keep * p * half
+    for x, p in noise.items():
+        law[x] = law.get(x, 0) + (1 - keep) * p
+    assert distance((1000 * found.groups + found.values).tolist(), law) < dkw_bound(N)
+
+
+def drawn(mechanism: Mechanism, runs: int) -> list[Tally]:
+    found = mechanism.perturb(np.tile(GROUPS, runs), np.tile(VALUES, runs))
+    return [
+        tally(Reports(groups, values), mechanism)
+        for groups, values in zip(np.split(found.groups, runs), np.split(found.values, runs), strict=True)
+    ]
+
+
+def held(tallies: Sequence[Tally], claimed: Mechanism, sizes: list[int] | None) -> tuple[list[float], bool]:
+    """Return the share of runs in which each mean and each gap is in its interval; whether any says much."""
+    good, says = np.zeros(6), False
+    for each in tallies:
+        means = estimate_means(each, claimed, sizes)
+        gaps = estimate_gaps(each, claimed, sizes)
+        truths = [*MEANS, *(MEANS[gap.groups[0]] - MEANS[gap.groups[1]] for gap in gaps)]
+        for i, (found, truth) in enumerate(zip([*means, *gaps], truths, strict=True)):
+            good[i] += found.low <= truth <= found.high
+            says |= found.says_something
+    return (good / len(tallies)).tolist(), says
+
+
+@kinds
+def test_intervals_hold_as_often_as_they_say(kind: type[MechanismR | MechanismL]) -> None:
+    mechanism = kind.private(3, Fraction(4))
+    tallies = drawn(mechanism, RUNS)
+    for sizes in (SIZES, None):
+        shares, says = held(tallies, mechanism, sizes)
+        assert min(shares) >= ACCEPTED and says
+
+
+@kinds
+def test_intervals_for_less_noise_are_noticed(kind: type[MechanismR | MechanismL]) -> None:
+    told, claimed = kind.private(3, ONE), kind.private(3, Fraction(4))
+    shares, _ = held(drawn(told, 60), claimed, SIZES)
+    assert min(shares) < 0.7
+
+
+def test_what_is_accepted() -> None:
+    x = ACCEPTED
+    divergence = x * math.log(x / 0.95) + (1 - x) * math.log((1 - x) / 0.05)
+    assert RUNS * divergence > math.log(1e9)
