@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from harness.audit import DELTAS, Audited, audit_published, audit_sampler, audit_truncated
+from harness.audit_local import audit_m_l, audit_m_r
 from harness.audit_release import RELEASES, audit_command, audit_protocol_4
 from protocols.budget import NeighboringRelation
 
@@ -50,4 +51,8 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     audit_truncated,
     *(_release(name, relation) for name in RELEASES for relation in NeighboringRelation),
     *(_protocol_4(relation) for relation in NeighboringRelation),
+    lambda: audit_m_r("1_1", Fraction(1), repaired=False),
+    lambda: audit_m_r("repaired_1", Fraction(1), repaired=True),
+    lambda: audit_m_l("k1", Fraction(1), 1),
+    lambda: audit_m_l("k2", Fraction(1), 2),
 )

@@ -139,6 +139,8 @@ def _show(audits: Sequence[Audited]) -> None:
             _say_empirical(audited)
     if releases:
         _show_releases(releases)
+    if local := [audited for audited in audits if "epsilon_claimed" in audited.figures]:
+        _show_local(local)
     ours = [audited for audited in audits if audited.claimed]
     if ours and not any(audited.fault for audited in ours):
         say("What is claimed for this project's noise and releases holds, by this second derivation.")
@@ -202,6 +204,21 @@ def _show_releases(audits: Sequence[Audited]) -> None:
         )
     out.print(table)
     say("Values moved: how many noisy values two neighbours differ in, from the linear map that is noised.")
+
+
+def _show_local(audits: Sequence[Audited]) -> None:
+    table = Table("local mechanism, replace_one")
+    for heading in ("ε asked", "ε claimed", "ε"):
+        table.add_column(heading, justify="right")
+    for audited in audits:
+        figures = audited.figures
+        claimed, exact = (_short(figures[name]) for name in ("epsilon_claimed", "epsilon"))
+        table.add_row(audited.name, str(audited.epsilon), claimed, exact)
+    out.print(table)
+    say(
+        "ε claimed: by the theorems of Juarez and Korolova 2022. ε: over all inputs and outputs; ∞: the "
+        "ratio of two inputs' probabilities has no bound."
+    )
 
 
 def _short(figure: Fraction | int | str | None, digits: int = 4) -> str:

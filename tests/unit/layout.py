@@ -50,6 +50,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "harness.audit",
+        "harness.audit_local",
         "harness.audit_plot",
         "harness.audit_reference",
         "harness.audit_release",

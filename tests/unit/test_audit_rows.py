@@ -68,6 +68,12 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_roc.add_or_remove_one.values_moved", 3),
         ("pi_roc.replace_one.values_moved", 6),
         ("pi_roc.add_or_remove_one.values", 4316),
+        ("ldp.m_r.1_1.epsilon", 1.379885),
+        ("ldp.m_r.repaired_1.epsilon", 1.0),
+        ("ldp.m_l.k1.epsilon", "inf"),
+        ("ldp.m_l.k1.epsilon_claimed", 1.0),
+        ("ldp.m_l.k1.log_ratio_at_10", 5.5),
+        ("ldp.m_l.k2.epsilon", 1.0),
     ],
 )
 def test_reference_figures(rows: Mapping[str, Any], subject: str, value: object) -> None:
