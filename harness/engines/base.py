@@ -114,7 +114,9 @@ class Engine(ABC):
         if form.path not in spec.input_paths:
             return f"{spec.name} takes no values by input path {form.path.name!r}; use --input-path shares."
         if model.active and form.multiplies_client_values and not form.path.authenticated:
-            ways = "use --input-form split, or a passive model"
+            ways = "use a passive model"
+            if "split" in spec.input_forms:
+                ways = "use --input-form split, or a passive model"
             if any(path.authenticated for path in spec.input_paths):
                 ways = f"use --input-path {CLIENTS.name}, --input-form split, or a passive model"
             return (

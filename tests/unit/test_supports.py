@@ -61,7 +61,7 @@ class Everywhere(Engine):
 
 def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
     """The rule, written out: no product of plain client shares where a party may deviate."""
-    plain = form.name == "product" and form.path.name == "shares"
+    plain = form.name in ("product", "scores") and form.path.name == "shares"
     known = form.name in spec.input_forms and form.path in spec.input_paths
     return known and not (model.adversary == "active" and plain)
 
@@ -131,10 +131,10 @@ def test_an_unsound_combination_is_refused_as_such_even_if_the_model_is_missing(
 
 @pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_specs_say_of_their_forms_what_the_rule_needs(spec: ProtocolSpec) -> None:
-    """A form that is summed before the run cannot be multiplied in it; only `product` is."""
+    """A form that is summed before the run cannot be multiplied in it; only `product` and `scores` are."""
     for name, form in spec.input_forms.items():
         assert form.name == name
-        assert form.multiplies_client_values == (name == "product")
+        assert form.multiplies_client_values == (name in ("product", "scores"))
         assert not (form.multiplies_client_values and form.summed_by_party)
 
 
