@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from benchmarks.populations import cumulative
 from protocols.circuits.coins import exp_bounds
+from protocols.local_dp import MAX_EPSILON, Grr
 from protocols.noise import log_upper_bound
 from protocols.tree import CountTree
 
@@ -26,27 +27,25 @@ class LocalMechanism:
     Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves:
     a client publishes its group by randomised response and its noisy local counts. Those are per label
     and block of score bins, on the levels of `tree`, with two-sided geometric noise.
-    Computes: the true group is reported with `odds` times the probability of each other one; noise x has
-    probability in proportion to ratio^|x|. Another record moves 2 counts a level by 1.
-    Guarantees: what a client publishes is ln(odds / ratio^(2 levels))-LDP, for any two records, of other
-    groups too, and no less.  [test: tests/unit/test_local_dp.py]
+    Computes: the group is reported by generalised randomised response; noise x has probability in
+    proportion to ratio^|x|. Another record moves 2 counts a level by 1.
+    Guarantees: what a client publishes is ln(response.odds / ratio^(2 levels))-LDP, for any two records,
+    of other groups too, and no less.  [test: tests/unit/test_local_dp.py]
     """
 
-    groups: int
+    response: Grr
     tree: CountTree
-    odds: Fraction
     ratio: Fraction
 
     @property
     def epsilon(self) -> Fraction:
         """Return the exact guarantee, rounded up to a multiple of 10^-12."""
-        return log_upper_bound(self.odds / self.ratio ** (2 * len(self.tree.blocks)))
+        return log_upper_bound(self.response.odds / self.ratio ** (2 * len(self.tree.blocks)))
 
     def reported(self) -> Floats:
         """Return the probability of each reported group (column) for each true one (row)."""
-        weights = np.ones((self.groups, self.groups)) + (float(self.odds) - 1) * np.eye(self.groups)
-        found: Floats = weights / weights.sum(axis=1)
-        return found
+        same = np.eye(self.response.groups, dtype=bool)
+        return np.where(same, float(self.response.keep), float(self.response.move))
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
         """Simulate all clients and estimate the cumulative counts without bias.
@@ -60,7 +59,7 @@ class LocalMechanism:
         probabilities = self.reported()
         seen = sum(
             np.moveaxis(rng.multinomial(histograms[:, g], probabilities[g]), -1, 1)
-            for g in range(self.groups)
+            for g in range(self.response.groups)
         )
         seen = np.asarray(seen)
         clients = seen.sum(axis=(2, 3))[:, :, np.newaxis, np.newaxis]
@@ -74,12 +73,11 @@ class LocalMechanism:
 
     def mean_square_error(self, records: int) -> float:
         """Predict the mean square error of a cumulative count, for groups and labels of one size."""
-        true = 1 / self.groups
         inverse = np.linalg.inv(self.reported())
         square = float((inverse**2).mean(axis=0).mean())  # of a client's factor in one group's estimate
         ratio = float(self.ratio)
         noise = records * square * 2 * ratio / (1 - ratio) ** 2 * self.tree.mean_variance()
-        return noise + records / 4 * (square - true * true * self.groups)
+        return noise + records / 4 * (square - 1 / self.response.groups)
 
     def _summed(self, clients: Integers, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Draw sums of geometric variables, one for each client: a Poisson with a gamma's rate."""
@@ -98,7 +96,7 @@ def design_local(
     found = []
     for tree in trees:
         for share in _SHARES:
-            odds, _ = exp_bounds(epsilon * share)
-            inverse, _ = exp_bounds(epsilon * (1 - share) / (2 * len(tree.blocks)))
-            found.append(LocalMechanism(groups, tree, odds, 1 / inverse))
+            of_group = min(epsilon * share, MAX_EPSILON)
+            inverse, _ = exp_bounds((epsilon - of_group) / (2 * len(tree.blocks)))
+            found.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))
     return min(found, key=lambda mechanism: mechanism.mean_square_error(records))

@@ -13,6 +13,7 @@ import pytest
 from benchmarks.local_dp import LocalMechanism, design_local
 from benchmarks.populations import cumulative
 from protocols.circuits.coins import exp_bounds
+from protocols.local_dp import Grr
 from protocols.noise import log_upper_bound
 from protocols.tree import CountTree
 
@@ -26,23 +27,23 @@ def worst_ratio(mechanism: LocalMechanism) -> Fraction:
     An output is a reported group and a count per label and node. Noise of one more step away changes no
     ratio, so counts from -1 to 2 show all there are.
     """
-    tree, worst = mechanism.tree, Fraction(0)
+    tree, response, worst = mechanism.tree, mechanism.response, Fraction(0)
     nodes = [
         np.concatenate([tree.block_of(level) + sum(tree.counts[:level]) for level in range(len(tree.blocks))])
         .reshape(len(tree.blocks), tree.bins)[:, score]
         .tolist()
         for score in range(tree.bins)
     ]
-    records = list(product(range(mechanism.groups), range(2), range(tree.bins)))
+    records = list(product(range(response.groups), range(2), range(tree.bins)))
     for output in product(range(-1, 3), repeat=2 * tree.nodes):
         likelihoods = []
         for _, label, score in records:
             counted = {label * tree.nodes + node for node in nodes[score]}
             distance = sum(abs(value - (place in counted)) for place, value in enumerate(output))
             likelihoods.append(mechanism.ratio**distance)  # times a factor that all records share
-        for reported in range(mechanism.groups):
+        for reported in range(response.groups):
             each = [
-                likelihood * (mechanism.odds if group == reported else 1)
+                likelihood * (response.keep if group == reported else response.move)
                 for likelihood, (group, _, _) in zip(likelihoods, records, strict=True)
             ]
             worst = max(worst, max(each) / min(each))
@@ -51,9 +52,10 @@ def worst_ratio(mechanism: LocalMechanism) -> Fraction:
 
 @pytest.mark.parametrize(("groups", "tree"), SMALL)
 def test_epsilon_is_that_of_the_enumerated_outputs(groups: int, tree: CountTree) -> None:
-    mechanism = LocalMechanism(groups, tree, odds=Fraction(3), ratio=Fraction(1, 2))
+    mechanism = LocalMechanism(Grr(groups, Fraction(3, 4)), tree, ratio=Fraction(1, 2))
     worst = worst_ratio(mechanism)
-    assert worst == 3 * 2 ** (2 * len(tree.blocks))
+    odds = Fraction(3, 4) / (Fraction(1, 4) / (groups - 1))
+    assert worst == odds * 2 ** (2 * len(tree.blocks))
     assert mechanism.epsilon == log_upper_bound(worst)
 
 
@@ -62,7 +64,7 @@ def test_epsilon_is_that_of_the_enumerated_outputs(groups: int, tree: CountTree)
 def test_design_spends_epsilon_and_no_more(groups: int, epsilon: Fraction) -> None:
     trees = (CountTree(21, (1,)), CountTree(21, (1, 7)))
     mechanism = design_local(groups, trees, 10_000, epsilon)
-    ratio = mechanism.odds / mechanism.ratio ** (2 * len(mechanism.tree.blocks))
+    ratio = mechanism.response.odds / mechanism.ratio ** (2 * len(mechanism.tree.blocks))
     assert ratio <= exp_bounds(epsilon)[1]
     assert Fraction(999, 1000) * epsilon < mechanism.epsilon <= epsilon + Fraction(1, 10**12)
     other = replace(mechanism, tree=trees[mechanism.tree == trees[0]])
@@ -75,7 +77,8 @@ def one_by_one(
     mechanism: LocalMechanism, histogram: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
     """Let every client publish what it does, and estimate the cumulative counts from that."""
-    groups, tree = mechanism.groups, mechanism.tree
+    response, tree = mechanism.response, mechanism.tree
+    groups = response.groups
     published = np.zeros((groups, 2, tree.nodes))
     blocks = [tree.block_of(level) + sum(tree.counts[:level]) for level in range(len(tree.blocks))]
     stop = 1 - float(mechanism.ratio)
@@ -84,8 +87,8 @@ def one_by_one(
             values = rng.geometric(stop, (2, tree.nodes)) - rng.geometric(stop, (2, tree.nodes))
             for block in blocks:
                 values[label, block[score]] += 1
-            weights = np.where(np.arange(groups) == group, float(mechanism.odds), 1.0)
-            published[rng.choice(groups, p=weights / weights.sum())] += values
+            chances = np.where(np.arange(groups) == group, float(response.keep), float(response.move))
+            published[rng.choice(groups, p=chances)] += values
     inverse = np.linalg.inv(mechanism.reported())
     counts = np.einsum("rg,rln->gln", inverse, published) @ tree.estimator().T
     return np.concatenate([counts, counts[..., :1]], axis=-1)
@@ -93,7 +96,7 @@ def one_by_one(
 
 def test_simulation_does_what_clients_do_one_by_one() -> None:
     """n = 4000 and 1000; means within 8 standard errors of the truth, variances within a quarter."""
-    mechanism = LocalMechanism(2, CountTree(3, (1, 2)), odds=Fraction(4), ratio=Fraction(1, 2))
+    mechanism = LocalMechanism(Grr(2, Fraction(7, 8)), CountTree(3, (1, 2)), ratio=Fraction(1, 2))
     histogram = np.array([[[3, 0, 1], [1, 2, 0]], [[0, 1, 1], [2, 0, 1]]])
     rng = np.random.default_rng(11)
     at_once = mechanism.estimate(np.broadcast_to(histogram, (4000, *histogram.shape)), rng)
@@ -110,7 +113,7 @@ def test_simulation_does_what_clients_do_one_by_one() -> None:
 
 def test_predicted_error_is_the_simulated_one() -> None:
     """Four cells of one size, scores spread evenly: n = 400, within a tenth."""
-    mechanism = LocalMechanism(2, CountTree(10, (1, 5)), odds=Fraction(3), ratio=Fraction(9, 10))
+    mechanism = LocalMechanism(Grr(2, Fraction(3, 4)), CountTree(10, (1, 5)), ratio=Fraction(9, 10))
     histogram = np.full((2, 2, 10), 25)
     found = mechanism.estimate(np.broadcast_to(histogram, (400, *histogram.shape)), np.random.default_rng(2))
     squares = (found[..., :-1] - cumulative(histogram)[..., :-1]) ** 2
