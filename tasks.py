@@ -116,7 +116,7 @@ def send(_c: Context, records: str = "", invitation: str = "", timeout: str = "6
         "shares": "instead of --records: what `share` or `aggregate` wrote",
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
         "reveal": "counts (default) or weights: only they are opened; models of MP-SPDZ",
-        "privacy-unit": "record",
+        "privacy-unit": "what is protected: record, one record of a client, so far the only one",
         "input-path": "shares (default), or clients: each sends while the parties run, and none of these can "
         "change its values; so active models take product",
         "invite": "instead of --records: a directory; each client takes an invitation there, and sends",
@@ -173,7 +173,7 @@ def weights(
         "threshold": "predict the second label from this score on",
         "input-form": "split (default: counts per group, label and prediction) or product (indicators of "
         "each record)",
-        "privacy-unit": "record",
+        "privacy-unit": "what is protected: record, one record of a client, so far the only one",
         "json": "print confusion.json, and nothing else, on standard output",
     }
 )
@@ -229,7 +229,7 @@ def confusion(
         "deterministic": "one threshold per group, no randomisation; most often needs a tolerance",
         "positive-label": "the label that counts as positive; default: the last in order",
         "blocks": "tree (default: the blocks of bins with the least error) or flat (bins only)",
-        "privacy-unit": "record",
+        "privacy-unit": "what is protected: record, one record of a client, so far the only one",
         "json": "print thresholds.json, and nothing else, on standard output",
     }
 )

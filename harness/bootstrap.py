@@ -111,8 +111,9 @@ def _hand_over(environment: Path, project: Path, arguments: Sequence[str]) -> No
     encoding = os.environ.get("PYTHONIOENCODING", "")
     if ":" not in encoding:
         os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
-    # -P: the user's directory is not a place to import from. -m: survives moving the project.
-    command = [python, "-P", "-m", "invoke", "--search-root", str(project), *spelled_out(arguments)]
+    # -P: neither the user's directory nor that of the script is a place to import from.
+    console = str(project / "harness" / "console.py")
+    command = [python, "-P", console, "--search-root", str(project), *spelled_out(arguments)]
     sys.stdout.flush()
     os.execv(python, command)
 

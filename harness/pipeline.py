@@ -171,6 +171,11 @@ def run_on_shares(
     check_supported(statistic.spec, settings)
     aggregates = sorted(shares.glob("party-*.aggregate"))
     parties = len(aggregates or [path for path in shares.glob("party-*") if path.is_dir()])
+    if not parties:
+        raise ShareError(
+            f"{shares} holds no shares: there is neither a directory party-0, as `share` makes, nor a file "
+            "party-0.aggregate, as `aggregate` does."
+        )
     if parties != settings.model.parties:
         raise ShareError(
             f"{shares} holds shares for {parties} parties, model {settings.model.name} has "

@@ -126,7 +126,7 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
     lists = [found["groups"], found["labels"]]
     max_count = found.get("max_count", DEFAULT_MAX_COUNT)
     if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in lists):
-        raise RecordDomainError(f"groups and labels in {where} must be lists of strings.")
+        raise RecordDomainError(f"groups and labels in {where} must be lists of strings, in double quotes.")
     if type(max_count) is not int:
         raise RecordDomainError(f"max_count in {where} must be a whole number.")
     predictions = found.get("predictions", False)
@@ -276,6 +276,8 @@ def records_from_frame(
             raise RecordsError(f"{where}, row {rows[missing[0]]}: column {name} is empty or NaN.")
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
+        for kind, names in (("groups", groups), ("labels", labels)):
+            _refuse_variants(names, f"{where} has the {kind}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
     domain = domain.with_detail(detail)
     known = {"group": domain.groups, "label": domain.labels}
@@ -309,6 +311,25 @@ def records_from_frame(
         indices["label"],
         indices.get(detail),
     )
+
+
+def _refuse_variants(names: Sequence[str], what: str) -> None:
+    """Refuse names that differ in blanks, in case or in how a number is written: most often they are one."""
+    found: dict[object, str] = {}
+    for name in names:
+        other = found.setdefault(_plain(name), name)
+        if other != name:
+            raise RecordDomainError(
+                f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "
+                "with --domain."
+            )
+
+
+def _plain(name: str) -> object:
+    try:
+        return float(name)
+    except ValueError:
+        return " ".join(name.split()).casefold()
 
 
 def _columns(detail: Detail, positive_from: float | None) -> tuple[str, ...]:

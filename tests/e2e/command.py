@@ -10,13 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from invoke.main import program
-
+from harness.console import program
 from tests.conftest import PROJECT
 from tests.running import SIGNALS, signals_not_ignored
 
 # What ./inv becomes once its environment is there.
-INVOKE = (sys.executable, "-P", "-m", "invoke", "--search-root", str(PROJECT))
+INVOKE = (sys.executable, "-P", str(PROJECT / "harness" / "console.py"), "--search-root", str(PROJECT))
 TIMEOUT_S = 100
 
 
@@ -55,7 +54,7 @@ def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     previous = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            program.run(["invoke", "--search-root", str(PROJECT), *arguments])
+            program.run(["inv", "--search-root", str(PROJECT), *arguments])
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
     finally:

@@ -91,7 +91,10 @@ OPTIONS = {
         "--input-form must be split or product",
     ),
     "neither records nor shares": ("--epsilon 1", "either --records .* or --shares"),
-    "no such shares": ("--epsilon 1 --shares nowhere", "nowhere holds shares for 0 parties"),
+    "no such shares": (
+        "--epsilon 1 --shares nowhere",
+        "nowhere holds no shares: there is neither a directory party-0",
+    ),
 }
 
 
@@ -204,10 +207,24 @@ def test_other_commands(arguments: str, message: str, directory: Path) -> None:
             "Error: --epsilon is missing; give it a value, for example --epsilon 1.",
         ),
         ("share --out shares", "Error: --records is missing; give it a value, for example --records my.csv."),
-        ("weights --record good.csv --epsilon 1", "No idea what '--record' is!"),
-        ("weights --records good.csv --epsilon", "needed value and was not given one"),
-        ("weights --records good.csv --epsilon 1 --noise off", "No idea what '--noise' is!"),
-        ("weigh --records good.csv --epsilon 1", "No idea what 'weigh' is!"),
+        (
+            "weights --record good.csv --epsilon 1",
+            "weights has no option --record (did you mean --records?); `./inv weights --help` explains all.",
+        ),
+        (
+            "weights --records good.csv --epsilon",
+            "Error: --epsilon needs a value; `./inv weights --help` explains it.",
+        ),
+        (
+            "weights --records good.csv --epsilon 1 --noise off",
+            "Error: weights has no option --noise; `./inv weights",
+        ),
+        (
+            "weigh --records good.csv --epsilon 1",
+            "Error: There is no command 'weigh' (did you mean weights?); `./inv` lists all.",
+        ),
+        ("weights good.csv", "Error: 'good.csv' belongs to no option of weights; values go by name, "),
+        ("--records good.csv", "Error: There is no command '--records'; `./inv` lists all."),
     ],
 )
 def test_missing_and_unknown_options(arguments: str, message: str, directory: Path) -> None:
@@ -215,6 +232,11 @@ def test_missing_and_unknown_options(arguments: str, message: str, directory: Pa
     assert done.returncode == 1
     assert message in done.stderr and len(done.stderr.splitlines()) == 1
     check_untouched(directory)
+
+
+def test_help_and_version_are_under_our_name(directory: Path) -> None:
+    assert call("--help", "weights", cwd=directory).stdout.startswith("Usage: ./inv ")
+    assert re.fullmatch(r"FairShares \d\S+\n", call("--version", cwd=directory).stdout)
 
 
 def test_as_a_process_of_its_own(directory: Path) -> None:

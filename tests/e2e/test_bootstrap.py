@@ -16,7 +16,7 @@ import pytest
 
 from harness.bootstrap import LOCK, spelled_out
 
-BOOTSTRAP = ("inv", "harness/__init__.py", "harness/bootstrap.py", LOCK)
+BOOTSTRAP = ("inv", "harness/__init__.py", "harness/bootstrap.py", "harness/console.py", LOCK)
 
 # Stands in for the standard library's venv: its Python is a script that plays pip and invoke.
 FAKE_VENV = """\
@@ -178,7 +178,10 @@ def test_first_use_makes_the_environment_and_hands_over(copy: Path, tmp_path: Pa
     (copy / ".venv.partial-0").mkdir()  # of a start that was killed
     code, out, err = run(copy, "weights", "--records", "my.csv", cwd=tmp_path, env=env)
     assert code == 0
-    assert out == f"from {tmp_path}: -P -m invoke --search-root {copy} weights --records my.csv\n"
+    assert (
+        out
+        == f"from {tmp_path}: -P {copy}/harness/console.py --search-root {copy} weights --records my.csv\n"
+    )
     said = err.splitlines()
     assert said[0].startswith("inv: first use: setting up .venv with the ")
     assert said[-1].startswith("inv: .venv is ready after ")
@@ -249,7 +252,7 @@ def test_two_first_starts_make_one_environment(copy: Path) -> None:
     os.close(descriptor)
     for start in starts:
         out, _ = start.communicate(timeout=20)
-        assert out.endswith(f"-P -m invoke --search-root {copy} --list\n")
+        assert out.endswith(f"-P {copy}/harness/console.py --search-root {copy} --list\n")
     assert count.read_text() == "\n"
 
 

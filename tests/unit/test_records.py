@@ -184,6 +184,22 @@ def test_an_inferred_domain_needs_two_of_each(csv: Path, content: str, kind: str
     assert message.startswith(f"The domain has {kind}; fairness between groups needs at least two.")
 
 
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("k,a,0\nl,b,1\nm,b,1.0\n", "labels '1' and '1.0'"),
+        ("k,a,0\nl,a ,1\n", "groups 'a' and 'a '"),
+        ("k,not white,0\nl,Not  white,1\n", "groups 'Not  white' and 'not white'"),
+    ],
+)
+def test_an_inferred_domain_has_no_name_in_two_spellings(csv: Path, content: str, what: str) -> None:
+    assert refused(csv, HEADER + content, None) == (
+        f"FILE has the {what}, which look like one; write them alike, or declare both with --domain."
+    )
+    groups, labels = (tuple({row.split(",")[i] for row in content.splitlines()}) for i in (1, 2))
+    assert read(csv, HEADER + content, RecordDomain(groups, labels)).clients > 1
+
+
 def test_an_inferred_domain_is_sorted_and_says_so(csv: Path) -> None:
     domain = read(csv, HEADER + "k,b,1\nl,a,10\nm,c,9\n", None).domain
     assert domain == RecordDomain(("a", "b", "c"), ("1", "10", "9"), DEFAULT_MAX_COUNT, inferred=True)
