@@ -81,12 +81,12 @@ class ProtocolSpec:
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
 SPLIT = InputForm("split", False, True, _PUBLIC)
 PRODUCT = InputForm("product", True, False, _PUBLIC)
-PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, "number of records"))
+PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, "number of records of each upload"))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 # A key enters as its bits, which are bits whatever a server adds to its share: that moves a record to
 # another cell, or out of all.
-KEYS = InputForm("keys", False, False, (*_PUBLIC, "number of records", "thresholds"))
-SCORES = InputForm("scores", True, False, (*_PUBLIC, "number of records", "thresholds"))
+KEYS = InputForm("keys", False, False, (*_PUBLIC, "number of records of each upload", "thresholds"))
+SCORES = InputForm("scores", True, False, (*_PUBLIC, "number of records of each upload", "thresholds"))
 NO_INPUT = InputForm("none", False, False, ())
 INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SCORES)}  # of what clients share
 

@@ -71,7 +71,7 @@ def test_shares_of_every_record(model: Model, here: Path) -> None:
     found = json.loads(done.stdout)
     check_counts(found, Fraction(1, 2))
     assert found["privacy"]["neighboring_relation"] == "replace_one"
-    assert "number of records" in found["privacy"]["public"]
+    assert "number of records of each upload" in found["privacy"]["public"]
     manifest = json.loads((here / "results" / "manifest.json").read_text())
     assert manifest["inputs"] == {"clients": 2, "uploads": 1, "max_count": 100, "records": 79}
 

@@ -94,7 +94,7 @@ def test_records_to_thresholds(model: Model, here: Path) -> None:
     privacy = manifest["privacy"]
     assert 1 < Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon"]) <= 2
     assert privacy["neighboring_relation"] == "add_or_remove_one"
-    assert "thresholds" in privacy["public"] and "number of records" not in privacy["public"]
+    assert "thresholds" in privacy["public"] and "number of records of each upload" not in privacy["public"]
     assert (manifest["task"], manifest["model"]) == ("thresholds", model.name)
     # Both groups' scores are alike, so are their rates; accuracy is far from a guess's.
     assert thresholds["gap"] <= 0.01 and thresholds["objective_value"] > 0.6
@@ -137,7 +137,7 @@ def test_a_key_for_each_record(model: Model, here: Path) -> None:
     check_curves(read(here / "results" / "curves.json"))
     manifest = read(here / "results" / "manifest.json")
     assert manifest["privacy"]["neighboring_relation"] == "replace_one"
-    assert "number of records" in manifest["privacy"]["public"]
+    assert "number of records of each upload" in manifest["privacy"]["public"]
     assert manifest["inputs"]["records"] == 2000
 
     done = call("thresholds", *run[:-2], cwd=here)
