@@ -19,14 +19,29 @@ from protocols.spec import PROTOCOLS, ProtocolSpec
 
 # One small case of each argument that programs take.
 ARGUMENTS: dict[str, object] = {
-    "form": "split", "path": "shares", "clients": 0, "records": 0, "parts": 0, "groups": 2, "labels": 2,
-    "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40,
+    "form": "split", "path": "shares", "clients": 0, "records": 4, "parts": 0, "groups": 2, "labels": 2,
+    "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40, "reweighing": "balanced",
+    "most_records": 1000,
 }  # fmt: skip
 OPENING = ("asm_open", "vasm_open")
 # Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
 LOCAL = {"vadds", "vsubs", "adds", "subs", "vaddm", "vaddsi", "vsubsi", "vmulsi", "movs", "vmovs"}
 # What the compiler adds to the end: how much of what was used, how much memory there is.
-NOTES = {"use", "use_inp", "use_matmul", "reqbl", "active", "ldmc", "gldmc", "ldmint", "ldms", "gldms"}
+NOTES = {
+    "use",
+    "use_inp",
+    "use_matmul",
+    "reqbl",
+    "active",
+    "ldmc",
+    "gldmc",
+    "ldmint",
+    "ldms",
+    "gldms",
+    "ldmsb",
+}
+# Programs that turn integers into bits or compare them: MP-SPDZ opens these under a mask.
+MASKED = {"pi_rw_weights", "pi_roc_records", "pi_roc_published"}
 # Programs without a guarantee are for comparison, and no command runs them.
 RELEASING = [spec for spec in PROTOCOLS.values() if spec.release is not None]
 ACTIVE = [model for model in MODELS.values() if model.active]
@@ -44,21 +59,25 @@ def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path, *
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"}
     command = [*compiler, spec.name, *arguments]
     subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=True)
-    (tape,) = directory.glob("assembly-*")  # one thread, so one order
+    (tape,) = directory.glob("assembly-*-0")  # of the program itself; others are functions that it calls
     lines = tape.read_text(encoding="utf-8").splitlines()
     return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
 
-def faults(instructions: list[str]) -> list[str]:
-    """Return why a party could see an opened value before what the others did was checked."""
+def faults(instructions: list[str], *, masked: bool = False) -> list[str]:
+    """Return why a party could see an opened value before what the others did was checked.
+
+    Args: masked: whether the program opens masked values before, which are uniform.
+    """
     opened = [at for at, name in enumerate(instructions) if name in OPENING]
     checked = [at for at, name in enumerate(instructions) if name == "check"]
-    if len(opened) != 1:
+    if not opened or (len(opened) > 1 and not masked):
         return [f"{len(opened)} openings"]
-    if not checked or checked[-1] > opened[0]:
+    last = opened[-1]
+    if not checked or checked[-1] > last:
         return ["no check before the opening"]
-    between = instructions[checked[-1] + 1 : opened[0]]
-    after = instructions[opened[0] + 1 :]
+    between = instructions[checked[-1] + 1 : last]
+    after = instructions[last + 1 :]
     return [
         *(f"{name} between check and opening" for name in between if name not in LOCAL),
         *(
@@ -75,7 +94,7 @@ def faults(instructions: list[str]) -> list[str]:
 def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Model, tmp_path: Path) -> None:
     instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
     assert "ands" in instructions  # the noise is made here
-    assert faults(instructions) == []
+    assert faults(instructions, masked=spec.name in MASKED) == []
 
 
 @pytest.mark.parametrize("form", ["split", "product"])
