@@ -94,7 +94,7 @@ class MpSpdzEngine(Engine):
         job.check_parties(model)
         started = time.monotonic()
         progress("compile")
-        options = _compile_options(job.spec, model)
+        options = compile_options(job.spec, model)
         bytecode = compile_program(job, found.home, found.full_version, options)
         progress("run")
         ports = free_ports(3 * model.parties)
@@ -140,7 +140,7 @@ class MpSpdzEngine(Engine):
         )
 
 
-def _compile_options(spec: ProtocolSpec, model: Model) -> tuple[str, ...]:
+def compile_options(spec: ProtocolSpec, model: Model) -> tuple[str, ...]:
     """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used."""
     return tuple(
         "-X" if option == "-Y" and not spec.by_thousands else option for option in model.compile_options

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.base import PROGRAMS, PROJECT
-from harness.engines.mpspdz import Installation, find_installation
+from harness.engines.mpspdz import Installation, compile_options, find_installation
 from harness.models import MODELS, Model
 from protocols.spec import PROTOCOLS, ProtocolSpec
 
@@ -28,18 +28,9 @@ OPENING = ("asm_open", "vasm_open")
 LOCAL = {"vadds", "vsubs", "adds", "subs", "vaddm", "vaddsi", "vsubsi", "vmulsi", "movs", "vmovs"}
 # What the compiler adds to the end: how much of what was used, how much memory there is.
 NOTES = {
-    "use",
-    "use_inp",
-    "use_matmul",
-    "reqbl",
-    "active",
-    "ldmc",
-    "gldmc",
-    "ldmint",
-    "ldms",
-    "gldms",
-    "ldmsb",
-}
+    "use", "use_inp", "use_matmul", "use_edabit", "reqbl", "active",
+    "ldmc", "gldmc", "ldmint", "ldms", "gldms", "ldmsb",
+}  # fmt: skip
 # Programs that turn integers into bits or compare them: MP-SPDZ opens these under a mask.
 MASKED = {"pi_rw_weights", "pi_roc_records", "pi_roc_published"}
 # Programs without a guarantee are for comparison, and no command runs them.
@@ -55,7 +46,13 @@ def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path, *
     assert set(spec.arguments) <= {*ARGUMENTS, "parties"}, "say what the new argument is in ARGUMENTS"
     (directory / "Programs").mkdir(parents=True)
     (directory / "Programs" / "Source").symlink_to(sources)
-    compiler = [sys.executable, str(found.home / "compile.py"), "-a", "assembly", *model.compile_options]
+    compiler = [
+        sys.executable,
+        str(found.home / "compile.py"),
+        "-a",
+        "assembly",
+        *compile_options(spec, model),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"}
     command = [*compiler, spec.name, *arguments]
     subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=True)
