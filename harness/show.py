@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from harness.cli import command, out, plain, say
 from harness.models import get_model
@@ -51,6 +51,11 @@ def schemes(as_json: bool) -> None:
         say(f"{', '.join(models)}: {plain(reason)}")
 
 
+def table_of(*names: str) -> Table:
+    """Return a table whose first columns hold names, which a narrow terminal breaks but never cuts short."""
+    return Table(*(Column(name, overflow="fold") for name in names))
+
+
 def results(directory: Path) -> None:
     """Print where the result files are, last."""
     out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
@@ -65,7 +70,7 @@ def one_machine(saw_records: bool) -> None:
 def weights(run: Run[Weights]) -> None:
     """Print a finished run's weights, its privacy statement and its cost."""
     found, manifest = run.found.weights, run.manifest
-    table = Table("group", "label")
+    table = table_of("group", "label")
     for heading in ("noisy count", f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"):
         table.add_column(heading, justify="right")
     for s, group in enumerate(found.domain.groups):
@@ -89,7 +94,7 @@ def weights(run: Run[Weights]) -> None:
 def opened_weights(run: Run[OpenedWeights]) -> None:
     """Print a run's weights that were opened alone, its privacy statement and its cost."""
     found = run.found
-    table = Table("group", "label")
+    table = table_of("group", "label")
     table.add_column(f"weight ({found.reweighing})", justify="right")
     if found.interval is not None:
         table.add_column("95% interval", justify="right")

@@ -47,7 +47,7 @@ def quickstart(shown: Quickstart) -> None:
     )
     table = Table("")
     for model in before_after.models(shown.evaluation):
-        table.add_column(model, justify="right")
+        table.add_column(model, justify="right", overflow="fold")
     for row in before_after.table(shown.evaluation):
         table.add_row(*row)
     out.print(table)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 from harness.cli import out, plain, say
 from harness.confusion import CONFIDENCE, RATES, Confusion
-from harness.show import WEIGHT_STEPS, statement
+from harness.show import WEIGHT_STEPS, statement, table_of
 
 if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
     from harness.pipeline import Run
@@ -32,9 +30,9 @@ def confusion(run: Run[Confusion]) -> None:
     """Print a finished run's confusion matrices, its privacy statement and its cost."""
     found = run.found
     domain = found.counts.domain
-    table = Table("group", "label")
+    table = table_of("group", "label")
     for label in domain.labels:
-        table.add_column(f"predicted {plain(label)}", justify="right")
+        table.add_column(f"predicted {plain(label)}", justify="right", overflow="fold")
     for name in RATES:
         table.add_column(name.replace("_", " "), justify="right")
     for s, group in enumerate(domain.groups):
@@ -54,7 +52,7 @@ def thresholds(run: Run[Thresholds]) -> None:
     """Print a finished run's thresholds, its privacy statement and its cost."""
     found = run.found
     curves = found.curves.curves
-    table = Table("group")
+    table = table_of("group")
     for heading in ("positives", "negatives"):
         table.add_column(heading, justify="right")
     for group, positives, negatives in zip(curves.groups, curves.positives, curves.negatives, strict=True):
@@ -66,6 +64,7 @@ def thresholds(run: Run[Thresholds]) -> None:
     assert curves.noise is not None
     worst = float(curves.noise.standard_errors().max())
     say(
+        f"Positive is the label {plain(found.curves.positive)}. "
         f"The curves' counts, at {len(curves.thresholds):,} thresholds per group and label, have a standard "
         f"error of at most {worst:,.1f} records from the noise. The scores have to be of records that the "
         "model was not trained on: on those it looks better than it is, and the thresholds come out wrong."
@@ -79,7 +78,7 @@ def thresholds(run: Run[Thresholds]) -> None:
 
 
 def _rules(found: GroupThresholds) -> None:
-    table = Table("group", f"positive if score ≥ ({found.constraint})")
+    table = table_of("group", f"positive if score ≥ ({found.constraint})")
     for name in RATES:
         table.add_column(name.replace("_", " "), justify="right")
     for i, (group, rule) in enumerate(found.rules.items()):
