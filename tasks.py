@@ -7,37 +7,14 @@ import sys
 from invoke import Collection, Context
 
 from benchmarks.tasks import bench
+from harness import gap_task
+from harness.tasking import DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP
 from harness.tasking import by_name as _task
 
 # What a command needs is imported when it runs, so that each starts fast.
 
-_RECORDS = "CSV or Parquet with client_id, group, label"
-_RELEASE_HELP = {
-    "epsilon": "privacy budget ε of this command, in total; above 0, at most 20, for example 1 or 0.5",
-    "delta": "upper bound of its δ, in total; default: 2^-40",
-    "model": "see `./inv schemes`; default: ring if available, else mpyc",
-    "input-form": "split (default: counts per group and label) or product "
-    "(group indicator times label counts)",
-    "neighboring-relation": "add_or_remove_one or replace_one; default: the latter where --max-count is 1",
-    "out": "a new directory for the results; default: runs/<task>-<time>",
-    "timeout": "seconds that the parties may take; default: 600",
-}
-_LEDGER_HELP = {
-    "population": "whose records these are, a name of your choice, which is charged; none: nobody counts",
-    "budget": "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
-    "ledger": "the ledger's file; default: $FAIRSHARES_LEDGER, else runs/ledger.sqlite",
-}
-_DOMAIN_HELP = {
-    "records": _RECORDS,
-    "domain": 'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
-    "optional; t: a list, or how many from 0 to 1 (1001)",
-    "groups": "all groups, for example a,b; with --labels, instead of --domain",
-    "labels": "all labels, for example 0,1",
-    "max-count": "most records of one client; default: 2^31",
-}
 
-
-@_task(help={name: _RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
+@_task(help={name: RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
 def quickstart(_c: Context, model: str = "", epsilon: str = "4", out: str = "") -> None:
     """Run the main job on real data: DP weights and thresholds from secret shares, before and after."""
     from harness.commands.quickstart import quickstart
@@ -55,14 +32,15 @@ def schemes(_c: Context, json: bool = False) -> None:
 
 @_task(
     help={
-        **_DOMAIN_HELP,
+        **DOMAIN_HELP,
         "out": "directory for one file per party",
         "task": "what the shares are for: weights (default), confusion (records also have a column "
-        "prediction) or thresholds (a column score)",
+        "prediction), thresholds (a column score) or gap (columns client_id, group and value)",
+        **{name: f"with --task gap: {said}" for name, said in VALUES_HELP.items()},
         "threshold": "with --task confusion: predict the second label from this score on; a column score "
         "instead of prediction",
-        "model": _RELEASE_HELP["model"],
-        "input-form": f"{_RELEASE_HELP['input-form']}; for thresholds also keys (a key per record)",
+        "model": RELEASE_HELP["model"],
+        "input-form": f"{RELEASE_HELP['input-form']}; for thresholds also keys (a key per record)",
     }
 )
 def share(
@@ -77,11 +55,14 @@ def share(
     model: str = "",
     input_form: str = "split",
     threshold: str = "",
+    range: str = "",
+    steps: str = "",
 ) -> None:
     """Split records into shares: a client's step, one file per party."""
     from harness.commands.inputs import share
 
-    share(records, out, task, (domain, groups, labels, max_count), model, input_form, threshold)
+    declared = (domain, groups, labels, max_count)
+    share(records, out, task, declared, model, input_form, threshold, (range, steps))
 
 
 @_task(
@@ -96,7 +77,7 @@ def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> 
 
 @_task(
     help={
-        "records": _RECORDS + " of one client",
+        "records": RECORDS + " of one client",
         "invitation": "the file that this client was given; it holds where to send, and a key",
         "timeout": "seconds until all parties have to be there; default: 600",
     }
@@ -110,9 +91,9 @@ def send(_c: Context, records: str = "", invitation: str = "", timeout: str = "6
 
 @_task(
     help={
-        **_DOMAIN_HELP,
-        **_RELEASE_HELP,
-        **_LEDGER_HELP,
+        **DOMAIN_HELP,
+        **RELEASE_HELP,
+        **LEDGER_HELP,
         "shares": "instead of --records: what `share` or `aggregate` wrote",
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
         "reveal": "counts (default) or weights: only they are opened; models of MP-SPDZ",
@@ -165,10 +146,10 @@ def weights(
 
 @_task(
     help={
-        **_DOMAIN_HELP,
-        **_RELEASE_HELP,
-        **_LEDGER_HELP,
-        "records": f"{_RECORDS}, prediction (a label); with --threshold: score",
+        **DOMAIN_HELP,
+        **RELEASE_HELP,
+        **LEDGER_HELP,
+        "records": f"{RECORDS}, prediction (a label); with --threshold: score",
         "shares": "instead of --records: what `share --task confusion` or `aggregate` wrote",
         "threshold": "predict the second label from this score on",
         "input-form": "split (default: counts per group, label and prediction) or product (indicators of "
@@ -214,10 +195,10 @@ def confusion(
 
 @_task(
     help={
-        **_DOMAIN_HELP,
-        **_RELEASE_HELP,
-        **_LEDGER_HELP,
-        "records": f"{_RECORDS}, score (from 0 to 1, of records that the model was not trained on)",
+        **DOMAIN_HELP,
+        **RELEASE_HELP,
+        **LEDGER_HELP,
+        "records": f"{RECORDS}, score (from 0 to 1, of records that the model was not trained on)",
         "shares": "instead of --records: what `share --task thresholds` or `aggregate` wrote",
         "variant": "histogram (default: clients count their records per bin of scores), records (a key per "
         "record, which the parties count; not with mpyc) or published (to compare: ε once per threshold)",
@@ -282,9 +263,9 @@ def thresholds(
         "sampler": "default, symmetric (discrete Laplace, mean 0), or published (for comparison; "
         "MP-SPDZ only)",
         "rounded": "round the published sampler's noise to integers in the computation",
-        "model": _RELEASE_HELP["model"],
-        "out": _RELEASE_HELP["out"],
-        "timeout": _RELEASE_HELP["timeout"],
+        "model": RELEASE_HELP["model"],
+        "out": RELEASE_HELP["out"],
+        "timeout": RELEASE_HELP["timeout"],
         "json": "print noise.json, and nothing else, on standard output",
     }
 )
@@ -319,7 +300,7 @@ def noise(
 @_task(
     help={
         "sampler": "default, symmetric or published; instead of the reference set",
-        "release": "weights, weights-only, confusion, thresholds or thresholds-of-records; "
+        "release": "weights, gap, weights-only, confusion, thresholds or thresholds-of-records; "
         "instead of a sampler",
         "epsilon": "the ε that the noise is made for; default: 1",
         "delta": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
@@ -327,8 +308,9 @@ def noise(
         "groups": "of a release: how many; default: 2",
         "labels": "of a release: how many; default: 2",
         "thresholds": "of the release `thresholds`: how many; default: 1001",
+        "steps": "of the release gap: how many on each side of the range's centre; default: 1000",
         "neighboring-relation": "of a release: add_or_remove_one (default) or replace_one",
-        "out": _RELEASE_HELP["out"],
+        "out": RELEASE_HELP["out"],
         "json": "print audit.json, and nothing else, on standard output",
     }
 )
@@ -342,6 +324,7 @@ def audit(
     groups: str = "",
     labels: str = "",
     thresholds: str = "",
+    steps: str = "",
     neighboring_relation: str = "",
     out: str = "",
     json: bool = False,
@@ -358,6 +341,7 @@ def audit(
         groups=groups,
         labels=labels,
         thresholds=thresholds,
+        steps=steps,
         relation=neighboring_relation,
         target=out,
         as_json=json,
@@ -368,7 +352,7 @@ def audit(
     help={
         "population": "the one to show; default: all",
         "budget": "gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6",
-        "ledger": _LEDGER_HELP["ledger"],
+        "ledger": LEDGER_HELP["ledger"],
         "json": "print JSON",
     }
 )
@@ -391,4 +375,5 @@ def test(_c: Context, args: str = "") -> None:
 
 # Invoke takes what is named so; it is made last, so that it holds all tasks above.
 namespace = Collection.from_module(sys.modules[__name__])
+namespace.add_task(gap_task.gap)
 namespace.add_collection(bench)

@@ -31,7 +31,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release, so far as one record can move it: so many values, each by 1."""
+    """The noise of a release, so far as one record can move it: so many values, each by 1.
+
+    The ledger keeps none of a release whose values move by more.
+    """
 
     coins: tuple[Coin, ...]
     values: int

@@ -10,12 +10,20 @@ from math import prod
 
 from harness.audit import DELTAS, Audited, Figure, budget_parameters, no_noise
 from harness.errors import OptionError
-from protocols.audit import composed, curve_of_coins, declared_release, values_moved
+from harness.values import DEFAULT_STEPS
+from protocols.audit import (
+    amounts_moved,
+    composed,
+    curve_of_coins,
+    declared_release,
+    impossible_mass,
+    values_moved,
+)
 from protocols.budget import NeighboringRelation, plan_noise
 from protocols.noise import log_upper_bound
 from protocols.published import composed_laplace, protocol_4
 from protocols.release import LinearRelease
-from protocols.spec import PI_CF, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
+from protocols.spec import PI_CF, PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
 from protocols.tree import best_tree
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
@@ -61,6 +69,10 @@ def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
     return declared
 
 
+def _sums(sizes: Mapping[str, int], *_: object) -> Declared:
+    return PI_GAP, {**sizes}
+
+
 _SCORED = {**_TABLE, "thresholds": PAPERS_THRESHOLDS}
 
 
@@ -69,6 +81,7 @@ RELEASES: dict[str, Release] = {
     # Weights alone are opened; they follow from the noisy counts, inside the computation.
     "weights-only": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
     "confusion": Release(_TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF)),
+    "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, lambda sizes: 8 * sizes["groups"] ** 3, _sums),
     "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
     "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
 }
@@ -85,7 +98,8 @@ def audit_release(
     """Audit a release: what one record moves, from the declared linear map, and what that adds up to.
 
     Computes: basic composition over the values that a record moves, of the audited noise; for up to three
-    also the joint law's own curve, which is exact.
+    also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
+    unit, and each value's outermost atoms, one by one.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
     try:
@@ -97,19 +111,23 @@ def audit_release(
     one = curve_of_coins(plan.coins)
     ratio = one.least_ratio(one.impossible)
     assert ratio is not None  # at that delta it is finite by definition
-    figures: dict[str, Figure] = {
-        "values": release.nodes,
-        "values_moved": moved,
-        "epsilon": log_upper_bound(ratio**moved),
-        "delta": one.impossible * moved,
-    }
+    figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
+    if release.amounts:
+        moves = amounts_moved(release, relation)
+        figures["values_moved"], figures["units_moved"] = max(map(len, moves)), moved
+        epsilon_found = moved * log_upper_bound(ratio)
+        delta_found = max(impossible_mass(plan.coins, move) for move in moves)
+    else:
+        epsilon_found, delta_found = log_upper_bound(ratio**moved), one.impossible * moved
+    figures |= {"epsilon": epsilon_found, "delta": delta_found}
     joint = None
     if moved <= _JOINT_VALUES:
         joint = composed(one, moved)
         figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
     fault = None
-    if log_upper_bound(ratio**moved) > plan.exact.epsilon or one.impossible * moved > plan.exact.delta:
-        fault = f"a record moves {moved} values, which takes more than the ε and δ that are claimed"
+    if epsilon_found > plan.exact.epsilon or delta_found > plan.exact.delta:
+        by = "units in all" if release.amounts else "values"
+        fault = f"a record moves {moved} {by}, which takes more than the ε and δ that are claimed"
     parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
     return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, joint, True, fault)
 

@@ -19,9 +19,10 @@ def is_per_record(domain: RecordDomain, form: str) -> bool:
 def count_columns(domain: RecordDomain, form: str) -> int:
     """Return how many values a row has.
 
-    `split`: a count per cell. `product` (the papers' form): an indicator per group but the last, then a
-    count per cell of one group; of predictions, per record: an indicator per group, label and predicted
-    label, but for the last of each. `keys`: per record, its cell. `scores`: per
+    `split`: a count per cell; of performance values, for each group, the client's value and as many steps as
+    a value has on either side, 0 and 0 unless it is in the group. `product` (the papers' form): an indicator
+    per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
+    group, label and predicted label, but for the last of each. `keys`: per record, its cell. `scores`: per
     record, an indicator per group and label, but for the last of each, and the score's bin.
     """
     if form == KEYS.name:
@@ -46,6 +47,12 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     Raises: RecordsError: product form and a client with two groups.
     """
     domain = records.domain
+    if domain.values:
+        table = np.zeros((domain.cells, records.clients), dtype=np.int64)
+        assert records.detail is not None
+        table[2 * records.group, records.client] = records.detail
+        table[2 * records.group + 1, records.client] = domain.values.steps
+        return table
     if form.name == SPLIT.name:
         return records.counts_per_client()
     if form.name == KEYS.name:

@@ -102,6 +102,14 @@ def parse_clients(text: str) -> int:
     return int(text)
 
 
+def parse_range(text: str) -> tuple[float, float]:
+    """Read the ends of a range: `0,1`. Raises: OptionError."""
+    ends = [_rational(part) for part in text.split(",")]
+    if len(ends) != 2 or ends[0] is None or ends[1] is None or not ends[0] < ends[1]:
+        raise OptionError(f"--range must be two numbers, the lower first, for example 0,1; got {text!r}.")
+    return float(ends[0]), float(ends[1])
+
+
 def parse_party(text: str) -> int:
     """Read a party's number, from 0. Raises: OptionError."""
     if not re.fullmatch("[0-9]{1,3}", text):

@@ -53,11 +53,11 @@ def read_counts(
 
 
 def read_unbiased(
-    result: EngineResult, name: str, expected: int, most: int, coins: tuple[Coin, ...]
+    result: EngineResult, name: str, expected: int, most: int, coins: tuple[Coin, ...], least: int = 0
 ) -> npt.NDArray[np.float64]:
     """Return the opened values of one output line, plus 1/2.
 
-    Args: expected: how many; most: the largest value without noise.
+    Args: expected: how many; least, most: the ends of what there is without noise.
     Raises: OutputError: there are too few or too many, or one is beyond what clients and noise could
     make; the message gives no value.
     """
@@ -65,7 +65,7 @@ def read_unbiased(
     if len(opened) != expected:
         raise OutputError(f"The parties opened {len(opened)} {name} where {expected} belong.")
     noise = largest_noise(coins)
-    if not all(-1 - noise <= value <= most + noise for value in opened):
+    if not all(least - 1 - noise <= value <= most + noise for value in opened):
         raise OutputError(
             "An opened count is beyond what the clients' declared maximum and the noise allow: "
             "some shares do not belong together. Share the records again."

@@ -290,7 +290,7 @@ def _run(
         plan.unit,
         plan.relation,
         begun.out,
-        Noise(plan.coins, plan.changed),
+        Noise(plan.coins, plan.changed) if plan.largest == 1 else None,
         fed.batches,
     )
     begun.charging.check(release)

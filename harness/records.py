@@ -20,6 +20,7 @@ import numpy.typing as npt
 from harness.errors import RecordDomainError, RecordsError
 from harness.scores import Grid, bins_of, even_grid, grid_from_json, grid_to_json
 from harness.tables import read_table
+from harness.values import ValueGrid, read_values, values_from_json
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
@@ -36,6 +37,7 @@ class Detail(StrEnum):
     NONE = ""
     SCORE = "score"
     PREDICTION = "prediction"
+    VALUE = "value"  # of a model's performance; such records have no label
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class RecordDomain:
     Attributes: groups, labels: as in the file, sorted, at least two of each; max_count: the most
     records of one client; inferred: whether groups and labels were read off the records, which makes
     them public without having been declared; detail: what else a record has; thresholds: the grid for
-    scores, from 0 up, empty without scores. Predictions are labels.
+    scores, from 0 up, empty without scores. Predictions are labels. values: the grid of performance
+    values, of which a client has one; then there are no labels.
     """
 
     groups: tuple[str, ...]
@@ -54,9 +57,17 @@ class RecordDomain:
     inferred: bool = False
     detail: Detail = Detail.NONE
     thresholds: Grid = ()
+    values: ValueGrid | None = None
 
     def __post_init__(self) -> None:
-        for kind, values in (("group", self.groups), ("label", self.labels)):
+        if (self.detail is Detail.VALUE) != (self.values is not None):
+            raise RecordDomainError(
+                "Performance values and their range go together; declare it with --range, for example 0,1."
+            )
+        if self.values and (self.labels or self.max_count != 1):
+            raise RecordDomainError("A client has one performance value, without a label.")
+        named = [("group", self.groups), *([] if self.values else [("label", self.labels)])]
+        for kind, values in named:
             if len(values) < 2:
                 raise RecordDomainError(
                     f"The domain has {len(values)} {kind}{'s' * (len(values) != 1)} {list(values)}; "
@@ -74,6 +85,8 @@ class RecordDomain:
     @property
     def shape(self) -> tuple[int, ...]:
         """How many groups, labels and, if records have more, bins of scores or predictions there are."""
+        if self.values:
+            return len(self.groups), 2  # a sum of values, and as many times `steps` as there are
         pairs = len(self.groups), len(self.labels)
         if self.detail is Detail.NONE:
             return pairs
@@ -83,6 +96,11 @@ class RecordDomain:
     def cells(self) -> int:
         """How many cells a record can be in."""
         return math.prod(self.shape)
+
+    @property
+    def largest(self) -> int:
+        """The largest number that a client adds to a cell."""
+        return self.values.steps if self.values else self.max_count
 
     def with_detail(self, detail: Detail) -> RecordDomain:
         """Return the domain of records with this detail; scores have 1001 thresholds unless declared."""
@@ -95,6 +113,8 @@ class RecordDomain:
         found["max_count"] = self.max_count
         if self.detail is Detail.SCORE:
             found["thresholds"] = grid_to_json(self.thresholds)
+        elif self.values:
+            found["values"] = self.values.to_json()
         elif self.detail is Detail.PREDICTION:
             found["predictions"] = True
         return found
@@ -103,7 +123,8 @@ class RecordDomain:
 def read_domain(path: Path) -> RecordDomain:
     """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n, "thresholds": t}`.
 
-    The last two are optional; t is a list, or how many from 0 to 1.
+    The last two are optional; t is a list, or how many from 0 to 1. Of performance values: `{"groups": [...],
+    "values": {"low": x, "high": y, "steps": n}}`, the steps optional.
 
     Raises: RecordDomainError: the file cannot be read, or says something else.
     """
@@ -118,7 +139,9 @@ def read_domain(path: Path) -> RecordDomain:
 
 def domain_from_json(found: Any, where: str) -> RecordDomain:
     """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
-    needed, further = {"groups", "labels"}, {"max_count", "thresholds", "predictions"}
+    if isinstance(found, dict) and "values" in found:
+        found = {"labels": [], "max_count": 1, **found}
+    needed, further = {"groups", "labels"}, {"max_count", "thresholds", "predictions", "values"}
     if not isinstance(found, dict) or not needed <= set(found) <= needed | further:
         raise RecordDomainError(
             f"{where} must have the keys groups, labels and, if wanted, max_count and thresholds."
@@ -134,8 +157,12 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
         raise RecordDomainError(f"{where} may have thresholds, or predictions true or false, not both.")
     grid = grid_from_json(found["thresholds"], where) if "thresholds" in found else ()
     detail = Detail.SCORE if grid else Detail.PREDICTION if predictions else Detail.NONE
+    valued = values_from_json(found["values"], where) if "values" in found else None
+    if valued and detail:
+        raise RecordDomainError(f"{where} may have values, or thresholds or predictions, not both.")
+    detail = Detail.VALUE if valued else detail
     groups, labels = (tuple(sorted(values)) for values in lists)
-    return RecordDomain(groups, labels, max_count, detail=detail, thresholds=grid)
+    return RecordDomain(groups, labels, max_count, detail=detail, thresholds=grid, values=valued)
 
 
 @dataclass(frozen=True)
@@ -143,8 +170,8 @@ class ClientRecords:
     """Records of M clients, M >= 1: arrays of equal length, one entry per record.
 
     Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
-    as in the file; detail: the bin of the score, or the predicted label's index, where the domain has
-    them. A client may have no record.
+    as in the file; detail: the bin of the score, the predicted label's index, or the value's step, where
+    the domain has them. A client may have no record.
     """
 
     domain: RecordDomain
@@ -164,13 +191,17 @@ class ClientRecords:
             raise RecordsError("There are no clients; at least one is needed.")
         most = np.bincount(self.client, minlength=self.clients)
         over = np.flatnonzero(most > self.domain.max_count)
+        if len(over) and self.domain.values:
+            raise RecordsError(
+                f"Client {str(self.client_ids[over[0]])!r} has {most[over[0]]} values; a client has one."
+            )
         if len(over):
             raise RecordsError(
                 f"Client {str(self.client_ids[over[0]])!r} has {most[over[0]]} records, over the declared "
                 f"maximum of {self.domain.max_count}; leave some out, or declare a larger --max-count "
                 "at all clients."
             )
-        if self.clients * self.domain.max_count >= MAX_TOTAL:
+        if self.clients * self.domain.largest >= MAX_TOTAL:
             raise RecordsError(
                 f"{self.clients} clients with up to {self.domain.max_count} records each could overflow "
                 f"the sum; declare a --max-count below {MAX_TOTAL // self.clients}."
@@ -236,6 +267,8 @@ def read_records(
 ) -> ClientRecords:
     """Read CSV or Parquet with the columns client_id, group, label and, if asked for, score or prediction.
 
+    Performance values: the columns client_id, group and value, a number or a fraction of counts, 17/20.
+
     Args: domain: what was declared; None infers groups and labels from this one file. max_count: for
     an inferred domain. may_be_empty: take a file with a header alone for one client without records.
     detail: what else to read; positive_from: predictions are made from the column score, the second
@@ -274,13 +307,15 @@ def records_from_frame(
         missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))
         if len(missing):
             raise RecordsError(f"{where}, row {rows[missing[0]]}: column {name} is empty or NaN.")
+    if detail is Detail.VALUE and domain is None:
+        raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
         for kind, names in (("groups", groups), ("labels", labels)):
             _refuse_variants(names, f"{where} has the {kind}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
     domain = domain.with_detail(detail)
-    known = {"group": domain.groups, "label": domain.labels}
+    known = {"group": domain.groups} | ({} if domain.values else {"label": domain.labels})
     if detail is Detail.PREDICTION and positive_from is None:
         known["prediction"] = domain.labels
     indices: dict[str, npt.NDArray[np.int64]] = {}
@@ -300,6 +335,9 @@ def records_from_frame(
                 f"not {len(domain.labels)}; give a column prediction."
             )
         indices["prediction"] = bins_of(_scores(frame, where, rows), (0.0, positive_from))
+    elif domain.values:
+        indices["value"] = read_values(frame, where, rows, domain.values)
+        indices["label"] = np.zeros(len(frame), dtype=np.int64)
     elif detail is Detail.SCORE:
         indices["score"] = bins_of(_scores(frame, where, rows), domain.thresholds)
     client, client_ids = pd.factorize(frame["client_id"])
@@ -334,6 +372,8 @@ def _plain(name: str) -> object:
 
 def _columns(detail: Detail, positive_from: float | None) -> tuple[str, ...]:
     """Return the columns that hold this detail, or the scores from which predictions follow."""
+    if detail is Detail.VALUE:
+        return ("client_id", "group", "value")
     read = detail if positive_from is None else Detail.SCORE
     return (*_COLUMNS, str(read)) if read else _COLUMNS
 

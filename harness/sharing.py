@@ -213,7 +213,7 @@ class Aggregator:
         self._identities[header.batch] = None
         self._clients += header.clients
         self._records += header.records
-        most = domain_from_json(first.record_domain, str(origin)).max_count
+        most = domain_from_json(first.record_domain, str(origin)).largest
         if self._clients * most >= MAX_TOTAL:
             raise ShareError(
                 f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "

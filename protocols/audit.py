@@ -17,6 +17,8 @@ from itertools import accumulate
 from math import lcm, prod
 from operator import neg
 
+import numpy as np
+
 from protocols.budget import NeighboringRelation
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
@@ -248,12 +250,16 @@ def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> Linear
 
 
 def values_moved(release: LinearRelease, relation: NeighboringRelation) -> int:
-    """Return how many noisy values two neighbours differ in at most, each by 1: the L1 sensitivity.
+    """Return by how much two neighbours' noisy values differ at most, in all: the L1 sensitivity.
+
+    Where each differs by 1, that is how many do.
 
     Computes: the largest column; or, where a record is replaced, the largest difference of two columns.
     Guarantees: equal to the largest L1 distance between the values of any two neighbouring data sets.
     [test: tests/unit/test_audit_release.py]
     """
+    if release.amounts:
+        return max(map(sum, amounts_moved(release, relation)))
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return len(columns[0])
@@ -264,6 +270,25 @@ def values_moved(release: LinearRelease, relation: NeighboringRelation) -> int:
                 break  # all further ones are smaller still
             most = max(most, len(column ^ other))
     return most
+
+
+def amounts_moved(release: LinearRelease, relation: NeighboringRelation) -> set[tuple[int, ...]]:
+    """Return by how much noisy values differ, those that do, for all neighbours that listed cells make.
+
+    Computes: rows of the dense matrix of the map, or all differences of two of them.
+    """
+    rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
+    for cell, column in enumerate(release.columns):
+        np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
+    if relation is NeighboringRelation.REPLACE_ONE:
+        rows = np.unique(np.concatenate([rows - row for row in rows]), axis=0)
+    return {tuple(sorted(np.abs(row[row != 0]).tolist())) for row in rows if row.any()}
+
+
+def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
+    """Return a bound of the mass that tells neighbours apart for certain: each count's outermost atoms."""
+    top = (1 << len(coins)) - 1
+    return sum((sum((_mass(coins, top - n) for n in range(a)), _ZERO) for a in amounts), _ZERO) / 2
 
 
 @dataclass(frozen=True)

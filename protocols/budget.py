@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins
-from protocols.noise import Guarantee, guarantee
+from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins, exp_bounds
+from protocols.noise import Guarantee, guarantee, guarantee_of_moves
 from protocols.release import LinearRelease
 
 _EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
@@ -43,7 +43,8 @@ class PrivacyUnit(StrEnum):
 class NoisePlan:
     """The noise of one release: its coins, and the guarantee that they add up to.
 
-    Attributes: nodes: how many values get noise; changed: how many of them two neighbours differ in;
+    Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
+    most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts of records;
     node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised guarantee of the
     whole release.
     """
@@ -57,6 +58,7 @@ class NoisePlan:
     node_delta_bits: int
     coins: tuple[Coin, ...]
     exact: Guarantee
+    largest: int = 1
 
 
 def nodes_changed(release: LinearRelease, relation: NeighboringRelation) -> int:
@@ -69,29 +71,57 @@ def nodes_changed(release: LinearRelease, relation: NeighboringRelation) -> int:
     return 2 * one if relation is NeighboringRelation.REPLACE_ONE else one
 
 
+def possible_moves(release: LinearRelease, relation: NeighboringRelation) -> frozenset[tuple[int, ...]]:
+    """Return by how much the noisy values of two neighbours differ, for all that may be furthest apart.
+
+    Computes: of counts of records, `nodes_changed` ones; else, of each record or pair of records in listed
+    cells, the amounts that are not 0, sorted.  [test: tests/unit/test_moves.py]
+    """
+    if not release.amounts:
+        return frozenset([(1,) * nodes_changed(release, relation)])
+    records = [release.record(cell) for cell in range(release.cells)]
+    before: list[dict[int, int]] = records if relation is NeighboringRelation.REPLACE_ONE else [{}]
+    return frozenset(
+        move
+        for one in records
+        for other in before
+        if (
+            move := tuple(
+                sorted(filter(None, (abs(one.get(n, 0) - other.get(n, 0)) for n in {*one, *other})))
+            )
+        )
+    )
+
+
 def plan_noise(
     release: LinearRelease, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
     """Choose the coins for a release, and compute its guarantee exactly.
 
-    Computes: epsilon and delta shared evenly among the nodes that two neighbours differ in.
+    Computes: epsilon and delta shared evenly among the units by which two neighbours' nodes differ. A node
+    that moves by s uncovers its s outermost atoms, each at most e^(epsilon of a unit) times its outer
+    neighbour.
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.  [test: tests/unit/test_budget.py]
     Args: epsilon: total, > 0; delta: total, in (0, 1).
     Raises: ValueError: no coins reach them; the message says which bound.
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
-    changed = nodes_changed(release, relation)
+    moves = possible_moves(release, relation)
+    changed, largest = max(map(sum, moves)), max(map(max, moves))
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
-    bits = max(MIN_DELTA_BITS, bits_at_most(delta / changed))
+    inward = exp_bounds(node_epsilon * (largest - 1))[1]
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta / (changed * inward)))
     if bits > MAX_DELTA_BITS:
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
     coins = design_coins(node_epsilon, bits)
-    exact = guarantee(coins, changed)
+    exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     unit = PrivacyUnit.RECORD
-    return NoisePlan(relation, unit, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact)
+    return NoisePlan(
+        relation, unit, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact, largest
+    )
 
 
 def plan_nominal_noise(

@@ -6,6 +6,7 @@ a second time, from the probability mass function, and turned into the numbers t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
@@ -35,6 +36,26 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
     Guarantees: exact for one count; an upper bound for several.  [test: tests/unit/test_noise.py]
     """
     return Guarantee(log_upper_bound(worst_ratio(coins) ** units), edge_mass(coins) * units)
+
+
+def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
+    """Return the mass of so many outermost values on one side: what a count that moves by them uncovers."""
+    return (1 - magnitude_below(coins, max(0, (1 << len(coins)) - values))) / 2
+
+
+def guarantee_of_moves(coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]]) -> Guarantee:
+    """Return what one release protects whose counts move by any of these, an amount per count that moves.
+
+    Computes: over all possible moves the most of: the worst ratio of neighbouring atoms, once per unit; the
+    outermost atoms that each count uncovers (basic composition).
+    Guarantees: exact deltas; epsilon up to the rounding of `log_upper_bound`, once per unit.
+    [test: tests/unit/test_moves.py]
+    """
+    listed = set(moves)
+    units = max(map(sum, listed))
+    uncovered = {amount: outer_mass(coins, amount) for move in listed for amount in move}
+    delta = max(sum((uncovered[amount] for amount in move), Fraction(0)) for move in listed)
+    return Guarantee(units * log_upper_bound(worst_ratio(coins)), delta)
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:

@@ -106,3 +106,12 @@ def symmetric_noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int
     shown = [sum(next(stream) << j for j in range(width)) < numerator for numerator, width in coins]
     distance = 0 if shown[0] else 1 + sum(bit << i for i, bit in enumerate(shown[1:]))
     return -distance if sign else distance
+
+
+def sums_and_sizes(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
+    """Return, per group, the sum of its clients' values, and their number times the steps."""
+    found = []
+    for s in range(groups):
+        members = [v for g, v in zip(group, value, strict=True) if g == s]
+        found += [sum(members), steps * len(members)]
+    return found

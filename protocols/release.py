@@ -10,13 +10,17 @@ class LinearRelease:
     """Noisy nodes that are integer combinations of disjoint cells; a record is in one cell.
 
     Attributes: cells: how many; columns: per cell, the nodes that one more record in it changes, each
-    by 1 (a node never counts a record twice).
+    by 1 (a node never counts a record twice), or by `amounts`, as many per cell; then the cells listed
+    may be the corners alone of what a record can be: a distance is largest between two of them.
     """
 
     nodes: int
     columns: tuple[tuple[int, ...], ...]
+    amounts: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        if self.amounts and [*map(len, self.amounts)] != [*map(len, self.columns)]:
+            raise ValueError("there must be an amount for each node of each cell")
         for column in self.columns:
             if len(set(column)) != len(column) or not all(0 <= node < self.nodes for node in column):
                 raise ValueError(f"column {column} does not name distinct nodes below {self.nodes}")
@@ -30,7 +34,26 @@ class LinearRelease:
         """How many nodes one record added or removed changes at most; each changes by 1."""
         return max(len(column) for column in self.columns)
 
+    def record(self, cell: int) -> dict[int, int]:
+        """Return by how much one more record in this cell changes each node."""
+        amounts = self.amounts[cell] if self.amounts else (1,) * len(self.columns[cell])
+        return dict(zip(self.columns[cell], amounts, strict=True))
+
 
 def each_cell_once(cells: int) -> LinearRelease:
     """Return the release of every cell with noise of its own (π_RW, π_CF)."""
     return LinearRelease(cells, tuple((cell,) for cell in range(cells)))
+
+
+def sums_and_sizes(groups: int, steps: int) -> LinearRelease:
+    """Return the release of a sum of values and a scaled size per group (π_GAP).
+
+    Computes: a client of group g with value v, a whole number from -steps to steps, adds v to node 2 g and
+    `steps` to node 2 g + 1. The corners are v = -steps and v = steps.
+    """
+    corners = [(g, end) for g in range(groups) for end in (-steps, steps)]
+    return LinearRelease(
+        2 * groups,
+        tuple((2 * g, 2 * g + 1) for g, _ in corners),
+        tuple((end, steps) for _, end in corners),
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from protocols.published import protocol_4
-from protocols.release import LinearRelease, each_cell_once
+from protocols.release import LinearRelease, each_cell_once, sums_and_sizes
 from protocols.tree import CountTree
 
 
@@ -58,10 +58,11 @@ class ProtocolSpec:
 
     Attributes: name: the program `Programs/Source/<name>.mpc`; source: paper and protocol; arguments:
     the program's arguments, in order; outputs: names of the `OUT` lines; revealed: what is opened, to
-    whom; release: from the program's arguments by name (epsilon and delta_bits are not needed) to the
-    linear map whose values it noises, from which every guarantee is derived; None where nobody has
-    declared one, and then the program releases nothing that a guarantee could be stated for; portable:
-    whether the program keeps to the subset that the embedded engine runs; input_paths: the ways that its
+    whom; release: from the program's arguments by name (epsilon and delta_bits are not needed), and
+    `steps` where clients' values are on a grid, to the linear map whose values it noises, from which every
+    guarantee is derived; None where nobody has declared one, and then the program releases nothing that a
+    guarantee could be stated for; portable: whether the program keeps to the subset that the embedded
+    engine runs; input_paths: the ways that its
     text has for clients' values; by_thousands: whether it turns integers into bits by the thousand:
     MP-SPDZ's quickest way makes that many at once, at least.
     """
@@ -87,6 +88,9 @@ SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 # another cell, or out of all.
 KEYS = InputForm("keys", False, False, (*_PUBLIC, "number of records of each upload", "thresholds"))
 SCORES = InputForm("scores", True, False, (*_PUBLIC, "number of records of each upload", "thresholds"))
+VALUED_SPLIT = replace(
+    SPLIT, public=("groups", "range and grid of values", "number of clients", "number of uploads")
+)
 NO_INPUT = InputForm("none", False, False, ())
 INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SCORES)}  # of what clients share
 
@@ -200,10 +204,20 @@ PI_ROC_PUBLISHED = ProtocolSpec(
     portable=False,  # loops and arrays
 )
 
+PI_GAP = ProtocolSpec(
+    name="pi_gap",
+    source="the performance gap of Juarez and Korolova 2022, computed by parties instead of local noise",
+    arguments=("parties", "groups", "epsilon", "delta_bits"),
+    input_forms={VALUED_SPLIT.name: VALUED_SPLIT},
+    outputs=("sums",),
+    revealed=("noisy sum of clients' values and noisy number of clients per group, to all parties",),
+    release=lambda arguments: sums_and_sizes(int(arguments["groups"]), int(arguments["steps"])),
+)
+
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
         *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_CF, PI_ROC),
-        *(PI_ROC_RECORDS, PI_ROC_PUBLISHED),
+        *(PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP),
     )
 }

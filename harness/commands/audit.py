@@ -35,6 +35,7 @@ def audit(
     groups: str,
     labels: str,
     thresholds: str,
+    steps: str,
     relation: str,
     target: str,
     as_json: bool,
@@ -49,6 +50,7 @@ def audit(
         "--groups": groups,
         "--labels": labels,
         "--thresholds": thresholds,
+        "--steps": steps,
         "--neighboring-relation": relation,
     }
     directory = Path(target) if target else default_out("audit")

@@ -13,9 +13,18 @@ from harness.cli import say
 from harness.errors import OptionError, PopulationError
 from harness.ledger import DEFAULT_PATH, Ledger
 from harness.models import Model
-from harness.options import parse_budget, parse_choice, parse_max_count, parse_names, parse_population
-from harness.records import DEFAULT_MAX_COUNT, RecordDomain, read_domain
+from harness.options import (
+    parse_budget,
+    parse_choice,
+    parse_max_count,
+    parse_names,
+    parse_population,
+    parse_range,
+    parse_whole,
+)
+from harness.records import DEFAULT_MAX_COUNT, Detail, RecordDomain, read_domain
 from harness.schemes import choose_model
+from harness.values import DEFAULT_STEPS, MAX_STEPS, ValueGrid
 from protocols.spec import PATHS, SHARES, InputForm
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
@@ -64,8 +73,15 @@ def chosen_ledger(path: str) -> Ledger:
     return Ledger(Path(chosen).expanduser() if chosen else DEFAULT_PATH)
 
 
-def declared_domain(domain: str, groups: str, labels: str, max_count: str) -> RecordDomain | None:
-    """Return the domain that the options declare, None if they leave it to be inferred."""
+def declared_domain(
+    domain: str, groups: str, labels: str, max_count: str, values: tuple[str, str] | None = None
+) -> RecordDomain | None:
+    """Return the domain that the options declare, None if they leave it to be inferred.
+
+    Args: values: --range and --steps, where records are performance values.
+    """
+    if values is not None and (any(values) or not domain):
+        return _declared_values(domain, groups, labels or max_count, *values)
     if domain:
         if groups or labels or max_count:
             raise OptionError(
@@ -80,4 +96,19 @@ def declared_domain(domain: str, groups: str, labels: str, max_count: str) -> Re
         tuple(sorted(parse_names("--groups", groups))),
         tuple(sorted(parse_names("--labels", labels))),
         parse_max_count(max_count) if max_count else DEFAULT_MAX_COUNT,
+    )
+
+
+def _declared_values(domain: str, groups: str, others: str, ends: str, steps: str) -> RecordDomain:
+    if domain or others or not (groups and ends):
+        raise OptionError(
+            "Declare performance values by --groups and --range and, if wanted, --steps; or all by --domain."
+        )
+    most = parse_whole("--steps", steps, 1, MAX_STEPS) if steps else DEFAULT_STEPS
+    return RecordDomain(
+        tuple(sorted(parse_names("--groups", groups))),
+        (),
+        1,
+        detail=Detail.VALUE,
+        values=ValueGrid(*parse_range(ends), most),
     )

@@ -14,12 +14,13 @@ from harness.layouts import columns_of
 from harness.options import parse_choice, parse_party, parse_seconds, parse_threshold, require
 from harness.records import Detail, domain_from_json, read_records
 from harness.schemes import choose_model
-from protocols.spec import CLIENTS, PI_CF, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, PI_RW
+from protocols.spec import CLIENTS, PI_CF, PI_GAP, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, PI_RW
 
 # What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
     "weights": (PI_RW.input_forms, Detail.NONE),
     "confusion": (PI_CF.input_forms, Detail.PREDICTION),
+    "gap": (PI_GAP.input_forms, Detail.VALUE),
     "thresholds": (
         {**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms, **PI_ROC_PUBLISHED.input_forms},
         Detail.SCORE,
@@ -36,11 +37,14 @@ def share(
     model: str,
     input_form: str,
     threshold: str,
+    values: tuple[str, str],
 ) -> None:
     """Write one share file per party for the clients of a records file."""
     require({"--records": records, "--out": out})
     forms, detail = TASKS[parse_choice("--task", task, list(TASKS))]
-    domain = declared_domain(*declared)
+    if any(values) and detail is not Detail.VALUE:
+        raise OptionError("--range and --steps go with --task gap only.")
+    domain = declared_domain(*declared, values if detail is Detail.VALUE else None)
     if domain is None:
         raise OptionError(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."

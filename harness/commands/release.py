@@ -32,7 +32,7 @@ from harness.pipeline import (
     run_on_records,
     run_on_shares,
 )
-from harness.records import DEFAULT_MAX_COUNT, read_records
+from harness.records import DEFAULT_MAX_COUNT, Detail, read_records
 from protocols.spec import CLIENTS, SHARES, ProtocolSpec
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class ReleaseOptions:
 
     Attributes: declared: --domain, --groups, --labels, --max-count; account: --population, --budget,
     --ledger; only: options that offer one value so far, with the value given and the one offered;
-    invited: --invite, --clients.
+    invited: --invite, --clients; values: --range, --steps.
     """
 
     epsilon: str
@@ -62,6 +62,7 @@ class ReleaseOptions:
     only: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     input_path: str = SHARES.name
     invited: tuple[str, str] = ("", "")
+    values: tuple[str, str] = ("", "")
 
     def settings(self, spec: ProtocolSpec) -> Settings:
         """Check the options and return what they stand for. Raises: OptionError; UnsupportedError."""
@@ -107,7 +108,7 @@ class ReleaseOptions:
         target = Path(self.out) if self.out else default_out(statistic.name)
         with cli.steps(steps) as begin:
             if self.shares:
-                if any(self.declared):
+                if any(self.declared + self.values):
                     raise OptionError(
                         "With --shares the domain is the one that was shared; leave out the options for it."
                     )
@@ -115,7 +116,8 @@ class ReleaseOptions:
             if self.invited[0]:
                 return self._run_for_invited(statistic, settings, target, begin), target
             begin("records")
-            domain = declared_domain(*self.declared)
+            values = self.values if statistic.detail is Detail.VALUE else None
+            domain = declared_domain(*self.declared, values)
             most = parse_max_count(self.declared[3]) if self.declared[3] else DEFAULT_MAX_COUNT
             path = Path(self.records)
             records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)

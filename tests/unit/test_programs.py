@@ -55,6 +55,7 @@ LANES = {
     "pi_roc": "nodes",
     "pi_roc_records": "nodes",
     "pi_roc_published": "nodes",
+    "pi_gap": "nodes",
 }
 # What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
 # values alone, and how that is made. Nothing may scale it up, as the noise is for one record that adds 1.
@@ -67,6 +68,7 @@ OPENED = {
     "pi_roc": "sums + noise",
     "pi_roc_records": "sums + noise",
     "pi_roc_published": "counts + noise",
+    "pi_gap": "sums + noise",
 }
 COUNTS = {
     "counts": [
@@ -112,6 +114,7 @@ VALUES = {
         "columns": ["input_columns(sint, parties, (groups - 1 + 2 * (labels - 1)) * records)"],
         "cells": ["groups * labels * labels"],
     },
+    "pi_gap": {"sums": ["input_columns(sint, parties, nodes)"], "nodes": ["2 * int(groups)"]},
     "pi_roc": {**BLOCKS, "counts": ["input_columns(sint, parties, histograms * bins)"]},
     "pi_roc_records": {
         **BLOCKS,
