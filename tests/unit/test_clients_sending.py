@@ -74,6 +74,29 @@ def test_values_arrive(tmp_path: Path, width: int, capsys: pytest.CaptureFixture
     assert len(lines) == 3 and lines[0].startswith(f"Clients sent = {sum(sent)} bytes, received = ")
 
 
+def test_every_client_draws_a_seed_of_its_own_for_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A party that could guess a seed could change masks so that no sum of theirs shows it."""
+    seeds: list[bytes] = []
+
+    def stretch(seed: bytes, values: int) -> masks.Words:
+        seeds.append(seed)
+        return subsets(seed, values)
+
+    async def script(run: Run) -> None:
+        await send(run, 0, 1, 2)
+        await asyncio.gather(*run.fronts)
+
+    subsets = masks.subsets
+    monkeypatch.setattr(masks, "subsets", stretch)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        play(Run(tmp_path / name, [*VALUES, VALUES[0]], 3), script)
+    assert len(seeds) == 2 * 3 * (3 + 1)  # each client's, at every front and at the client
+    assert len(set(seeds)) == 6 and {len(seed) for seed in seeds} == {32}
+
+
 @pytest.mark.parametrize("what", ["masks", "sums"])
 @pytest.mark.parametrize("by", [1, 2**63])
 def test_a_client_does_not_send_on_a_tampered_mask(tmp_path: Path, what: str, by: int) -> None:
