@@ -18,6 +18,10 @@ METRICS = {
 TOLD = ("balanced_accuracy", "demographic_parity_difference", "equalized_odds_difference")
 
 NO_GUARANTEE = "evaluation in the clear on public data: no privacy guarantee; model training is not DP"
+GIVEN_SCORES = (
+    "That guarantee is for the applicant's own record, given the scores: models that others' records trained "
+    "gave them, in the clear."
+)
 HOW_TO_READ = (
     "Differences are between the groups' rates (of approval; of approval among those who were approved; "
     "the larger of that and the same among those who were denied), best at 0. A model that approves almost "

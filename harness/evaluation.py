@@ -19,7 +19,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
@@ -196,10 +196,10 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
 def held_out_scores(data: DataSet, rows: Indices) -> Floats:
     """Return each row's score from a model that was fitted without it, shape (rows,).
 
-    Computes: cross-validation in three parts, stratified on the label. On rows that a model was fitted
-    on its scores flatter it, and thresholds that are derived from them come out wrong.
+    Computes: cross-validation in three parts, which do not depend on the labels. On rows that a model was
+    fitted on its scores flatter it, and thresholds that are derived from them come out wrong.
     """
-    parts = StratifiedKFold(_PARTS, shuffle=True, random_state=0)
+    parts = KFold(_PARTS, shuffle=True, random_state=0)
     with threadpool_limits(limits=1):
         found = cross_val_predict(
             model_for(data), data.features.iloc[rows], data.y_true[rows], cv=parts, method="predict_proba"

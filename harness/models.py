@@ -12,8 +12,9 @@ from harness.errors import OptionError
 class Model:
     """One row of the README's table of models.
 
-    Attributes: parties: r; corruptions: t, how many of them may collude; adversary: "passive" (they
-    follow the protocol) or "active" (they may not); virtual_machine: MP-SPDZ's program, None for the
+    Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
+    made for, "passive" (they follow the protocol) or "active" (they may not); broken: whether the engine
+    falls short of that, see docs/limitations.md; virtual_machine: MP-SPDZ's program, None for the
     embedded engine; statistical_security_bits: of the engine, None where it has no such term; batches:
     how much material the machine prepares at once, least and most, None for its own choice.
     """
@@ -30,6 +31,7 @@ class Model:
     statistical_security_bits: int | None = None
     paper_name: str | None = None
     batches: tuple[int, int] | None = None
+    broken: bool = False
 
     def batch(self, lanes: int) -> int | None:
         """Return the size of batches for this many noisy values, None for the machine's own choice.
@@ -44,6 +46,11 @@ class Model:
     @property
     def active(self) -> bool:
         return self.adversary == "active"
+
+    @property
+    def tolerates(self) -> str:
+        """Which parties the engine withstands as it is: "passive" or "active"."""
+        return "passive" if self.broken else self.adversary
 
 
 _RING = ("-R", "64")
@@ -60,8 +67,9 @@ MODELS: dict[str, Model] = {
               paper_name="Replicated2k"),
         Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K, 40,
               "SPDZ2k", (300, 10_000)),
-        Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"), (), 40,
-              "SPDZ-wise Replicated2k"),
+        # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
+        Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
+              paper_name="SPDZ-wise Replicated2k", broken=True),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"), (), 40,
               "Rep4-2k"),
         Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=40),

@@ -122,6 +122,12 @@ def _traffic_of_clients(result: EngineResult) -> dict[str, list[int]]:
 _ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
 
 
+_BROKEN = (
+    " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
+    "(docs/limitations.md): count on those that keep to the protocol only."
+)
+
+
 def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the manifest of several releases on the same people, made by one model.
 
@@ -181,7 +187,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
     behaviour = {
         "passive": "keeps to the protocol but looks at all it receives",
         "active": "may deviate from the protocol",
-    }[model.adversary]
+    }[model.tolerates]
     exact = [Fraction(privacy[f"{name}_exact"]) for name in ("epsilon", "delta")]
     epsilon, delta = (digits_up(value, 4) for value in exact)
     replaced = [digits_up(2 * value, 4) for value in exact]
@@ -190,7 +196,9 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
     slack = (
         "" if statistical is None else f" The engine's own security fails with probability 2^-{statistical}."
     )
-    if model.active and privacy["input_path"] == CLIENTS.described:
+    if model.broken:
+        slack += _BROKEN
+    elif model.active and privacy["input_path"] == CLIENTS.described:
         slack += f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}."
     elif model.active:
         slack += " It can, however, change its share of a client's input unnoticed."

@@ -33,6 +33,7 @@ def quickstart(shown: Quickstart) -> None:
     show_thresholds.thresholds(shown.thresholds)
     if shown.thresholds.found.problem is not None:
         say(f"No thresholds follow from these curves: {shown.thresholds.found.problem}")
+    say(before_after.GIVEN_SCORES)
     total = shown.manifest["privacy"]
     say(
         f"\nBoth releases together: ε = {total['epsilon']:.4f}, δ = {total['delta']:.3g} "

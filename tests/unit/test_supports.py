@@ -148,11 +148,12 @@ def test_models() -> None:
         ("semi2k", "mp-spdz", 2, 1, "passive", "ring64", None),
         ("ring", "mp-spdz", 3, 1, "passive", "ring64", None),
         ("spdz2k", "mp-spdz", 2, 1, "active", "ring64", 40),
-        ("sy-rep-ring", "mp-spdz", 3, 1, "active", "ring64", 40),
+        ("sy-rep-ring", "mp-spdz", 3, 1, "active", "ring64", None),
         ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", 40),
         ("mpyc", "embedded", 3, 1, "passive", "field127", 40),
     }
     assert all(m.active == (m.adversary == "active") for m in MODELS.values())
+    assert {m.name for m in MODELS.values() if m.tolerates == "active"} == {"spdz2k", "rep4-ring"}
     assert all("-e" in m.run_options for m in MODELS.values() if m.parties == 2)
     # SPDZ2k's MAC check fails with probability (s + 1) 2^-s at most.
     (s,) = MODELS["spdz2k"].run_options[-1:]
