@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from harness.clients.sending import Sender, send_values
 from harness.clients.uploads import Check, Server
-from harness.errors import ShareError, WriteError
+from harness.errors import OptionError, ShareError, WriteError
+from harness.interrupts import uninterrupted
+from harness.scratch import create_file, scratch_directory, writable_by_others
 
 SCHEMA = 1
 
@@ -35,10 +37,27 @@ class Invitation:
         """Send the client's values; return how many bytes to each party. Raises: as `send_values`."""
         with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
             certificate, key = Path(name) / "own.pem", Path(name) / "own.key"
-            _write_private(certificate, self.certificate)
-            _write_private(key, self.key)
+            create_file(certificate, self.certificate.encode())
+            create_file(key, self.key.encode())
             sender = Sender(self.client, certificate, key, values)
             return await send_values(sender, self.servers, self.terms, seconds)
+
+
+def check_directory(directory: Path, clients: int) -> None:
+    """Check a directory for so many invitations, before any party starts.
+
+    Raises: OptionError: others can change what is in it, or a file has an invitation's name.
+    """
+    reason = writable_by_others(directory)
+    if reason is not None:
+        raise OptionError(
+            f"{reason}, so others could exchange invitations; name another --invite, or chmod go-w it."
+        )
+    for path in _paths(directory, clients):
+        if os.path.lexists(path):
+            raise OptionError(
+                f"{path} exists already; name another --invite, or remove it if no run waits for it."
+            )
 
 
 @contextmanager
@@ -47,21 +66,33 @@ def invitations(
 ) -> Iterator[Check]:
     """Write `client-<k>.json` for every client while the parties run; remove them after.
 
+    Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
+    removed that is not this run's.  [test: tests/unit/test_clients_invitations.py]
     Args: clients: certificate and key of each, PEM. Raises: WriteError.
     """
+    paths = _paths(directory, len(clients))
     with ExitStack() as stack:
         try:
-            for k, (certificate, key) in enumerate(clients):
-                path = directory / f"client-{k}.json"
-                partial = path.with_suffix(".partial")
-                stack.callback(path.unlink, missing_ok=True)
-                stack.callback(partial.unlink, missing_ok=True)
+            own = stack.enter_context(scratch_directory(directory))
+            for k, ((certificate, key), path) in enumerate(zip(clients, paths, strict=True)):
                 one = asdict(Invitation(k, certificate, key, tuple(servers), terms))
-                _write_private(partial, json.dumps({"schema": SCHEMA, **one}, indent=1))
-                partial.rename(path)
+                create_file(own / path.name, json.dumps({"schema": SCHEMA, **one}, indent=1).encode())
+                stack.callback(_remove_if_same, path, own / path.name)
+                os.link(own / path.name, path)  # a rename would overwrite
         except OSError as error:
             raise WriteError(f"Cannot write invitations to {directory}: {error.strerror}.") from None
         yield lambda: None
+
+
+def _paths(directory: Path, clients: int) -> list[Path]:
+    return [directory / f"client-{k}.json" for k in range(clients)]
+
+
+def _remove_if_same(path: Path, own: Path) -> None:
+    """Remove the file, unless it is another than our own of that name: then it is none of ours."""
+    with uninterrupted(), suppress(FileNotFoundError):
+        if os.path.samestat(path.lstat(), own.lstat()):
+            path.unlink()
 
 
 def read_invitation(path: Path) -> Invitation:
@@ -81,8 +112,3 @@ def read_invitation(path: Path) -> Invitation:
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
     raise ShareError(f"{path} is not an invitation of this version; ask for a new one.")
-
-
-def _write_private(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
-        file.write(text)

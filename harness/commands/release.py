@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from harness import cli
 from harness.cli import plain, say
+from harness.clients.invitations import check_directory
 from harness.commands.chosen import chosen_account, chosen_form, chosen_model, declared_domain
 from harness.engines.base import Progress
 from harness.errors import OptionError
@@ -134,6 +135,7 @@ class ReleaseOptions:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise OptionError(f"Cannot write to --invite {directory}: {error.strerror}.") from None
+        check_directory(directory, clients)
         say(
             f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
             f"{plain(str(directory / 'client-<k>.json'))}, k from 0, once that file is there.",

@@ -87,6 +87,16 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     assert processes_below(tmp_path) == {}
 
 
+def test_an_invitation_that_is_there_is_refused_before_parties_start(tmp_path: Path) -> None:
+    (tmp_path / "for-clients").mkdir(mode=0o700)
+    (tmp_path / "for-clients" / "client-1.json").write_text("mine")
+    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
+    done = call(*asked, cwd=tmp_path)
+    assert done.returncode == 1 and "client-1.json exists already" in " ".join(done.stderr.split())
+    assert "count this run's ε as spent" not in " ".join(done.stderr.split())
+    assert files_below(tmp_path) == {"for-clients", "for-clients/client-1.json"}
+
+
 def test_ended_while_it_waits_for_clients_nothing_is_left(tmp_path: Path) -> None:
     asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
     parties = start(*asked, cwd=tmp_path)
