@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.ledger import Ledger
 from harness.models import MODELS, Model
 from protocols.budget import NeighboringRelation, plan_noise
 from protocols.noise import error_bound
@@ -80,6 +81,9 @@ def test_shares_and_a_budget(model: Model, here: Path) -> None:
     done = call(*run, "--json", "--out", "results", cwd=here)
     assert done.returncode == 0, done.stderr
     check(json.loads(done.stdout), 4)
+    (population,) = Ledger(here / "ledger.sqlite").populations()
+    (charge,) = population.charges
+    assert charge.noise is None  # its numerical total would take each value to move by 1
     again = call(*run, "--out", "again", cwd=here)
     assert again.returncode == 1 and not (here / "again").exists()
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.audit_release import audit_command
 from protocols.audit import amounts_moved, impossible_mass, values_moved
-from protocols.budget import NeighboringRelation, plan_noise, possible_moves
+from protocols.budget import NeighboringRelation, bits_at_most, plan_noise, possible_moves
 from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
 from protocols.noise import guarantee, guarantee_of_moves, outer_mass, probability_mass
 from protocols.release import LinearRelease, each_cell_once, sums_and_sizes
@@ -79,8 +79,19 @@ def test_a_move_s_guarantee_is_that_of_the_joint_law() -> None:
     assert excess > guarantee(TINY, 1).delta  # moved by more than a unit
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_inner_atoms_are_heavier(steps: int) -> None:
+    """At a large epsilon much: a design for so many outermost atoms alone would exceed delta."""
+    plan = plan_noise(sums_and_sizes(2, steps), REPLACE, Fraction(20), DELTA)
+    assert plan.exact.delta <= DELTA
+    units = DELTA / plan.changed
+    assert (
+        guarantee_of_moves(design_coins(plan.node_epsilon, bits_at_most(units)), [(2 * steps,)]).delta > DELTA
+    )
+
+
 @RELATIONS
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10), Fraction(5)])
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10), Fraction(20)])
 def test_plans_keep_to_epsilon_and_delta(epsilon: Fraction, relation: NeighboringRelation) -> None:
     plan = plan_noise(sums_and_sizes(2, 50), relation, epsilon, DELTA)
     assert plan.nodes == 4
