@@ -80,13 +80,16 @@ def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> 
         "records": RECORDS + " of one client",
         "invitation": "the file that this client was given; it holds where to send, and a key",
         "timeout": "seconds until all parties have to be there; default: 600",
+        "epsilon": "the most that this client accepts; nothing is sent to a run that spends more",
     }
 )
-def send(_c: Context, records: str = "", invitation: str = "", timeout: str = "600") -> None:
-    """Send one client's values to parties that run, so that none of them can change one: a client's step."""
+def send(
+    _c: Context, records: str = "", invitation: str = "", timeout: str = "600", epsilon: str = ""
+) -> None:
+    """Show a run's terms, and send one client's values, masked, to its parties: a client's step."""
     from harness.commands.inputs import send
 
-    send(records, invitation, timeout)
+    send(records, invitation, timeout, epsilon)
 
 
 @_task(

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from fractions import Fraction
 from pathlib import Path
 
 from harness import sharing
 from harness.cli import command, plain, say
-from harness.clients.invitations import read_invitation
+from harness.clients.invitations import Invitation, read_invitation
 from harness.commands.chosen import chosen_form, declared_domain
-from harness.errors import OptionError
+from harness.errors import OptionError, ShareError
 from harness.layouts import columns_of
-from harness.options import parse_choice, parse_party, parse_seconds, parse_threshold, require
+from harness.models import get_model
+from harness.options import parse_choice, parse_epsilon, parse_party, parse_seconds, parse_threshold, require
 from harness.records import Detail, domain_from_json, read_records
+from harness.rounding import digits_up
 from harness.schemes import choose_model
+from protocols.budget import NeighboringRelation
+from protocols.circuits.clients import CHECKS
 from protocols.spec import CLIENTS, PI_CF, PI_GAP, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, PI_RW
+
+_POSITIVE = re.compile("[1-9][0-9]{0,199}(/[1-9][0-9]{0,199})?")
+_CHANGES = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "added or removed",
+    NeighboringRelation.REPLACE_ONE: "replaced by another",
+}
+_OPENED = {"weights": PI_RW.revealed}  # by the task that an invitation names
 
 # What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
@@ -79,11 +92,23 @@ def aggregate(party: str, shares: str, out: str) -> None:
 
 
 @command
-def send(records: str, invitation: str, timeout: str) -> None:
-    """Send one client's values to the running parties that its invitation names."""
+def send(records: str, invitation: str, timeout: str, most: str) -> None:
+    """Send one client's values to the running parties that its invitation names.
+
+    Args: most: --epsilon, the largest that the client accepts; empty for any.
+    """
     require({"--records": records, "--invitation": invitation})
     seconds = parse_seconds(timeout)
+    accepted = parse_epsilon(most) if most else None
     found = read_invitation(Path(invitation))
+    epsilon, sentences = _terms(found, invitation)
+    for sentence in sentences:  # before anything is sent
+        say(plain(sentence))
+    if accepted is not None and epsilon > accepted:
+        raise OptionError(
+            f"This run spends ε = {digits_up(epsilon, 4)}, and --epsilon {most} is the most that you "
+            "accept; nothing was sent."
+        )
     domain = domain_from_json(found.terms.get("domain"), invitation)
     own = read_records(Path(records), domain, may_be_empty=True)
     if own.clients != 1:
@@ -91,10 +116,41 @@ def send(records: str, invitation: str, timeout: str) -> None:
     form = chosen_form(PI_RW.input_forms, str(found.terms.get("input_form")), CLIENTS.name)
     sent = asyncio.run(found.send(columns_of(own, form).ravel(), seconds))
     say(
-        f"Client {found.client}: all {len(found.servers)} parties have its values, masked so that none of "
-        f"them can read or change one ({sent:,} bytes to each)."
+        f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "
+        f"({sent:,} bytes to each)."
     )
-    say(
-        f"The run opens what `{found.terms.get('task')}` needs, with ε = {found.terms.get('epsilon')} in "
-        f"total, in model {found.terms.get('model')}."
-    )
+
+
+def _terms(found: Invitation, invitation: str) -> tuple[Fraction, list[str]]:
+    """Return ε, and in sentences what a client agrees to; parties that run on other terms get nothing.
+
+    Raises: ShareError: this version does not know such terms.
+    """
+    said = {name: str(value) for name, value in found.terms.items()}
+    try:
+        epsilon, delta = (_fraction(said[name]) for name in ("epsilon", "delta"))
+        change = _CHANGES[NeighboringRelation(said["neighboring_relation"])]
+        model, opened = get_model(said["model"]), "; ".join(_OPENED[said["task"]])
+    except (KeyError, ValueError, OptionError):
+        raise ShareError(
+            f"{invitation} is for a run that this version cannot describe; nothing was sent."
+        ) from None
+    behaviour = "keeps to the protocol but looks at all it receives, learns nothing more"
+    if model.tolerates == "active":
+        behaviour = (
+            "may deviate from the protocol, learns nothing more and changes no value unnoticed, but for a "
+            f"probability of 2^-{CHECKS} each"
+        )
+    return epsilon, [
+        f"The run opens: {opened}. Guarantee: (ε, δ)-differential privacy with ε = {digits_up(epsilon, 4)} "
+        f"and δ = {digits_up(delta, 4)} in total, for one record of yours {change}.",
+        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
+        f"{behaviour}. Whoever runs more of them can see your values.",
+    ]
+
+
+def _fraction(text: str) -> Fraction:
+    """Read a positive number as an invitation writes it. Raises: ValueError."""
+    if not _POSITIVE.fullmatch(text):
+        raise ValueError(text)
+    return Fraction(text)

@@ -15,10 +15,10 @@ from protocols.noise import error_bound
 from tests.e2e.command import call, files_below, finish, processes_below, start
 from tests.running import until
 
-pytestmark = pytest.mark.mpspdz("sy-rep-ring")
+pytestmark = pytest.mark.mpspdz("rep4-ring")
 HEADER = "client_id,group,label\n"
 DOMAIN = ("--groups", "a,b", "--labels", "0,1", "--max-count", "1000")
-RELEASE = ("--epsilon", "20", "--model", "sy-rep-ring", "--input-form", "product", "--out", "out")
+RELEASE = ("--epsilon", "20", "--model", "rep4-ring", "--input-form", "product", "--out", "out")
 WITHIN = error_bound(design_coins(Fraction(20), 40), Fraction(1, 10**9))  # fails a test 4 in 10^9 times
 
 
@@ -54,8 +54,8 @@ def test_an_active_model_multiplies_what_clients_send(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["privacy"]["input_path"] == "authenticated client input"
     assert manifest["inputs"] == {"clients": 2, "uploads": 2, "max_count": 1000}
-    assert manifest["client_sent_bytes"] == [2 * (4 + 32 + 4 + 24)] * 3
-    assert len(manifest["client_received_bytes"]) == 3
+    assert manifest["client_sent_bytes"] == [2 * (4 + 32 + 4 + 24)] * 4
+    assert len(manifest["client_received_bytes"]) == 4
     assert files_below(tmp_path) - before == {"out", "out/weights.json", "out/manifest.json"}
 
 
@@ -79,7 +79,7 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     for k, sender in enumerate(senders):
         sent = finish(sender)
         assert sent.returncode == 0, sent.stderr
-        assert f"Client {k}: all 3 parties have its values" in sent.stdout
+        assert f"Client {k}: all 4 parties have its values" in sent.stdout
     done = finish(parties)
     assert done.returncode == 0, done.stderr
     assert close(counts(tmp_path), [[300, 20], [0, 0]])
@@ -131,7 +131,7 @@ def test_a_run_without_its_clients_ends_with_one_error(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_go_together(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
-    done = call("weights", "--epsilon", "1", "--model", "sy-rep-ring", *arguments, cwd=tmp_path)
+    done = call("weights", "--epsilon", "1", "--model", "rep4-ring", *arguments, cwd=tmp_path)
     assert done.returncode == 1 and told in " ".join(done.stderr.split())
     assert files_below(tmp_path) == set()
 
