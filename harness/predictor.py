@@ -30,7 +30,9 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     Guarantees: `fit` learns nothing, so thresholds stay what the run that made them says of them.
     Args: rules: per group, as a run's `GroupThresholds.rules` or `load` has them; estimator: a fitted
-    classifier of two classes with `predict_proba`, or None: X holds scores; unseen_group: "error", or
+    classifier of two classes with `predict_proba`, or None: X holds scores, of the positive label;
+    positive_label: which of the estimator's classes the thresholds are for, as a file would name it; None:
+    its last; unseen_group: "error", or
     the threshold for groups without a rule, from 0 (accept everybody) to 2 (nobody).
     Edge cases: groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
     group is the group "". `sklearn.clone` keeps the rules, but an estimator only if it is in a
@@ -42,10 +44,12 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         rules: Mapping[str, ThresholdRule],
         estimator: Any = None,
         unseen_group: str | float = ERROR,
+        positive_label: str | None = None,
     ) -> None:
         self.rules = rules
         self.estimator = estimator
         self.unseen_group = unseen_group
+        self.positive_label = positive_label
 
     @classmethod
     def load(
@@ -57,14 +61,16 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         Raises: ResultFileError: the file cannot be read, or holds no rules; ThresholdRuleError: a rule
         makes no sense.
         """
-        rules = read_result(path, FILE).get("thresholds")
+        result = read_result(path, FILE)
+        rules, positive_label = result.get("thresholds"), result.get("positive_label")
         path = result_path(path, FILE)
-        if not isinstance(rules, dict) or not rules:
+        if not isinstance(rules, dict) or not rules or not isinstance(positive_label, str | None):
             raise ResultFileError(f"{path} is not the {FILE} of a run.")
         return cls(
             {group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in rules.items()},
             estimator,
             unseen_group,
+            positive_label,
         )
 
     def save(self, path: Path | str) -> None:
@@ -74,6 +80,7 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
         found = {
             "schema": SCHEMA,
+            "positive_label": self.positive_label,
             "deterministic": all(rule.is_deterministic for rule in self.rules.values()),
             "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
         }
@@ -93,8 +100,9 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         Args: X: (n, features) for the estimator; or scores from 0 to 1, shape (n,), (n, 1), or (n, 2) as
         from `predict_proba`; sensitive_features: (n,) groups, or a table with one column; random_state: a
         seed or generator to repeat a mixed rule's draws; None: the operating system's randomness.
-        Raises: UnseenGroupError: a group has no rule; RecordsError: the shapes do not go together, or a
-        score is not from 0 to 1; ThresholdRuleError: unseen_group is no threshold.
+        Raises: UnseenGroupError: a group has no rule; RecordsError: the shapes do not go together, a score is
+        not from 0 to 1, or the positive label is none of the model's classes; ThresholdRuleError:
+        unseen_group is no threshold.
         """
         scores, groups = self._inputs(X, sensitive_features)
         draws = _uniform(len(scores), random_state)
@@ -102,9 +110,12 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         for rows, rule in self._by_rule(groups):
             edges = np.cumsum(rule.probabilities)[:-1]
             drawn[rows] = np.array(rule.thresholds)[np.searchsorted(edges, draws[rows], side="right")]
-        positive = (scores >= drawn).astype(np.int64)
+        positive = scores >= drawn
         classes = getattr(self.estimator, "classes_", None)
-        return positive if classes is None else np.asarray(classes)[positive]
+        if classes is None:
+            return positive.astype(np.int64)
+        at = self._positive_class()
+        return np.asarray(classes)[np.where(positive, at, 1 - at)]
 
     def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
         """Return with which probability `predict` predicts each sample positive, shape (n,).
@@ -122,7 +133,22 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         index = getattr(X, "index", None)
         if self.estimator is not None:
             X = self.estimator.predict_proba(X)  # noqa: N806
+            if np.ndim(X) == 2 and np.shape(X)[1] == 2:
+                X = np.asarray(X)[:, self._positive_class()]  # noqa: N806
         return _scores(X), _groups(sensitive_features, index, len(X))
+
+    def _positive_class(self) -> int:
+        """Return the position of the positive label among the estimator's two classes."""
+        classes = getattr(self.estimator, "classes_", None)
+        if self.positive_label is None or classes is None:
+            return 1
+        names = as_names(pd.Series(np.asarray(classes))).tolist()
+        if self.positive_label not in names:
+            raise RecordsError(
+                f"The thresholds are for the label {self.positive_label!r}, and the model's classes are "
+                f"{', '.join(names)}: use the model whose scores they were computed from."
+            )
+        return names.index(self.positive_label)
 
     def _by_rule(self, groups: pd.Series) -> Iterator[tuple[npt.NDArray[np.int64], ThresholdRule]]:
         """Yield each group's positions and its rule."""

@@ -246,4 +246,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
         files = self.curves.files(found.curves)
-        return files if found.thresholds is None else {**files, "thresholds.json": found.thresholds.to_json()}
+        if found.thresholds is None:
+            return files
+        chosen = {"positive_label": found.curves.positive, **found.thresholds.to_json()}
+        return {**files, "thresholds.json": chosen}

@@ -179,6 +179,20 @@ def test_applies_to_a_model_and_speaks_of_its_classes() -> None:
     assert predictor.predict(x, sensitive_features=feature).tolist() == expected.tolist()
 
 
+def test_takes_the_scores_of_the_label_that_the_thresholds_are_for(tmp_path: Path) -> None:
+    """`no` comes first among the classes, so its column is not the last one."""
+    x, y, feature = data()
+    model = LogisticRegression().fit(x, y)
+    rules = {"a": ThresholdRule((0.8,)), "b": ThresholdRule((0.6,))}
+    GroupThresholdPredictor(rules, positive_label="no").save(tmp_path)
+    predictor = GroupThresholdPredictor.load(tmp_path, model)
+    expected = np.where(model.predict_proba(x)[:, 0] >= np.where(feature == "a", 0.8, 0.6), "no", "yes")
+    assert predictor.predict(x, sensitive_features=feature).tolist() == expected.tolist()
+    refused = GroupThresholdPredictor(rules, model, positive_label="maybe")
+    with pytest.raises(RecordsError, match="for the label 'maybe', and the model's classes are no, yes"):
+        refused.predict(x, sensitive_features=feature)
+
+
 def test_is_a_scikit_learn_estimator() -> None:
     x, y, feature = data()
     model = LogisticRegression().fit(StandardScaler().fit_transform(x), y)
