@@ -29,6 +29,7 @@ from harness.clients.wire import Channel
 from protocols.circuits.clients import CHECKS
 
 FAILED = "Client "  # every message about a client begins so
+LEFT = "left before it had sent its values; one does so, too, when a party ends or cheats"
 _HANDSHAKE_S = 10.0
 _RETRY_S = 0.01
 _BACKLOG = 4096
@@ -164,7 +165,7 @@ class Front:
             self._fail(client, str(error))
         except _LOST:
             if started:
-                self._fail(client, "left before it had sent its values")
+                self._fail(client, LEFT)
         finally:
             if not started:
                 self._present.discard(client)
@@ -256,10 +257,11 @@ def main(config: dict[str, Any], party: int, number: int, data: Path, machine: i
     try:
         asyncio.run(run())
     except ClientFailure as error:
-        print(f"fairshares: {error}", flush=True)
-        os.kill(machine, signal.SIGKILL)
-        os.waitpid(machine, 0)
-        return 1
+        if machine_runs():  # else it ended first, and clients left because of that
+            print(f"fairshares: {error}", flush=True)
+            os.kill(machine, signal.SIGKILL)
+            os.waitpid(machine, 0)
+            return 1
     except (*_LOST, wire.WrongLengthError):  # the virtual machine ended, and says why itself
         pass
     _, status = os.waitpid(machine, 0)

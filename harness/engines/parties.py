@@ -18,12 +18,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.clients.front import FAILED
+from harness.clients.front import FAILED, LEFT
 from harness.clients.uploads import Check, Server
 from harness.engines import party as child
 from harness.engines.base import PROJECT, Job, no_charge
@@ -225,8 +226,10 @@ def _watch(
         if failed and failed_at is None:
             failed_at = now
         if failed_at is not None and (now - failed_at > _GRACE_S or len(ended) == len(processes)):
-            _raise_for_clients(directories)
-            raise PartyFailedError(_failure(processes, directories, failed))
+            said = {i: _errors(directory) for i, directory in enumerate(directories)}
+            culprits = _culprits(processes, said, failed)
+            _raise_for_clients(said, by_themselves=not culprits)
+            raise PartyFailedError(_failure(processes, directories, [*culprits, *failed][0], said))
         check_clients()
         if now > deadline:
             raise PartyTimeoutError(_still_running(processes, timeout_s))
@@ -234,22 +237,37 @@ def _watch(
     return [ended[i] for i in range(len(processes))]
 
 
-def _raise_for_clients(directories: list[Path]) -> None:
-    """Raise ClientError if a party ended because of a client."""
-    for directory in directories:
-        for line in _kept_lines(directory):
-            if line.startswith(_OWN + FAILED):
-                raise ClientError(
-                    f"{line.removeprefix(_OWN)} The parties were stopped; no result was written."
-                )
+def _raise_for_clients(said: Mapping[int, Sequence[str]], *, by_themselves: bool) -> None:
+    """Raise ClientError if a party ended because of a client.
+
+    Args: by_themselves: whether clients that left were the first to do so: all leave when one party ends.
+    """
+    for line in chain.from_iterable(said.values()):
+        if line.startswith(_OWN + FAILED) and (by_themselves or LEFT not in line):
+            raise ClientError(f"{line.removeprefix(_OWN)} The parties were stopped; no result was written.")
 
 
-def _failure(processes: list[subprocess.Popen[str]], directories: list[Path], failed: list[int]) -> str:
-    said = {i: _errors(directories[i]) for i in failed}
+def _culprits(
+    processes: list[subprocess.Popen[str]], said: Mapping[int, Sequence[str]], failed: list[int]
+) -> list[int]:
+    """Return the failed parties that did not only lose a peer or a client, the likeliest culprits first."""
+
+    def lost(line: str) -> bool:
+        return _LOST_PEER.fullmatch(line) is not None or line.startswith(_OWN + FAILED)
+
     # A party that lost its peer fails too, right after, and may be seen first.
     killed = [i for i in failed if processes[i].returncode < 0]
-    alone = [i for i in failed if not any(_LOST_PEER.fullmatch(line) for line in said[i])]
-    culprit = [*killed, *alone, *failed][0]
+    alone = [i for i in failed if not any(map(lost, said[i]))]
+    more = [i for i in failed if not all(map(lost, said[i]))]
+    return [*killed, *alone, *more]
+
+
+def _failure(
+    processes: list[subprocess.Popen[str]],
+    directories: list[Path],
+    culprit: int,
+    said: Mapping[int, Sequence[str]],
+) -> str:
     code = processes[culprit].returncode
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     last = f" Its last lines: {' | '.join(said[culprit][-3:])}" if said[culprit] else ""

@@ -10,10 +10,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from harness.clients import sending
 from harness.clients.local import local_clients
 from harness.clients.uploads import Check, Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
@@ -120,3 +122,20 @@ def test_a_killed_front_ends_its_party(tmp_path: Path) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     until(lambda: nothing_is_left(tmp_path), 5)
+
+
+def test_a_machine_that_died_is_named_not_the_clients_that_lost_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients have their masks then, and leave all parties when one of them is gone."""
+
+    def kill_and_draw(size: int) -> bytes:
+        for pid, cwd in processes_below(tmp_path).items():
+            if cwd.name == "party-1" and Path(f"/proc/{pid}/exe").readlink().name == MODEL.virtual_machine:
+                os.kill(pid, signal.SIGKILL)
+        return bytes(size)
+
+    monkeypatch.setattr(sending, "secrets", SimpleNamespace(token_bytes=kill_and_draw))
+    with pytest.raises(PartyFailedError, match=r"^Party 1 was killed by SIGKILL"):
+        run(job(tmp_path / "clients"), tmp_path / "parties")
+    assert nothing_is_left(tmp_path)

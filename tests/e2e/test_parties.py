@@ -13,12 +13,19 @@ from typing import Any
 
 import pytest
 
+from harness.clients.front import LEFT
 from harness.engines import base, party
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.certificates import make_key
 from harness.engines.outlines import parse_outputs
 from harness.engines.parties import PartyLog, free_ports, run_parties
-from harness.errors import PartyFailedError, PartyTimeoutError, UnsupportedError, UsedDirectoryError
+from harness.errors import (
+    ClientError,
+    PartyFailedError,
+    PartyTimeoutError,
+    UnsupportedError,
+    UsedDirectoryError,
+)
 from protocols.spec import PI_LAP
 from tests.e2e.command import processes_below
 
@@ -94,6 +101,34 @@ def test_the_party_that_failed_is_named_not_one_that_lost_it(
     with pytest.raises(PartyFailedError, match=rf"^Party {culprit} ended with exit code 1") as error:
         run(tmp_path / "run", *scripts)
     assert str(error.value).endswith("Its last lines: failure reading from Player-Data/Input-Binary-P1-0")
+
+
+LEAVES = f"echo 'fairshares: Client 4 {LEFT}.'; exit 1"
+LONG = "echo 'fairshares: Client 4 sent 33 bytes where 32 belong.'; exit 1"
+LOSES = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"
+STRANGER = "echo 'SSL error: handshake: stream truncated' >&2; echo 'handshake with x' >&2; exit 1"
+
+
+@pytest.mark.parametrize("culprit", [STRANGER, "exit 1", "kill -SEGV $$"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_machine_that_failed_is_named_not_clients_that_left_then(
+    tmp_path: Path, culprit: str, number: int
+) -> None:
+    scripts = [LEAVES, "sleep 0.1; " + LOSES]
+    scripts.insert(number, culprit)
+    with pytest.raises(PartyFailedError, match=f"^Party {number} "):
+        run(tmp_path / "run", *scripts)
+
+
+@pytest.mark.parametrize("script", [LEAVES, LONG])
+def test_a_client_is_named_where_parties_only_lost_each_other(tmp_path: Path, script: str) -> None:
+    with pytest.raises(ClientError, match=r"^Client 4 .* The parties were stopped; no result was written"):
+        run(tmp_path / "run", LOSES, script, LOSES)
+
+
+def test_a_client_that_broke_the_rules_is_named_whatever_became_of_the_parties(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match=r"^Client 4 sent 33 bytes where 32 belong"):
+        run(tmp_path / "run", "exit 1", LONG, LEAVES)
 
 
 def test_a_party_killed_by_a_signal_is_named_before_others(tmp_path: Path) -> None:

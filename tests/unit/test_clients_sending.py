@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from harness.clients import masks
-from harness.clients.front import ClientFailure
+from harness.clients.front import LEFT, ClientFailure
 from harness.clients.sending import Sender, send_values
 from harness.clients.uploads import Server
 from harness.clients.wire import Channel
@@ -116,7 +116,7 @@ def test_a_client_does_not_send_on_a_tampered_mask(tmp_path: Path, what: str, by
     first, second, *fronts = play(run, script)
     assert isinstance(first, int) and isinstance(second, MaskError)
     assert "Client 1" in str(second) and "were not sent" in str(second)
-    assert {str(front) for front in fronts} == {"Client 1 left before it had sent its values."}
+    assert {str(front) for front in fronts} == {f"Client 1 {LEFT}."}
     assert run.arrived == {}
 
 
@@ -206,7 +206,7 @@ async def huge(parties: list[Channel]) -> None:
 @pytest.mark.parametrize(
     ("does", "told"),
     [
-        (leave, "Client 0 left before it had sent its values."),
+        (leave, f"Client 0 {LEFT}."),
         (too_long, "Client 0 sent 33 bytes where 32 belong."),
         (too_short, "Client 0 sent 16 bytes where 24 belong."),
         (huge, "Client 0 sent 4294967295 bytes where 32 belong."),
