@@ -29,7 +29,9 @@ from harness.clients.wire import Channel
 from protocols.circuits.clients import CHECKS
 
 FAILED = "Client "  # every message about a client begins so
+SILENT, UNSENT = "had not answered", "had not sent its values"
 LEFT = "left before it had sent its values; one does so, too, when a party ends or cheats"
+IN_DOUBT = (SILENT, UNSENT, LEFT)  # clients do so, too, when another party lets them wait or ends
 _HANDSHAKE_S = 10.0
 _RETRY_S = 0.01
 _BACKLOG = 4096
@@ -84,8 +86,8 @@ class Front:
         seeded, sent = ([_is_there(each[k]) for k in clients] for each in (self._seeds, self._values))
         for missing, what in (
             ([k for k in clients if k not in self._present], "had not come"),
-            ([k for k in clients if _is_there(self._masks) and not seeded[k]], "had not answered"),
-            ([k for k in clients if _is_there(self._sums) and not sent[k]], "had not sent its values"),
+            ([k for k in clients if _is_there(self._masks) and not seeded[k]], SILENT),
+            ([k for k in clients if _is_there(self._sums) and not sent[k]], UNSENT),
         ):
             if missing:
                 more = len(missing) - 1

@@ -24,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.clients.front import FAILED, LEFT
+from harness.clients.front import FAILED, IN_DOUBT
 from harness.clients.uploads import Check, Server
 from harness.engines import party as child
 from harness.engines.base import PROJECT, Job, no_charge
@@ -240,10 +240,10 @@ def _watch(
 def _raise_for_clients(said: Mapping[int, Sequence[str]], *, by_themselves: bool) -> None:
     """Raise ClientError if a party ended because of a client.
 
-    Args: by_themselves: whether clients that left were the first to do so: all leave when one party ends.
+    Args: by_themselves: whether no party failed on its own: clients wait, or leave all, when one does.
     """
     for line in chain.from_iterable(said.values()):
-        if line.startswith(_OWN + FAILED) and (by_themselves or LEFT not in line):
+        if line.startswith(_OWN + FAILED) and (by_themselves or not any(how in line for how in IN_DOUBT)):
             raise ClientError(f"{line.removeprefix(_OWN)} The parties were stopped; no result was written.")
 
 

@@ -120,6 +120,18 @@ def test_a_machine_that_failed_is_named_not_clients_that_left_then(
         run(tmp_path / "run", *scripts)
 
 
+def test_a_machine_that_was_not_ready_is_named_not_clients_that_waited_for_it(tmp_path: Path) -> None:
+    """As when somebody else took the front's place there: all fronts end at their time limit."""
+    waits = "echo 'fairshares: Client 0 had not answered after 5 s, nor had 2 others.'; exit 1"
+    late = (
+        "sleep 0.1; echo 'fairshares: The virtual machine was not ready for the clients after 5 s.'; exit 1"
+    )
+    with pytest.raises(PartyFailedError, match=r"^Party 2 .*not ready for the clients after 5 s"):
+        run(tmp_path / "run", waits, waits, late)
+    with pytest.raises(ClientError, match=r"^Client 0 had not answered after 5 s, nor had 2 others"):
+        run(tmp_path / "again", waits, waits, LOSES)
+
+
 @pytest.mark.parametrize("script", [LEAVES, LONG])
 def test_a_client_is_named_where_parties_only_lost_each_other(tmp_path: Path, script: str) -> None:
     with pytest.raises(ClientError, match=r"^Client 4 .* The parties were stopped; no result was written"):
