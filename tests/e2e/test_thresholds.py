@@ -31,7 +31,7 @@ CURVES_KEYS = {
 }
 THRESHOLDS_KEYS = {
     *("schema", "constraint", "objective", "tolerance", "deterministic", "thresholds", "rates"),
-    *("objective_value", "gap", "gap_interval", "confidence", "privacy"),
+    *("objective_value", "gap", "gap_interval", "confidence", "privacy", "positive_label"),
 }
 
 

@@ -54,8 +54,13 @@ def tally(work: Path, runs: int) -> Tally:
 
 @pytest.mark.mpspdz(MODEL)
 def test_a_third_is_given_away_at_epsilon_1(tmp_path: Path) -> None:
-    """Beside what was recorded by `tally(runs=32)`; each interval fails with probability 10^-9 at most."""
+    """Beside what was recorded by `tally(runs=32)`; each interval fails with probability 10^-9 at most.
+
+    The fresh estimate's standard deviation is 0.0045 and its interval's half-width 0.027: with the recorded
+    0.363 it is 8 standard deviations above what is asserted of it.
+    """
     fresh = estimate_delta(tally(tmp_path, runs=1), EPSILON, CONFIDENCE)
     recorded = estimate_delta(TRUNCATED, EPSILON, CONFIDENCE)
-    assert fresh.low > 1 / 3
+    assert recorded.low > 1 / 3
+    assert fresh.low > 0.3
     assert fresh.low < recorded.high and recorded.low < fresh.high
