@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from invoke import Collection, Context
 
 from benchmarks.tasks import bench
-from harness import gap_task
-from harness.tasking import DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP
+from harness.tasking import DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP, releasing
 from harness.tasking import by_name as _task
+
+if TYPE_CHECKING:
+    from harness.commands.release import ReleaseOptions
 
 # What a command needs is imported when it runs, so that each starts fast.
 
@@ -92,115 +95,45 @@ def send(
     send(records, invitation, timeout, epsilon)
 
 
-@_task(
-    help={
-        **DOMAIN_HELP,
-        **RELEASE_HELP,
-        **LEDGER_HELP,
+@releasing(
+    {
         "shares": "instead of --records: what `share` or `aggregate` wrote",
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
         "reveal": "counts (default) or weights: only they are opened; models of MP-SPDZ",
-        "privacy-unit": "what is protected: record, one record of a client, so far the only one",
         "input-path": "shares (default), or clients: each sends while the parties run, and none of these can "
         "change its values; so active models take product",
         "invite": "instead of --records: a directory; each client takes an invitation there, and sends",
         "clients": "how many clients are invited",
-        "json": "print weights.json, and nothing else, on standard output",
-    }
+    },
+    input_path="shares",
+    invite="",
+    clients="",
 )
-def weights(
-    _c: Context,
-    epsilon: str = "",
-    records: str = "",
-    shares: str = "",
-    domain: str = "",
-    groups: str = "",
-    labels: str = "",
-    max_count: str = "",
-    model: str = "",
-    input_form: str = "split",
-    input_path: str = "shares",
-    invite: str = "",
-    clients: str = "",
-    delta: str = "2^-40",
-    neighboring_relation: str = "",
-    privacy_unit: str = "record",
-    reweighing: str = "balanced",
-    reveal: str = "counts",
-    population: str = "",
-    budget: str = "",
-    ledger: str = "",
-    out: str = "",
-    timeout: str = "600",
-    json: bool = False,
-) -> None:
+def weights(options: ReleaseOptions, reweighing: str = "balanced", reveal: str = "counts") -> None:
     """Compute DP sample weights per group and label (π_RW)."""
-    from harness.commands.release import ReleaseOptions
     from harness.commands.weights import weights
 
-    only = {"--privacy-unit": (privacy_unit, "record")}
-    declared = (domain, groups, labels, max_count)
-    options = ReleaseOptions(
-        *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
-        *(out, timeout, json, (population, budget, ledger), only, input_path, (invite, clients)),
-    )
     weights(options, reweighing, reveal)
 
 
-@_task(
-    help={
-        **DOMAIN_HELP,
-        **RELEASE_HELP,
-        **LEDGER_HELP,
+@releasing(
+    {
         "records": f"{RECORDS}, prediction (a label); with --threshold: score",
         "shares": "instead of --records: what `share --task confusion` or `aggregate` wrote",
         "threshold": "predict the second label from this score on",
         "input-form": "split (default: counts per group, label and prediction) or product (indicators of "
         "each record)",
-        "privacy-unit": "what is protected: record, one record of a client, so far the only one",
-        "json": "print confusion.json, and nothing else, on standard output",
     }
 )
-def confusion(
-    _c: Context,
-    epsilon: str = "",
-    records: str = "",
-    shares: str = "",
-    domain: str = "",
-    groups: str = "",
-    labels: str = "",
-    max_count: str = "",
-    threshold: str = "",
-    model: str = "",
-    input_form: str = "split",
-    delta: str = "2^-40",
-    neighboring_relation: str = "",
-    privacy_unit: str = "record",
-    population: str = "",
-    budget: str = "",
-    ledger: str = "",
-    out: str = "",
-    timeout: str = "600",
-    json: bool = False,
-) -> None:
+def confusion(options: ReleaseOptions, threshold: str = "") -> None:
     """Compute a DP confusion matrix per group (π_CF)."""
     from harness.commands.confusion import confusion
-    from harness.commands.release import ReleaseOptions
 
-    only = {"--privacy-unit": (privacy_unit, "record")}
-    declared = (domain, groups, labels, max_count)
-    options = ReleaseOptions(
-        *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
-        *(out, timeout, json, (population, budget, ledger), only),
-    )
     confusion(options, threshold)
 
 
-@_task(
-    help={
-        **DOMAIN_HELP,
-        **RELEASE_HELP,
-        **LEDGER_HELP,
+@releasing(
+    {
         "records": f"{RECORDS}, score (from 0 to 1, of records that the model was not trained on)",
         "shares": "instead of --records: what `share --task thresholds` or `aggregate` wrote",
         "variant": "histogram (default: clients count their records per bin of scores), records (a key per "
@@ -213,49 +146,43 @@ def confusion(
         "deterministic": "one threshold per group, no randomisation; most often needs a tolerance",
         "positive-label": "the label that counts as positive; default: the last in order",
         "blocks": "tree (default: the blocks of bins with the least error) or flat (bins only)",
-        "privacy-unit": "what is protected: record, one record of a client, so far the only one",
-        "json": "print thresholds.json, and nothing else, on standard output",
-    }
+    },
+    input_form="",
 )
 def thresholds(
-    _c: Context,
-    epsilon: str = "",
-    records: str = "",
-    shares: str = "",
-    domain: str = "",
-    groups: str = "",
-    labels: str = "",
-    max_count: str = "",
-    model: str = "",
+    options: ReleaseOptions,
     variant: str = "histogram",
-    input_form: str = "",
-    delta: str = "2^-40",
-    neighboring_relation: str = "",
-    privacy_unit: str = "record",
     constraint: str = "equalized_odds",
     objective: str = "accuracy_score",
     tolerance: str = "0",
     deterministic: bool = False,
     positive_label: str = "",
     blocks: str = "tree",
-    population: str = "",
-    budget: str = "",
-    ledger: str = "",
-    out: str = "",
-    timeout: str = "600",
-    json: bool = False,
 ) -> None:
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
-    from harness.commands.release import ReleaseOptions
     from harness.commands.thresholds import thresholds
 
-    only = {"--privacy-unit": (privacy_unit, "record")}
-    declared = (domain, groups, labels, max_count)
-    options = ReleaseOptions(
-        *(epsilon, records, shares, declared, model, input_form, delta, neighboring_relation),
-        *(out, timeout, json, (population, budget, ledger), only),
-    )
     thresholds(options, variant, constraint, objective, tolerance, deterministic, positive_label, blocks)
+
+
+@releasing(
+    {
+        **VALUES_HELP,
+        "records": "CSV or Parquet with client_id, group, value; a number, or a fraction of counts as 17/20",
+        "shares": "instead of --records: what `share --task gap` or `aggregate` wrote",
+        "domain": 'JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional',
+        "groups": "all groups, for example a,b; with --range, instead of --domain",
+        "neighboring-relation": "replace_one (default: a client's group and value) or add_or_remove_one",
+    },
+    without=("labels", "max_count", "input_form"),
+    range="",
+    steps="",
+)
+def gap(options: ReleaseOptions) -> None:
+    """Compute DP gaps between groups' mean performance values (π_GAP)."""
+    from harness.commands.gap import gap
+
+    gap(options)
 
 
 @_task(
@@ -378,5 +305,4 @@ def test(_c: Context, args: str = "") -> None:
 
 # Invoke takes what is named so; it is made last, so that it holds all tasks above.
 namespace = Collection.from_module(sys.modules[__name__])
-namespace.add_task(gap_task.gap)
 namespace.add_collection(bench)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
+from typing import Any
 
-from invoke import task
+from invoke import Context, task
 from invoke.parser import context as parsing
 
 # Options by name only: a misspelt one is then never taken for another one's value.
@@ -14,6 +17,20 @@ _flag = parsing.to_flag
 parsing.to_flag = lambda name: "--n" if name == "n" else _flag(name)
 
 RECORDS = "CSV or Parquet with client_id, group, label"
+# What every release takes, and what it is unless given; `ReleaseOptions` has the same names.
+RELEASE_OPTIONS: dict[str, str | bool] = {
+    **dict.fromkeys(("epsilon", "records", "shares", "domain", "groups", "labels", "max_count", "model"), ""),
+    "input_form": "split",
+    "delta": "2^-40",
+    "neighboring_relation": "",
+    "privacy_unit": "record",
+    "population": "",
+    "budget": "",
+    "ledger": "",
+    "out": "",
+    "timeout": "600",
+    "json": False,
+}
 RELEASE_HELP = {
     "epsilon": "privacy budget ε of this command, in total; above 0, at most 20, for example 1 or 0.5",
     "delta": "upper bound of its δ, in total; default: 2^-40",
@@ -21,6 +38,7 @@ RELEASE_HELP = {
     "input-form": "split (default: counts per group and label) or product "
     "(group indicator times label counts)",
     "neighboring-relation": "add_or_remove_one or replace_one; default: the latter where --max-count is 1",
+    "privacy-unit": "what is protected: record, one record of a client, so far the only one",
     "out": "a new directory for the results; default: runs/<task>-<time>",
     "timeout": "seconds that the parties may take; default: 600",
 }
@@ -41,3 +59,43 @@ VALUES_HELP = {
     "range": "ends of the range of clients' performance values, for example 0,1; with --groups",
     "steps": "values are rounded to so many steps on each side of the range's centre; default: 1000",
 }
+
+
+def releasing(
+    help: dict[str, str], *, without: tuple[str, ...] = (), **more: str | bool
+) -> Callable[[Callable[..., None]], Any]:
+    """Return a decorator that makes a command of a function of `ReleaseOptions` and of options of its own.
+
+    The command takes what every release takes, so that no release says it again.
+    Args: help: of the command's own options, or what it says of shared ones instead; without: shared
+    options that it does not have; more: options of some releases, or other defaults of shared ones.
+    """
+    shared = {name: value for name, value in {**RELEASE_OPTIONS, **more}.items() if name not in without}
+
+    def made(function: Callable[..., None]) -> Any:
+        own = list(signature(function).parameters.values())[1:]
+
+        @wraps(function)
+        def body(_context: Context, **given: Any) -> None:
+            from harness.commands.release import ReleaseOptions
+
+            names = {parameter.name for parameter in own}
+            rest = {name: value for name, value in given.items() if name not in names}
+            options = ReleaseOptions(**{**RELEASE_OPTIONS, **rest})
+            function(options, **{name: value for name, value in given.items() if name in names})
+
+        both = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in shared.items()]
+        both += [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own]
+        first = Parameter("_context", Parameter.POSITIONAL_OR_KEYWORD)
+        body.__signature__ = Signature([first, *both])  # type: ignore[attr-defined]
+        said = {
+            **DOMAIN_HELP,
+            **RELEASE_HELP,
+            **LEDGER_HELP,
+            "json": f"print {function.__name__}.json, and nothing else, on standard output",
+            **help,
+        }
+        left_out = {name.replace("_", "-") for name in without}
+        return by_name(help={name: text for name, text in said.items() if name not in left_out})(body)
+
+    return made

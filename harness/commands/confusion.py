@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness import show, show_thresholds
+from harness import show_thresholds
 from harness.cli import command
-from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.confusion import ConfusionStatistic
 from harness.errors import OptionError
@@ -21,8 +20,4 @@ def confusion(options: ReleaseOptions, threshold: str) -> None:
     score = parse_threshold(threshold) if threshold else None
     run, target = options.run(ConfusionStatistic(), settings, show_thresholds.CONFUSION_STEPS, score)
     show_thresholds.confusion(run)
-    show.one_machine(bool(options.records))
-    show_charge(run.charging)
-    show.results(target)
-    if options.as_json:
-        print((target / "confusion.json").read_text(encoding="utf-8"), end="")
+    options.conclude(run, target)

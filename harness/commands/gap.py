@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness import show, show_gaps
+from harness import show_gaps
 from harness.cli import command
-from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.gaps import GapStatistic
 from protocols.spec import PI_GAP
@@ -16,8 +15,4 @@ def gap(options: ReleaseOptions) -> None:
     settings = options.settings(PI_GAP)
     run, target = options.run(GapStatistic(), settings, show_gaps.STEPS)
     show_gaps.gaps(run)
-    show.one_machine(bool(options.records))
-    show_charge(run.charging)
-    show.results(target)
-    if options.as_json:
-        print((target / "gap.json").read_text(encoding="utf-8"), end="")
+    options.conclude(run, target)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from harness import cli
+from harness import cli, show
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
 from harness.commands.chosen import chosen_account, chosen_form, chosen_model, declared_domain
+from harness.commands.ledger import show_charge
 from harness.engines.base import Progress
-from harness.errors import OptionError
+from harness.errors import FairSharesError, OptionError
 from harness.options import (
     parse_choice,
     parse_clients,
@@ -34,6 +34,7 @@ from harness.pipeline import (
     run_on_shares,
 )
 from harness.records import DEFAULT_MAX_COUNT, Detail, read_records
+from protocols.budget import PrivacyUnit
 from protocols.spec import CLIENTS, SHARES, ProtocolSpec
 
 T = TypeVar("T")
@@ -41,46 +42,53 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ReleaseOptions:
-    """The options that every release has, as given.
+    """The options of a release, by their names and as given; see `harness.tasking.RELEASE_OPTIONS`.
 
-    Attributes: declared: --domain, --groups, --labels, --max-count; account: --population, --budget,
-    --ledger; only: options that offer one value so far, with the value given and the one offered;
-    invited: --invite, --clients; values: --range, --steps.
+    Those with a default here are options of some releases only.
     """
 
     epsilon: str
     records: str
     shares: str
-    declared: tuple[str, str, str, str]
+    domain: str
+    groups: str
+    labels: str
+    max_count: str
     model: str
     input_form: str
     delta: str
-    relation: str
+    neighboring_relation: str
+    privacy_unit: str
+    population: str
+    budget: str
+    ledger: str
     out: str
     timeout: str
-    as_json: bool
-    account: tuple[str, str, str]
-    only: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    json: bool
     input_path: str = SHARES.name
-    invited: tuple[str, str] = ("", "")
-    values: tuple[str, str] = ("", "")
+    invite: str = ""
+    clients: str = ""
+    range: str = ""
+    steps: str = ""
+
+    @property
+    def declared(self) -> tuple[str, str, str, str]:
+        return self.domain, self.groups, self.labels, self.max_count
 
     def settings(self, spec: ProtocolSpec) -> Settings:
         """Check the options and return what they stand for. Raises: OptionError; UnsupportedError."""
         require({"--epsilon": self.epsilon})
-        for option, (given, offered) in self.only.items():
-            parse_choice(option, given, [offered])
-        if self.as_json:
+        parse_choice("--privacy-unit", self.privacy_unit, [PrivacyUnit.RECORD])
+        if self.json:
             cli.out.stderr = True  # nothing but JSON on stdout
-        directory, clients = self.invited
-        if sum(map(bool, (self.records, self.shares, directory))) != 1:
+        if sum(map(bool, (self.records, self.shares, self.invite))) != 1:
             raise OptionError(
                 "Give either --records (a file of clients' records) or --shares (what `share` wrote)"
-                + (", or --invite (a directory for clients' invitations)." if directory else ".")
+                + (", or --invite (a directory for clients' invitations)." if self.invite else ".")
             )
-        if bool(directory) != bool(clients):
+        if bool(self.invite) != bool(self.clients):
             raise OptionError("--invite and --clients (how many) go together.")
-        path = CLIENTS.name if directory else self.input_path
+        path = CLIENTS.name if self.invite else self.input_path
         if self.shares and path != SHARES.name:
             raise OptionError("--shares come by --input-path shares; leave out --input-path.")
         settings = Settings(
@@ -88,9 +96,9 @@ class ReleaseOptions:
             form=chosen_form(spec.input_forms, self.input_form, path),
             epsilon=parse_epsilon(self.epsilon),
             delta=parse_delta(self.delta),
-            relation=parse_relation(self.relation),
+            relation=parse_relation(self.neighboring_relation),
             timeout_s=parse_seconds(self.timeout),
-            account=chosen_account(*self.account),
+            account=chosen_account(self.population, self.budget, self.ledger),
         )
         check_supported(spec, settings)
         return settings
@@ -109,17 +117,17 @@ class ReleaseOptions:
         target = Path(self.out) if self.out else default_out(statistic.name)
         with cli.steps(steps) as begin:
             if self.shares:
-                if any(self.declared + self.values):
+                if any((*self.declared, self.range, self.steps)):
                     raise OptionError(
                         "With --shares the domain is the one that was shared; leave out the options for it."
                     )
                 return run_on_shares(statistic, Path(self.shares), settings, target, begin), target
-            if self.invited[0]:
+            if self.invite:
                 return self._run_for_invited(statistic, settings, target, begin), target
             begin("records")
-            values = self.values if statistic.detail is Detail.VALUE else None
+            values = (self.range, self.steps) if statistic.detail is Detail.VALUE else None
             domain = declared_domain(*self.declared, values)
-            most = parse_max_count(self.declared[3]) if self.declared[3] else DEFAULT_MAX_COUNT
+            most = parse_max_count(self.max_count) if self.max_count else DEFAULT_MAX_COUNT
             path = Path(self.records)
             records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)
             return run_on_records(statistic, records, settings, target, begin), target
@@ -127,7 +135,7 @@ class ReleaseOptions:
     def _run_for_invited(
         self, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress
     ) -> Run[T]:
-        directory, clients = Path(self.invited[0]), parse_clients(self.invited[1])
+        directory, clients = Path(self.invite), parse_clients(self.clients)
         domain = declared_domain(*self.declared)
         if domain is None:
             raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
@@ -142,3 +150,16 @@ class ReleaseOptions:
             cli.err,
         )
         return run_for_invited(statistic, (directory, clients), domain, settings, target, begin)
+
+    def conclude(self, run: Run[Any], target: Path, problem: FairSharesError | None = None) -> None:
+        """Say what every release says after its result; print its file where JSON was asked for.
+
+        Raises: problem, if there is one: why the result falls short although its epsilon is spent.
+        """
+        show.one_machine(bool(self.records))
+        show_charge(run.charging)
+        show.results(target)
+        if problem is not None:
+            raise problem
+        if self.json:
+            print((target / f"{run.manifest['task']}.json").read_text(encoding="utf-8"), end="")

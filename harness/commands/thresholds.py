@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness import show, show_thresholds
+from harness import show_thresholds
 from harness.cli import command
-from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.options import parse_choice, parse_tolerance
 from harness.roc import CurvesStatistic, PublishedCurvesStatistic, ThresholdChoice, ThresholdsStatistic
@@ -39,10 +38,4 @@ def thresholds(
     statistic = ThresholdsStatistic(curves(settings, flat, positive_label, spec), choice)
     run, target = options.run(statistic, settings, show_thresholds.STEPS)
     show_thresholds.thresholds(run)
-    show.one_machine(bool(options.records))
-    show_charge(run.charging)
-    show.results(target)
-    if run.found.problem is not None:
-        raise run.found.problem
-    if options.as_json:
-        print((target / "thresholds.json").read_text(encoding="utf-8"), end="")
+    options.conclude(run, target, run.found.problem)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness import show
 from harness.cli import command
-from harness.commands.ledger import show_charge
 from harness.commands.release import ReleaseOptions
 from harness.options import parse_choice
+from harness.pipeline import Run
 from harness.postprocess import REWEIGHINGS
 from harness.weights import WeightsOnlyStatistic, WeightsStatistic
 from protocols.spec import PI_RW, PI_RW_WEIGHTS
@@ -18,16 +20,11 @@ def weights(options: ReleaseOptions, reweighing: str, reveal: str) -> None:
     revealed = parse_choice("--reveal", reveal, ["counts", "weights"])
     settings = options.settings(PI_RW if revealed == "counts" else PI_RW_WEIGHTS)
     scheme = parse_choice("--reweighing", reweighing, list(REWEIGHINGS))
+    run: Run[Any]
     if revealed == "counts":
         run, target = options.run(WeightsStatistic(scheme), settings, show.WEIGHT_STEPS)
         show.weights(run)
-        charging = run.charging
     else:
-        only, target = options.run(WeightsOnlyStatistic(scheme), settings, show.WEIGHTS_ONLY_STEPS)
-        show.opened_weights(only)
-        charging = only.charging
-    show.one_machine(bool(options.records))
-    show_charge(charging)
-    show.results(target)
-    if options.as_json:
-        print((target / "weights.json").read_text(encoding="utf-8"), end="")
+        run, target = options.run(WeightsOnlyStatistic(scheme), settings, show.WEIGHTS_ONLY_STEPS)
+        show.opened_weights(run)
+    options.conclude(run, target)

@@ -18,7 +18,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("protocols",),
     (
         *("harness", "harness.errors", "harness.domain", "harness.models", "harness.rounding"),
-        *("harness.interrupts", "harness.scratch", "harness.console", "harness.tasking"),
+        *("harness.interrupts", "harness.scratch", "harness.console"),
     ),
     (
         *("harness.options", "harness.tables", "harness.scores", "harness.values", "harness.records"),
@@ -65,7 +65,6 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "harness.cli",
-        "harness.gap_task",
         "harness.html_report",
         "harness.quickstart_report",
         "harness.show_quickstart",
@@ -74,6 +73,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.show",
         "harness.show_gaps",
         "harness.show_thresholds",
+        "harness.tasking",
     ),
     ("tasks", "benchmarks", "examples"),
     ("tests",),
