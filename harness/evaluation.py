@@ -164,11 +164,11 @@ Mitigation = Callable[[Fold], Indices]
 """Returns predictions, 0 or 1, for a fold's test rows."""
 
 
-def reweighed(weights: Callable[[int], WeightsTable]) -> Mitigation:
-    """Return the mitigation that fits anew with these weights. Args: weights: for a split's seed."""
+def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
+    """Return the mitigation that fits anew with these weights."""
 
     def predict(fold: Fold) -> Indices:
-        model = fit(fold.data, fold.train, weights(fold.seed))
+        model = fit(fold.data, fold.train, weights(fold))
         found: Indices = model.predict(fold.data.features.iloc[fold.test])
         return found
 

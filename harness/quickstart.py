@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +15,8 @@ from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.cli import Steps
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from harness.evaluation import Fold, evaluate, held_out_scores, reweighed, thresholded
-from harness.outputs import DEBIAS, NoisyCounts
+from harness.intervals import simulated_noise
+from harness.outputs import NoisyCounts
 from harness.pipeline import Settings, new_directory, run_on_records, write_json
 from harness.postprocess import REWEIGHINGS
 from harness.quickstart_report import Quickstart, write_report
@@ -36,7 +36,6 @@ from harness.scores import even_grid
 from harness.weights import WeightsStatistic
 from protocols import reference
 from protocols.circuits.coins import Coin
-from protocols.circuits.noise import fair_bits_per_sample
 from protocols.tree import CountTree
 
 SCHEMES = ("balanced", "kamiran-calders")
@@ -120,15 +119,17 @@ class _Mitigations:
         weighted = {scheme: reweighed(partial(self._weights, scheme)) for scheme in SCHEMES}
         return {**weighted, THRESHOLDED: thresholded(self._rules)}
 
-    def _weights(self, scheme: str, seed: int) -> WeightsTable:
-        if seed not in self._counts:
-            self._counts[seed] = simulated_counts(self._data, seed, self._counts[FIXED_SPLIT].coins)
-        return REWEIGHINGS[scheme](self._counts[seed]).weights
+    def _weights(self, scheme: str, fold: Fold) -> WeightsTable:
+        if fold.seed not in self._counts:
+            self._counts[fold.seed] = simulated_counts(
+                applicants(self._data, fold.train), self._counts[FIXED_SPLIT].coins
+            )
+        return REWEIGHINGS[scheme](self._counts[fold.seed]).weights
 
     def _rules(self, fold: Fold) -> Mapping[str, ThresholdRule]:
         curves = self._curves
         if fold.seed != FIXED_SPLIT:
-            curves = simulated_curves(self._data, fold.seed, self._scores(fold.seed), curves)
+            curves = simulated_curves(applicants(self._data, fold.train), self._scores(fold.seed), curves)
         try:
             return self._choice.of(curves.curves).rules
         except (UndefinedRateError, TooNoisyError, InfeasibleError):
@@ -146,28 +147,20 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
     return records_from_frame(frame.assign(score=scores.astype(str)), scored, detail=Detail.SCORE)
 
 
-def simulated_counts(data: LoanApplications, seed: int, coins: tuple[Coin, ...]) -> NoisyCounts:
-    """Return what π_RW would open for a split's training applicants, computed in the clear."""
-    records = applicants(data, data.split(seed)[0])
-    counts = reference.counts(records.group, records.label, len(data.groups), len(data.labels))
-    return NoisyCounts(records.domain, counts + simulated_noise(coins, counts.shape) + DEBIAS, coins)
+def simulated_counts(records: ClientRecords, coins: tuple[Coin, ...]) -> NoisyCounts:
+    """Return what π_RW would open for these records, computed in the clear."""
+    counts = reference.counts(
+        records.group, records.label, len(records.domain.groups), len(records.domain.labels)
+    )
+    return NoisyCounts(
+        records.domain, counts + simulated_noise(coins, np.random.default_rng(), counts.shape), coins
+    )
 
 
-def simulated_curves(data: LoanApplications, seed: int, scores: Floats, opened: NoisyCurves) -> NoisyCurves:
-    """Return what π_ROC would open for a split's training applicants, computed in the clear."""
-    records = applicants(data, data.split(seed)[0])
-    pair, pairs = records.group * len(data.labels) + records.label, records.domain.cells
+def simulated_curves(records: ClientRecords, scores: Floats, opened: NoisyCurves) -> NoisyCurves:
+    """Return what π_ROC would open for these records and scores, computed in the clear."""
+    pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
     domain, tree = opened.domain, CountTree(len(opened.domain.thresholds), opened.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, domain.thresholds, tree.blocks))
-    nodes = counts + simulated_noise(opened.coins, counts.shape) + DEBIAS
+    nodes = counts + simulated_noise(opened.coins, np.random.default_rng(), counts.shape)
     return noisy_curves(nodes, domain, opened.positive, tree, opened.coins)
-
-
-def simulated_noise(coins: tuple[Coin, ...], shape: tuple[int, ...]) -> Floats:
-    """Draw noise in the clear, from the operating system's bits."""
-    design, bits = [(coin.numerator, coin.bits) for coin in coins], fair_bits_per_sample(coins)
-    drawn = [
-        reference.noise_of_bits(design, [secrets.randbits(1) for _ in range(bits)])
-        for _ in range(int(np.prod(shape)))
-    ]
-    return np.array(drawn, dtype=np.float64).reshape(shape)

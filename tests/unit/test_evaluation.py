@@ -86,8 +86,8 @@ def data() -> LoanApplications:
     return load_loanapp()
 
 
-def training_counts(data: LoanApplications, seed: int) -> Counts:
-    train, _ = data.split(seed)
+def training_counts(fold: Fold) -> Counts:
+    data, train = fold.data, fold.train
     return pd.crosstab(data.sensitive_feature[train], data.y_true[train]).to_numpy(dtype=np.float64)
 
 
@@ -107,9 +107,9 @@ def kamiran_calders(counts: Counts) -> Counts:
 def exact(data: LoanApplications) -> Evaluation:
     """The twenty splits with weights from exact counts, which is what epsilon = infinity means."""
     mitigations = {
-        "balanced": reweighed(lambda seed: balanced(training_counts(data, seed))),
-        "label": reweighed(lambda seed: balanced_labels(training_counts(data, seed))),
-        "kamiran-calders": reweighed(lambda seed: kamiran_calders(training_counts(data, seed))),
+        "balanced": reweighed(lambda fold: balanced(training_counts(fold))),
+        "label": reweighed(lambda fold: balanced_labels(training_counts(fold))),
+        "kamiran-calders": reweighed(lambda fold: kamiran_calders(training_counts(fold))),
     }
     return evaluate(data, mitigations, SPLITS)
 
@@ -197,8 +197,8 @@ def test_evaluates_every_split_and_mitigation_with_visible_figures() -> None:
     asked: list[int] = []
     steps: list[tuple[int, int]] = []
 
-    def weights_of(seed: int) -> list[list[float]]:
-        asked.append(seed)
+    def weights_of(fold: Fold) -> list[list[float]]:
+        asked.append(fold.seed)
         return [[1.0, 1.0], [1.0, 1.0]]
 
     def progress(done: int, of: int) -> None:
@@ -255,7 +255,7 @@ def test_held_out_scores_come_from_models_that_did_not_see_the_row() -> None:
 
 def test_mitigation_may_not_take_the_reserved_name() -> None:
     with pytest.raises(ValueError, match="kept for the model without mitigation"):
-        evaluate(TINY, {UNMITIGATED: reweighed(lambda seed: WEIGHTS)}, [0])
+        evaluate(TINY, {UNMITIGATED: reweighed(lambda fold: WEIGHTS)}, [0])
 
 
 def rigged_runs() -> Evaluation:
