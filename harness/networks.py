@@ -1,0 +1,65 @@
+"""Networks between parties on one machine: profiles by name, or a round-trip time and a bandwidth."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from harness.errors import OptionError
+
+_MOST_RTT_S = 10.0
+_BANDWIDTHS = (1e3, 100e9)  # least and most
+_LONGEST = 40
+_RTT = re.compile(r"([0-9]+(?:[.][0-9]+)?) ?(us|ms|s)")
+_BANDWIDTH = re.compile(r"([0-9]+(?:[.][0-9]+)?) ?([kMG])bit(?:/s)?")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_BITS = {"k": 1e3, "M": 1e6, "G": 1e9}
+
+
+@dataclass(frozen=True)
+class Network:
+    """What lies between any two parties, alike for all pairs.
+
+    Attributes: name: of the profile, or the figures as given; rtt_s: round-trip time, half of it each way;
+    bandwidth_bits_per_s: per direction of a pair.
+    """
+
+    name: str
+    rtt_s: float
+    bandwidth_bits_per_s: float
+
+    def __post_init__(self) -> None:
+        least, most = _BANDWIDTHS
+        if not (0 <= self.rtt_s <= _MOST_RTT_S and least <= self.bandwidth_bits_per_s <= most):
+            raise OptionError(
+                f"A network has a round-trip time of at most {_MOST_RTT_S:g} s and a bandwidth from 1kbit to "
+                f"100Gbit per second; got {self.name!r}."
+            )
+
+
+# Machines of one site on gigabit Ethernet, with what virtual machines and switches add to its delay.
+LAN = Network("lan", 1e-3, 1e9)
+# Two organisations on one continent: 40 ms is 4,000 km of fibre there and back, with detours 2,500 km apart;
+# 100 Mbit/s of a shared uplink.
+WAN = Network("wan", 40e-3, 100e6)
+PROFILES = {network.name: network for network in (LAN, WAN)}
+
+
+def parse_network(text: str) -> Network | None:
+    """Read a network: `lan`, `wan`, `none`, or a round-trip time and a bandwidth such as `40ms,100Mbit`.
+
+    Returns: None for `none`: the machine as it is.  Raises: OptionError.
+    """
+    if text == "none":
+        return None
+    if text in PROFILES:
+        return PROFILES[text]
+    rtt, _, bandwidth = text[:_LONGEST].partition(",")
+    time, rate = _RTT.fullmatch(rtt.strip()), _BANDWIDTH.fullmatch(bandwidth.strip())
+    if time is None or rate is None or len(text) > _LONGEST:
+        raise OptionError(
+            f"--network must be {', '.join(PROFILES)}, none, or a round-trip time and a bandwidth per second "
+            f"such as 40ms,100Mbit; got {text[: 2 * _LONGEST]!r}."
+        )
+    name = f"{time[1]}{time[2]},{rate[1]}{rate[2]}bit"
+    return Network(name, float(time[1]) * _SECONDS[time[2]], float(rate[1]) * _BITS[rate[2]])
