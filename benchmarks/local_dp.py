@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.local_simulation import summed_geometric
 from benchmarks.populations import cumulative
 from protocols.circuits.coins import exp_bounds
 from protocols.local_dp import MAX_EPSILON, Grr
@@ -64,7 +65,8 @@ class LocalMechanism:
         seen = np.asarray(seen)
         clients = seen.sum(axis=(2, 3))[:, :, np.newaxis, np.newaxis]
         shape = (*seen.shape[:3], self.tree.nodes)
-        noise = self._summed(clients, shape, rng) - self._summed(clients, shape, rng)
+        odds, each = float(self.ratio / (1 - self.ratio)), np.broadcast_to(clients, shape)
+        noise = summed_geometric(each, odds, rng) - summed_geometric(each, odds, rng)
         estimator = self.tree.estimator()
         linear = np.concatenate([estimator, estimator[:1]])
         published = cumulative(seen) + noise @ linear.T
@@ -78,11 +80,6 @@ class LocalMechanism:
         ratio = float(self.ratio)
         noise = records * square * 2 * ratio / (1 - ratio) ** 2 * self.tree.mean_variance()
         return noise + records / 4 * (square - 1 / self.response.groups)
-
-    def _summed(self, clients: Integers, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw sums of geometric variables, one for each client: a Poisson with a gamma's rate."""
-        odds = float(self.ratio / (1 - self.ratio))
-        return rng.poisson(rng.gamma(np.broadcast_to(clients, shape)) * odds).astype(np.float64)
 
 
 def design_local(

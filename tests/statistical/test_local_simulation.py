@@ -1,0 +1,137 @@
+"""Simulated clients against the real ones, three at a time: the law of all that a collector hears.
+
+N runs; Pearson's statistic over the outcomes, those that are expected less than 20 times counted as one.
+False-alarm rate 10^-9 each by the chi-square law, to which Pearson's statistic comes near at such counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from benchmarks.local_simulation import Population, PublishedL, Simulable, Simulated, population_of, simulate
+from protocols.local_audit import law_of_r
+from protocols.local_dp import Mechanism, MechanismL, MechanismR, Reports, ValueRange
+from protocols.local_estimates import tally
+
+N = 20_000
+FALSE_ALARM = 1e-9
+RARE = 20
+GROUPS, VALUES = np.array([0, 0, 2]), np.array([0.5, 0.5, -0.25])
+APART = Population(
+    (np.array([0.5, 0.5]), np.zeros(0), np.array([-0.25])),
+    (np.ones(2, int), np.zeros(0, int), np.ones(1, int)),
+)
+TOGETHER = population_of(GROUPS, VALUES, 3)
+R, L = MechanismR.private(3, Fraction(2)), MechanismL.private(3, Fraction(4), steps=1)
+
+populations = pytest.mark.parametrize("population", [TOGETHER, APART])
+Outcomes = Counter[tuple[float, ...]]
+
+
+def simulated(mechanism: Simulable, population: Population) -> Outcomes:
+    (found,) = simulate([mechanism], population, N, np.random.default_rng(7))
+    assert found.sizes.tolist() == [2, 0, 1] and found.means[[0, 2]].tolist() == [0.5, -0.25]
+    return outcomes(found)
+
+
+def outcomes(found: Simulated) -> Outcomes:
+    heard = np.concatenate([found.counts, found.sums], axis=1)
+    return Counter(map(tuple, heard.tolist()))
+
+
+def heard(mechanism: Mechanism) -> Outcomes:
+    """Return what the real clients say in N runs."""
+    found = mechanism.perturb(np.tile(GROUPS, N), np.tile(VALUES, N))
+    runs = zip(found.groups.reshape(N, 3), found.values.reshape(N, 3), strict=True)
+    tallies = (tally(Reports(groups, values), mechanism) for groups, values in runs)
+    return Counter((*map(float, each.counts), *each.sums.tolist()) for each in tallies)
+
+
+def law_of_three(mechanism: MechanismR) -> dict[tuple[float, ...], float]:
+    """Return the probability of each outcome, from the law that is audited."""
+    law: dict[tuple[float, ...], float] = {}
+    clients = zip(GROUPS.tolist(), map(Fraction, VALUES.tolist()), strict=True)
+    for said in product(*(law_of_r(mechanism, *client).items() for client in clients)):
+        each, chance = [0.0] * 6, 1.0
+        for (group, told), p in said:
+            each[group] += 1
+            each[3 + group] += told
+            chance *= float(p)
+        law[tuple(each)] = law.get(tuple(each), 0) + chance
+    return law
+
+
+def agree_with(found: Outcomes, law: dict[tuple[float, ...], float]) -> bool:
+    common = [outcome for outcome, p in law.items() if N * p >= RARE]
+    expected = np.array([N * law[outcome] for outcome in common])
+    seen = np.array([found[outcome] for outcome in common])
+    rest, seen_rest = N - expected.sum(), N - seen.sum()
+    statistic = ((seen - expected) ** 2 / expected).sum() + (seen_rest - rest) ** 2 / max(rest, RARE)
+    return bool(statistic < chi2.isf(FALSE_ALARM, len(common)))
+
+
+def agree(one: Outcomes, other: Outcomes) -> bool:
+    common = [outcome for outcome in {*one, *other} if one[outcome] + other[outcome] >= 2 * RARE]
+    table = np.array([[each[outcome] for outcome in common] for each in (one, other)], dtype=np.float64)
+    table = np.concatenate([table, N - table.sum(axis=1, keepdims=True)], axis=1)
+    both = np.maximum(table.sum(axis=0), 1)
+    return bool((((table[0] - table[1]) ** 2) / both).sum() < chi2.isf(FALSE_ALARM, len(common)))
+
+
+@populations
+def test_simulated_reports_of_m_r_have_the_law_that_is_audited(population: Population) -> None:
+    found = simulated(R, population)
+    assert agree_with(found, law_of_three(R))
+    assert not agree_with(found, law_of_three(MechanismR.with_budgets(3, Fraction(2), Fraction(2))))
+
+
+@populations
+@pytest.mark.parametrize(
+    ("mechanism", "other"),
+    [(R, MechanismR.private(3, Fraction(3))), (L, MechanismL.private(3, Fraction(5), steps=1))],
+)
+def test_simulated_clients_say_what_real_ones_do(
+    mechanism: Mechanism, other: Mechanism, population: Population
+) -> None:
+    found = heard(mechanism)
+    assert agree(found, simulated(mechanism, population))
+    assert not agree(found, simulated(other, population))
+
+
+def test_as_published_what_moves_has_another_scale() -> None:
+    """Reports of a group that nobody is in: discrete Laplace noise of scale k/2 times M_L's, and no other."""
+    assert isinstance(L, MechanismL)
+    at_two = simulated(PublishedL(L, Fraction(2)), TOGETHER)
+    assert at_two == simulated(L, TOGETHER)
+    assert not agree(at_two, simulated(PublishedL(L, Fraction(1)), TOGETHER))
+    nobody = Population(
+        (np.array([0.5]), np.zeros(0), np.zeros(0)), (np.array([10**4]), *(np.zeros(0, int),) * 2)
+    )
+    (found,) = simulate([PublishedL(L, Fraction(1))], nobody, N, np.random.default_rng(7))
+    half = MechanismL(L.grr, 2 * L.epsilon_2, L.steps)
+    expected = 10**4 * float(L.grr.move) * half.moved_square
+    # The sum is nearly normal: its mean square over N runs is within 6.2 times sqrt(2/N) of the variance.
+    assert (found.sums[:, 1] ** 2).mean() == pytest.approx(expected, rel=6.2 * (2 / N) ** 0.5)
+
+
+def test_many_clients_in_a_range_of_their_own() -> None:
+    """10^6 clients: within 6.2 standard deviations of the truth, which are exceeded once in 10^9."""
+    declared = ValueRange(0, 10)
+    population = Population(
+        (np.array([2.0, 9.0]), np.array([6.0])), (np.array([3, 1]) * 10**5, np.array([6]) * 10**5)
+    )
+    for kind in (MechanismR, MechanismL):
+        (found,) = simulate(
+            [kind.private(2, Fraction(4), declared)], population, 400, np.random.default_rng(3)
+        )
+        assert found.gap() == pytest.approx(3.75 - 6)
+        for known in (True, False):
+            gaps = found.estimated_gaps(sizes_known=known)
+            assert abs(gaps.mean() - found.gap()) < 6.2 * gaps.std() / 20
+            assert gaps.std() < 0.1
