@@ -30,7 +30,8 @@ class Fed:
     """The inputs of a run, and what is public of them.
 
     Attributes: rows: clients, or records where each has a row; values: a file per party, or None; sending:
-    the clients that send, if they do; batches: of shares, their identities, if they stay.
+    the clients that send, if they do; batches: of shares, their identities, if they stay; uploaded: bytes
+    of these shares' files, per party, empty if they are not known.
     """
 
     domain: RecordDomain
@@ -40,6 +41,7 @@ class Fed:
     values: Sequence[Path | None]
     sending: ClientInputs | None = None
     batches: tuple[str, ...] = ()
+    uploaded: tuple[int, ...] = ()
 
     def public(self, form: InputForm) -> dict[str, int]:
         """Return the numbers that the execution shows."""
@@ -50,7 +52,12 @@ class Fed:
 
 
 def feed_shares(
-    aggregates: Sequence[Path], form: InputForm, model: Model, scratch: Path, lasting: bool
+    aggregates: Sequence[Path],
+    form: InputForm,
+    model: Model,
+    scratch: Path,
+    lasting: bool,
+    uploaded: tuple[int, ...] = (),
 ) -> Fed:
     """Check the parties' aggregates, and take the values out of them into `scratch`.
 
@@ -72,6 +79,7 @@ def feed_shares(
         header.rows,
         [sharing.extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)],
         batches=sharing.read_uploads(aggregates[0]) if lasting else (),
+        uploaded=uploaded,
     )
 
 
@@ -131,25 +139,28 @@ def check_sent(values: int) -> None:
 
 def share_and_aggregate(
     records: ClientRecords, form: InputForm, model: Model, scratch: Path, progress: Progress
-) -> tuple[list[Path], float]:
+) -> tuple[list[Path], float, tuple[int, ...]]:
     """Take all clients' steps and the parties', an upload at a time, so that many clients take little room.
 
-    Returns: what the parties feed into the run, and how many seconds sharing took.
+    Returns: what the parties feed into the run, how many seconds sharing took, and how many bytes were
+    uploaded to each party: clients of one file have uploads in common.
     """
-    share_s = 0.0
+    share_s, uploaded = 0.0, [0] * model.parties
     aggregators = [sharing.Aggregator(i) for i in range(model.parties)]
     for part in sharing.in_uploads(records, form):
         before = time.monotonic()
         batch = sharing.share(part, form, model.domain, model.parties, scratch / "shares")
         share_s += time.monotonic() - before
         for i, aggregator in enumerate(aggregators):
-            aggregator.add(scratch / "shares" / f"party-{i}" / f"{batch}{sharing.SUFFIX}")
+            upload = scratch / "shares" / f"party-{i}" / f"{batch}{sharing.SUFFIX}"
+            uploaded[i] += upload.stat().st_size
+            aggregator.add(upload)
         shutil.rmtree(scratch / "shares")
     progress("aggregate")
     aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
     for aggregator, path in zip(aggregators, aggregates, strict=True):
         aggregator.write(path)
-    return aggregates, share_s
+    return aggregates, share_s, tuple(uploaded)
 
 
 def aggregate_all(shares: Path, model: Model, scratch: Path) -> list[Path]:

@@ -152,8 +152,8 @@ def run_on_records(
             fed = feed_from_clients(records, form, model, terms, partial, settings.timeout_s)
         else:
             progress("share")
-            aggregates, share_s = share_and_aggregate(records, form, model, partial, progress)
-            fed = feed_shares(aggregates, form, model, partial, lasting=False)
+            aggregates, share_s, sent = share_and_aggregate(records, form, model, partial, progress)
+            fed = feed_shares(aggregates, form, model, partial, lasting=False, uploaded=sent)
         begun = _Begun(task or statistic.name, started, share_s, out, charging, records.domain.inferred)
         return _run(statistic, fed, settings, partial, progress, begun)
 
@@ -308,7 +308,9 @@ def _run(
     privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, begun.inferred)
     wall_s = time.monotonic() - begun.started
     inputs, charged = fed.public(settings.form), begun.charging.fields()
-    manifest = report.manifest(begun.task, result, privacy, inputs, charged, wall_s, begun.share_s)
+    manifest = report.manifest(
+        begun.task, result, privacy, inputs, charged, wall_s, begun.share_s, fed.uploaded
+    )
     for leftover in partial.iterdir():  # the engine has moved or removed all else
         leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
     for name, fields in statistic.files(found).items():

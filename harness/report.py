@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import version
@@ -69,10 +69,12 @@ def manifest(
     charged: dict[str, Any] | None,
     wall_s: float,
     share_s: float,
+    uploaded: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Return a finished run's `manifest.json`.
 
-    Args: inputs: the public numbers about them; charged: what the ledger says of it.
+    Args: inputs: the public numbers about them; charged: what the ledger says of it; uploaded: bytes that
+    clients uploaded to each party before the run, empty if that is not known.
     """
     return {
         "schema": SCHEMA,
@@ -94,7 +96,8 @@ def manifest(
         "share_s": share_s,
         "rounds": result.rounds,
         "sent_bytes": list(result.sent_bytes),
-        **_traffic_of_clients(result),
+        "peak_memory_bytes": list(result.peak_memory_bytes),
+        **_traffic_of_clients(result, uploaded),
         "environment": environment(),
     }
 
@@ -111,15 +114,19 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _traffic_of_clients(result: EngineResult) -> dict[str, list[int]]:
-    """Return, per party, the bytes that clients sent to it and received from it, if they did."""
+def _traffic_of_clients(result: EngineResult, uploaded: Sequence[int]) -> dict[str, list[int]]:
+    """Return, per party, the bytes that clients sent to it and received from it, as far as is known."""
     if result.client_bytes is None:
-        return {}
+        return {"client_sent_bytes": list(uploaded)} if uploaded else {}
     sent, received = zip(*result.client_bytes, strict=True)
     return {"client_sent_bytes": list(sent), "client_received_bytes": list(received)}
 
 
 _ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
+_OF_EACH_PARTY: dict[str, Callable[[Iterable[Any]], Any]] = {
+    **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
+    "peak_memory_bytes": max,
+}
 
 
 _BROKEN = (
@@ -131,8 +138,9 @@ _BROKEN = (
 def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the manifest of several releases on the same people, made by one model.
 
-    Computes: epsilon, delta, seconds, rounds and bytes add up (basic composition); what was opened or is
-    public in one is so in all of them together. `parts` holds each release's own manifest.
+    Computes: epsilon, delta, seconds, rounds and bytes add up (basic composition), a party's memory is the
+    most that it took in one; what was opened or is public in one is so in all of them together. `parts`
+    holds each release's own manifest.
     [test: tests/unit/test_report.py]
     Args: parts: by name, in the order of the releases, alike in model, relation, unit and clients.
     """
@@ -159,8 +167,9 @@ def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[st
         "privacy": privacy,
         **{name: _total(part[name] for part in manifests) for name in _ADDED_UP},
         **{
-            name: [sum(values) for values in zip(*(part[name] for part in manifests), strict=True)]
-            for name in ("sent_bytes", "party_mpc_s")
+            name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
+            for name, function in _OF_EACH_PARTY.items()
+            if all(name in part for part in manifests)
         },
         "parts": dict(parts),
     }

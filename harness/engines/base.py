@@ -66,7 +66,8 @@ class EngineResult:
     Attributes: outputs: the integers of each `OUT` line, the same at every party; party_mpc_s: per
     party, seconds, preprocessing included, start-up and compilation not; sent_bytes: per party;
     rounds: of the party with most, None if the engine does not count them; client_bytes: per party, what
-    clients sent to it and received from it while it ran, None where nobody sent.
+    clients sent to it and received from it while it ran, None where nobody sent; peak_memory_bytes: per
+    party, empty where it is not known.
     """
 
     model: Model
@@ -82,6 +83,7 @@ class EngineResult:
     online_s: float | None = None
     offline_s: float | None = None
     client_bytes: tuple[tuple[int, int], ...] | None = None
+    peak_memory_bytes: tuple[int, ...] = ()
 
     @property
     def mpc_s(self) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
 from harness.engines.bytecode import compile_program
 from harness.engines.outlines import parse_outputs
-from harness.engines.parties import PartyLog, free_ports, run_parties
+from harness.engines.parties import PartyLog, free_ports, peaks_of, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.models import Model
 from protocols.spec import ProtocolSpec
@@ -137,6 +137,7 @@ class MpSpdzEngine(Engine):
             online_s=slowest.online_s,
             offline_s=slowest.offline_s,
             client_bytes=tuple(_client_bytes(i, log) for i, log in enumerate(logs)) if job.clients else None,
+            peak_memory_bytes=peaks_of(logs),
         )
 
 

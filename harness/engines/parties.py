@@ -28,6 +28,7 @@ from harness.clients.front import FAILED, IN_DOUBT
 from harness.clients.uploads import Check, Server
 from harness.engines import party as child
 from harness.engines.base import PROJECT, Job, no_charge
+from harness.engines.memory import PeakMemory, pause_s
 from harness.errors import (
     ClientError,
     PartyFailedError,
@@ -62,10 +63,17 @@ _KNOWN_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class PartyLog:
-    """What one party printed, kept lines only, and when it ended (seconds after `go`)."""
+    """What one party printed, kept lines only, when it ended (seconds after `go`), its memory if known."""
 
     lines: tuple[str, ...]
     ended_s: float
+    peak_memory_bytes: int | None = None
+
+
+def peaks_of(logs: Sequence[PartyLog]) -> tuple[int, ...]:
+    """Return each party's peak memory, bytes; nothing unless it is known of all."""
+    found = [log.peak_memory_bytes for log in logs]
+    return tuple(peak for peak in found if peak is not None) if None not in found else ()
 
 
 def free_ports(count: int) -> list[int]:
@@ -110,11 +118,12 @@ def run_parties(
         deadline = time.monotonic() + timeout_s
         _exchange_certificates(processes, directories, deadline, timeout_s)
         started = time.monotonic()
+        memory = [PeakMemory(process.pid, children=job.clients is not None) for process in processes]
         with _clients(job, configs, directories) as check_clients:
-            ended = _watch(processes, directories, deadline, timeout_s, check_clients)
+            ended = _watch(processes, directories, deadline, timeout_s, check_clients, memory)
         return [
-            PartyLog(_kept_lines(directory), end - started)
-            for directory, end in zip(directories, ended, strict=True)
+            PartyLog(_kept_lines(directory), end - started, peak.bytes)
+            for directory, end, peak in zip(directories, ended, memory, strict=True)
         ]
     finally:
         with uninterrupted():
@@ -214,9 +223,11 @@ def _watch(
     deadline: float,
     timeout_s: float,
     check_clients: Check,
+    memory: Sequence[PeakMemory],
 ) -> list[float]:
     ended: dict[int, float] = {}
     failed_at: float | None = None
+    started = look_at = time.monotonic()
     while len(ended) < len(processes):
         for i, process in enumerate(processes):
             if i not in ended and process.poll() is not None:
@@ -231,6 +242,11 @@ def _watch(
             _raise_for_clients(said, by_themselves=not culprits)
             raise PartyFailedError(_failure(processes, directories, [*culprits, *failed][0], said))
         check_clients()
+        if now >= look_at:
+            for i, peak in enumerate(memory):
+                if i not in ended:
+                    peak.look()
+            look_at = now + pause_s(now - started)
         if now > deadline:
             raise PartyTimeoutError(_still_running(processes, timeout_s))
         time.sleep(_POLL_S)

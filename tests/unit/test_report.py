@@ -137,6 +137,7 @@ RESULT = EngineResult(
     wall_s=3.0,
     rounds=12,
     sent_bytes=(1, 2, 3),
+    peak_memory_bytes=(7, 8, 9),
     program_hash="ab" * 32,
     compile_options=("-R", "64"),
 )
@@ -173,6 +174,13 @@ def test_manifest_of_a_run_that_clients_sent_to() -> None:
     assert found["client_received_bytes"] == [20, 21, 22]
     plain = manifest("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.0)
     assert set(found) - set(plain) == {"client_sent_bytes", "client_received_bytes"}
+
+
+def test_manifest_of_a_run_on_uploaded_shares() -> None:
+    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    found = manifest("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.5, uploaded=(9, 8, 7))
+    assert found["client_sent_bytes"] == [9, 8, 7]
+    assert "client_received_bytes" not in found
 
 
 @EVERY_MODEL
@@ -243,6 +251,7 @@ def test_releases_on_the_same_people_add_up() -> None:
     assert total["privacy"]["revealed"] == [*PI_RW.revealed, "something else"]
     assert total["mpc_s"] == 2 * parts["first"]["mpc_s"]
     assert total["sent_bytes"] == [2 * sent for sent in parts["first"]["sent_bytes"]]
+    assert total["peak_memory_bytes"] == parts["first"]["peak_memory_bytes"] == [7, 8, 9]
     assert total["task"] == "both" and total["parts"] == parts
     parts["second"]["rounds"] = None
     assert report.combined_manifest("both", parts)["rounds"] is None

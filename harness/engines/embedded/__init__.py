@@ -13,7 +13,7 @@ from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
 from harness.engines.embedded.party import common_name
 from harness.engines.hashing import program_hash
 from harness.engines.outlines import parse_outputs
-from harness.engines.parties import PartyLog, free_ports, run_parties
+from harness.engines.parties import PartyLog, free_ports, peaks_of, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.models import Model
 from protocols.spec import InputForm, ProtocolSpec
@@ -95,6 +95,7 @@ class EmbeddedEngine(Engine):
             sent_bytes=tuple(sent for _, sent in costs),
             program_hash=program_hash(job, (installed,)),
             compile_options=(),
+            peak_memory_bytes=peaks_of(logs),
         )
 
 
