@@ -33,7 +33,6 @@ def waiting(script: str) -> Iterator[subprocess.Popen[str]]:
 def test_a_peak_stays_when_memory_is_given_back_and_when_the_process_has_ended() -> None:
     with waiting(f"{TAKE_AND_GIVE_BACK}; print('now', flush=True); input()") as process:
         peak = PeakMemory(process.pid)
-        assert peak.bytes is None
         peak.look()
         process.communicate("\n")
     peak.look()
