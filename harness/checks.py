@@ -9,6 +9,9 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 
+# A file's tests stay in one process, as many share what their module made.
+IN_PARALLEL = ("--numprocesses", "auto", "--maxprocesses", "4", "--dist", "loadfile")
+
 STATIC_CHECKS = {
     "ruff check": ("ruff", "check", "."),
     "ruff format": ("ruff", "format", "--check", "--diff", "."),
@@ -25,7 +28,7 @@ def run_checks(pytest_arguments: Sequence[str] = ()) -> int:
     failed = [name for name, command in STATIC_CHECKS.items() if _run(name, command)]
     if failed:
         print(f"\nFailed so far: {', '.join(failed)}. The tests run all the same.", flush=True)
-    code = _run("pytest", ("pytest", *pytest_arguments))
+    code = _run("pytest", ("pytest", *IN_PARALLEL, *pytest_arguments))
     return code or int(bool(failed))
 
 

@@ -164,7 +164,7 @@ def test_interrupted_set_up_leaves_nothing(number: signal.Signals, copy: Path) -
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.endswith("inv: interrupted; .venv was not made, and nothing of it is left.\n")
     assert "Traceback" not in err

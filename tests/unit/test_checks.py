@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.checks import run_checks
+from harness.checks import IN_PARALLEL, run_checks
 
 IN_ORDER = ["ruff check", "ruff format", "mypy", "pytest"]
 
@@ -39,7 +39,7 @@ def test_all_run_and_the_worst_counts(
 
     monkeypatch.setattr(subprocess, "run", play)
     assert run_checks(["-k", "some"]) == code
-    assert started[-1] == ["pytest", "-k", "some"]
+    assert started[-1] == ["pytest", *IN_PARALLEL, "-k", "some"]
     said = capfd.readouterr().out.splitlines()
     assert [line for line in said if line.startswith("--- ")] == [f"--- {name}" for name in IN_ORDER]
     early = [name for name in IN_ORDER[:-1] if name in failing]
