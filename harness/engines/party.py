@@ -22,7 +22,7 @@ from typing import Any
 from harness.engines.leash import die_with_parent
 
 CLAIM, CONFIG, LOG, READY, GO = "started", "party.json", "log", "ready", "go"
-DATA = "Player-Data"
+DATA, PEERS = "Player-Data", "peers"
 CLAIMED_EXIT = 17
 
 
@@ -57,7 +57,7 @@ def _main() -> int:
     _redirect_output()
     try:
         for i, name in enumerate(names):
-            trust(own if i == config["party"] else Path("peers", f"P{i}.pem"), data, name)
+            trust(own if i == config["party"] else Path(PEERS, f"P{i}.pem"), data, name)
     except CertificateError as error:
         print(f"fairshares: {error}", flush=True)
         return 1
