@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -63,4 +65,8 @@ def _similar(word: str, known: list[str]) -> str:
 program = Commands(name="FairShares", binary="./inv", binary_names=["inv"])
 
 if __name__ == "__main__":
-    program.run()
+    try:
+        program.run()
+    except BrokenPipeError:  # whoever read what we print has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import call, command, files_below, processes_below
+from tests.e2e.command import call, command, files_below, processes_below, start
 
 HEADER = "client_id,group,label\n"
 GOOD = HEADER + "c0,a,0\nc1,b,1\nc2,b,0\n"
@@ -243,3 +243,11 @@ def test_as_a_process_of_its_own(directory: Path) -> None:
     done = command("weights", "--records", "good.csv", "--epsilon", "-1", cwd=directory)
     check_refused(done, "--epsilon must be a number above 0 and at most 20, for example 1; got '-1'")
     check_untouched(directory)
+
+
+def test_a_reader_who_leaves_early_gets_no_traceback(directory: Path) -> None:
+    process = start("--list", cwd=directory)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == "" and process.wait() == 1
+    process.stderr.close()
