@@ -92,6 +92,10 @@ class PartyTimeoutError(FairSharesError):
     """The parties did not finish in time; all were stopped and nothing was written."""
 
 
+class RelayError(FairSharesError):
+    """The relay that emulates a network between parties did not start, or ended before they did."""
+
+
 class OutputError(FairSharesError):
     """The parties' outputs are missing, disagree, or cannot be what the protocol opens."""
 

@@ -37,6 +37,25 @@ class Network:
             )
 
 
+@dataclass(frozen=True)
+class MeasuredNetwork:
+    """A network as two sockets of its relay found it: what was wanted, and what there was."""
+
+    wanted: Network
+    rtt_s: float
+    bandwidth_bits_per_s: float
+
+    def fields(self) -> dict[str, str | float]:
+        """Return what a manifest says of it."""
+        return {
+            "profile": self.wanted.name,
+            "rtt_s": self.wanted.rtt_s,
+            "bandwidth_bits_per_s": self.wanted.bandwidth_bits_per_s,
+            "measured_rtt_s": self.rtt_s,
+            "measured_bandwidth_bits_per_s": self.bandwidth_bits_per_s,
+        }
+
+
 # Machines of one site on gigabit Ethernet, with what virtual machines and switches add to its delay.
 LAN = Network("lan", 1e-3, 1e9)
 # Two organisations on one continent: 40 ms is 4,000 km of fibre there and back, with detours 2,500 km apart;

@@ -33,6 +33,7 @@ from harness.feeding import (
 )
 from harness.layouts import is_per_record
 from harness.models import Model
+from harness.networks import Network
 from harness.records import ClientRecords, Detail, RecordDomain
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory
@@ -51,7 +52,7 @@ class Settings:
     """What the user chose for one release.
 
     Attributes: epsilon, delta: totals of the release; relation: None for the domain's default;
-    account: where it is charged.
+    account: where it is charged; network: emulated between the parties, None for the machine's loopback.
     """
 
     model: Model
@@ -61,6 +62,7 @@ class Settings:
     relation: NeighboringRelation | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     account: Account = field(default_factory=Account)
+    network: Network | None = None
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default for this domain and input form.
@@ -302,6 +304,7 @@ def _run(
         settings.timeout_s,
         progress,
         starting=lambda: begun.charging.start(release),
+        network=settings.network,
     )
     progress("read")
     found = statistic.read(result, domain, fed.clients, plan)

@@ -98,6 +98,7 @@ def manifest(
         "sent_bytes": list(result.sent_bytes),
         "peak_memory_bytes": list(result.peak_memory_bytes),
         **_traffic_of_clients(result, uploaded),
+        "network": result.network.fields() if result.network else None,
         "environment": environment(),
     }
 

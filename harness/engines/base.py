@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.clients.uploads import ClientInputs
 from harness.errors import UnsupportedError
 from harness.models import Model
+from harness.networks import MeasuredNetwork, Network
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -67,7 +68,8 @@ class EngineResult:
     party, seconds, preprocessing included, start-up and compilation not; sent_bytes: per party;
     rounds: of the party with most, None if the engine does not count them; client_bytes: per party, what
     clients sent to it and received from it while it ran, None where nobody sent; peak_memory_bytes: per
-    party, empty where it is not known.
+    party, empty where it is not known; network: what was
+    emulated between the parties, measured right before they ran, None where nothing was.
     """
 
     model: Model
@@ -84,6 +86,7 @@ class EngineResult:
     offline_s: float | None = None
     client_bytes: tuple[tuple[int, int], ...] | None = None
     peak_memory_bytes: tuple[int, ...] = ()
+    network: MeasuredNetwork | None = None
 
     @property
     def mpc_s(self) -> float:
@@ -136,12 +139,13 @@ class Engine(ABC):
         timeout_s: float,
         progress: Progress,
         starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
     ) -> EngineResult:
         """Run the job with one process per party under `work`, which must be new; leave nothing there.
 
         Args: starting: called once, when all is prepared and before the first party's process starts; if
-        it raises, none does.
-        Raises: UnsupportedError, CompileError, UsedDirectoryError, PartyFailedError,
+        it raises, none does; network: emulated between the parties, None for the machine's loopback.
+        Raises: UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
         PartyTimeoutError, OutputError; whatever is raised, KeyboardInterrupt included, no process and
         no secret file is left.
         """

@@ -14,10 +14,12 @@ from typing import Any
 
 from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
 from harness.engines.bytecode import compile_program
+from harness.engines.links import links_between
 from harness.engines.outlines import parse_outputs
 from harness.engines.parties import PartyLog, free_ports, peaks_of, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.models import Model
+from harness.networks import Network
 from protocols.spec import ProtocolSpec
 
 DOCUMENTATION = "https://mp-spdz.readthedocs.io"
@@ -86,6 +88,7 @@ class MpSpdzEngine(Engine):
         timeout_s: float,
         progress: Progress,
         starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
     ) -> EngineResult:
         reason = self.availability(model)
         found = find_installation()
@@ -98,7 +101,6 @@ class MpSpdzEngine(Engine):
         bytecode = compile_program(job, found.home, found.full_version, options)
         progress("run")
         ports = free_ports(3 * model.parties)
-        hosts = "".join(f"127.0.0.1:{port}\n" for port in ports[: model.parties])
         # -OF . prints opened values at every party, so that their agreement can be checked.
         batch = model.batch(max((lanes for _, lanes in job.fair_bits), default=0))
         batches = ["-b", str(batch)] if batch else []
@@ -113,13 +115,14 @@ class MpSpdzEngine(Engine):
                 "engine": "mp-spdz",
                 "fair_bits": job.fair_bits,
                 "argv": [str(found.home / str(model.virtual_machine)), "-p", str(i), *tail],
-                "files": {"hosts": hosts},
                 "links": {"Programs": str(bytecode.programs)},
                 **clients,
             }
             for i, clients in enumerate(fronts)
         ]
-        with bytecode.in_use():
+        with bytecode.in_use(), links_between(ports[: model.parties], network) as links:
+            for config, seen in zip(configs, links.ports, strict=True):
+                config["files"] = {"hosts": "".join(f"127.0.0.1:{port}\n" for port in seen)}
             logs = run_parties(job, configs, work, timeout_s, starting)
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         slowest = max(costs, key=lambda cost: cost.seconds)
@@ -138,6 +141,7 @@ class MpSpdzEngine(Engine):
             offline_s=slowest.offline_s,
             client_bytes=tuple(_client_bytes(i, log) for i, log in enumerate(logs)) if job.clients else None,
             peak_memory_bytes=peaks_of(logs),
+            network=links.measured,
         )
 
 

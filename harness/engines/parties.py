@@ -169,7 +169,9 @@ def _watch(
             said = {i: _errors(each) for i, each in enumerate(parties)}
             culprits = _culprits(codes, said, failed)
             _raise_for_clients(said, by_themselves=not culprits)
-            raise PartyFailedError(_failure(parties, codes, [*culprits, *failed][0], said))
+            raise PartyFailedError(
+                _failure(parties, codes, culprits[0], said) if culprits else _disconnection(failed, said)
+            )
         check_clients()
         if now > deadline:
             raise PartyTimeoutError(_still_running(parties, ended, timeout_s))
@@ -217,6 +219,16 @@ def _failure(
     return (
         f"{parties[culprit].name} {how}; the others were stopped and no result was written "
         f"(exit codes of the others, None where still running: {others}).{last}"
+    )
+
+
+def _disconnection(failed: list[int], said: Mapping[int, Sequence[str]]) -> str:
+    """Say that parties lost others, with none of them to blame."""
+    lines = dict.fromkeys(chain.from_iterable(said[i] for i in failed))
+    return (
+        f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no party "
+        "failed otherwise: look at the network between them. All were stopped and no result was written. "
+        f"Last lines: {' | '.join(lines)}"
     )
 
 

@@ -132,6 +132,15 @@ def test_a_machine_that_was_not_ready_is_named_not_clients_that_waited_for_it(tm
         run(tmp_path / "again", waits, waits, LOSES)
 
 
+def test_the_network_is_named_where_parties_only_lost_each_other(tmp_path: Path) -> None:
+    with pytest.raises(PartyFailedError) as error:
+        run(tmp_path / "run", LOSES, "sleep 0.1; " + LOSES, "sleep 60")
+    assert str(error.value) == (
+        "Connections between the parties were lost (by 0, 1), and no party failed otherwise: look at the "
+        "network between them. All were stopped and no result was written. Last lines: stream truncated"
+    )
+
+
 @pytest.mark.parametrize("script", [LEAVES, LONG])
 def test_a_client_is_named_where_parties_only_lost_each_other(tmp_path: Path, script: str) -> None:
     with pytest.raises(ClientError, match=r"^Client 4 .* The parties were stopped; no result was written"):

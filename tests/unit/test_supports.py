@@ -12,6 +12,7 @@ from harness.engines.base import PROGRAMS, Engine, EngineResult, Job, Progress, 
 from harness.engines.embedded import EmbeddedEngine
 from harness.errors import UnsupportedError
 from harness.models import MODELS, Model
+from harness.networks import Network
 from protocols.spec import (
     CLIENTS,
     NO_INPUT,
@@ -55,8 +56,9 @@ class Everywhere(Engine):
         timeout_s: float,
         progress: Progress,
         starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
     ) -> EngineResult:
-        raise AssertionError((job, model, work, timeout_s, progress, starting))
+        raise AssertionError((job, model, work, timeout_s, progress, starting, network))
 
 
 def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:

@@ -12,10 +12,12 @@ from typing import Any
 from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
 from harness.engines.embedded.party import common_name
 from harness.engines.hashing import program_hash
+from harness.engines.links import links_between
 from harness.engines.outlines import parse_outputs
 from harness.engines.parties import PartyLog, free_ports, peaks_of, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.models import Model
+from harness.networks import Network
 from protocols.spec import InputForm, ProtocolSpec
 
 _TIME = re.compile(r"Time = (\d+\.\d+) seconds")
@@ -60,6 +62,7 @@ class EmbeddedEngine(Engine):
         timeout_s: float,
         progress: Progress,
         starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
     ) -> EngineResult:
         installed, reason = self.version(), self.availability(model)
         if installed is None or reason is not None:
@@ -76,13 +79,15 @@ class EmbeddedEngine(Engine):
                 "fair_bits": job.fair_bits,
                 "program": str(job.source.resolve()),
                 "arguments": [job.spec.name, *job.arguments],
-                "ports": ports,
                 "threshold": model.corruptions,
                 "security_bits": model.statistical_security_bits,
             }
             for i in range(model.parties)
         ]
-        logs = run_parties(job, configs, work, timeout_s, starting)
+        with links_between(ports, network) as links:
+            for config, seen in zip(configs, links.ports, strict=True):
+                config["ports"] = seen
+            logs = run_parties(job, configs, work, timeout_s, starting)
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         return EngineResult(
             model=model,
@@ -96,6 +101,7 @@ class EmbeddedEngine(Engine):
             program_hash=program_hash(job, (installed,)),
             compile_options=(),
             peak_memory_bytes=peaks_of(logs),
+            network=links.measured,
         )
 
 
