@@ -73,7 +73,19 @@ class UsedDirectoryError(FairSharesError):
 
 
 class CertificateError(FairSharesError):
-    """A party's certificate bears another party's name, or could vouch for others."""
+    """A party's certificate bears another party's name, could vouch for others, or is out of date."""
+
+
+class HostsFileError(FairSharesError):
+    """`hosts.toml` cannot be read, or does not say what it has to of each host."""
+
+
+class HostUnreachableError(FairSharesError):
+    """A host cannot be reached over ssh, is not the one that is known, or went away; says which host."""
+
+
+class HostUnfitError(FairSharesError):
+    """A host lacks what a run needs, or has another version of it; says which host, before anything runs."""
 
 
 class ClientError(FairSharesError):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.clients.uploads import ClientInputs
+from harness.engines.outlines import PartyLog
 from harness.errors import UnsupportedError
 from harness.models import Model
 from harness.networks import MeasuredNetwork, Network
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
+LOOPBACK = "127.0.0.1"
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAMS = PROJECT / "Programs" / "Source"
 
@@ -94,6 +98,32 @@ class EngineResult:
         return max(self.party_mpc_s)
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A job with its program, ready to run on one machine.
+
+    Attributes: command, links: what a party's process becomes, and what its directory links to, where the
+    engine is a program of its own.
+    """
+
+    job: Job
+    model: Model
+    engine_version: str
+    program_hash: str
+    compile_options: tuple[str, ...] = ()
+    compile_s: float = 0.0
+    command: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+
+
+Address = tuple[str, int]  # host and port
+
+
+def local(ports: Sequence[int]) -> list[Address]:
+    """Return the addresses of ports on this machine."""
+    return [(LOOPBACK, port) for port in ports]
+
+
 class Engine(ABC):
     """Runs `.mpc` programs, each party in a process and a directory of its own."""
 
@@ -108,7 +138,11 @@ class Engine(ABC):
         """Return None if the model can run here, else one sentence: what is missing, and the way out."""
 
     def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
-        """Return None if this combination is sound and can run here, else why not.
+        """Return None if this combination is sound and can run here, else why not."""
+        return self.refusal(spec, model, form) or self.availability(model)
+
+    def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+        """Return None if this combination is sound, wherever it runs, else why not.
 
         Guarantees: in an active model no client value that came as a plain additive share is a factor
         of a secret x secret product: a server could add to its share and have the product carry other
@@ -128,7 +162,29 @@ class Engine(ABC):
                 f"Input form {form.name!r} multiplies plain shares, which one active server could use to "
                 f"open a client's value in {model.name}; {ways}."
             )
-        return self.availability(model)
+        return None
+
+    @abstractmethod
+    def common_name(self, party: int) -> str:
+        """Return the name that the engine looks for in a party's certificate."""
+
+    @abstractmethod
+    def prepared(self, job: Job, model: Model) -> AbstractContextManager[Prepared]:
+        """Yield the job's program, compiled on this machine, and keep it there meanwhile.
+
+        Raises: UnsupportedError; CompileError.
+        """
+
+    @abstractmethod
+    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+        """Return what `harness.engines.party` reads to be one of the job's parties.
+
+        Args: addresses: where this party finds all of them; where it is not loopback it listens everywhere.
+        """
+
+    @abstractmethod
+    def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
+        """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
 
     @abstractmethod
     def run(

@@ -6,17 +6,27 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
+from harness.engines.base import (
+    Address,
+    Engine,
+    EngineResult,
+    Job,
+    Prepared,
+    Progress,
+    local,
+    no_charge,
+)
 from harness.engines.bytecode import compile_program
 from harness.engines.links import links_between
-from harness.engines.outlines import parse_outputs
-from harness.engines.parties import PartyLog, free_ports, peaks_of, run_parties
+from harness.engines.outlines import PartyLog, parse_outputs, peaks_of
+from harness.engines.parties import free_ports, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.models import Model
 from harness.networks import Network
@@ -80,6 +90,55 @@ class MpSpdzEngine(Engine):
             )
         return None
 
+    def common_name(self, party: int) -> str:
+        return f"P{party}"
+
+    @contextmanager
+    def prepared(self, job: Job, model: Model) -> Iterator[Prepared]:
+        reason = self.availability(model)
+        found = find_installation()
+        if reason is not None or isinstance(found, str):
+            raise UnsupportedError(reason or str(found))
+        job.check_parties(model)
+        options = compile_options(job.spec, model)
+        bytecode = compile_program(job, found.home, found.full_version, options)
+        batch = model.batch(max((lanes for _, lanes in job.fair_bits), default=0))
+        # -OF . prints opened values at every party, so that their agreement can be checked.
+        words = [str(found.home / str(model.virtual_machine)), *(["-N", "2"] if model.parties == 2 else [])]
+        words += [
+            "-ip",
+            "hosts",
+            "-v",
+            "-OF",
+            ".",
+            *model.run_options,
+            *(["-b", str(batch)] if batch else []),
+        ]
+        with bytecode.in_use():
+            yield Prepared(
+                job,
+                model,
+                found.version,
+                bytecode.program_hash,
+                options,
+                bytecode.compile_s,
+                (*words, bytecode.name),
+                {"Programs": str(bytecode.programs)},
+            )
+
+    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+        job, model = prepared.job, prepared.model
+        machine, *words = prepared.command
+        return {
+            "party": party,
+            "common_names": [self.common_name(j) for j in range(model.parties)],
+            "engine": self.name,
+            "fair_bits": job.fair_bits,
+            "argv": [machine, "-p", str(party), *words],
+            "files": {"hosts": "".join(f"{host}:{port}\n" for host, port in addresses)},
+            "links": dict(prepared.links),
+        }
+
     def run(
         self,
         job: Job,
@@ -90,58 +149,39 @@ class MpSpdzEngine(Engine):
         starting: Callable[[], None] = no_charge,
         network: Network | None = None,
     ) -> EngineResult:
-        reason = self.availability(model)
-        found = find_installation()
-        if reason is not None or isinstance(found, str):
-            raise UnsupportedError(reason or str(found))
-        job.check_parties(model)
         started = time.monotonic()
         progress("compile")
-        options = compile_options(job.spec, model)
-        bytecode = compile_program(job, found.home, found.full_version, options)
-        progress("run")
-        ports = free_ports(3 * model.parties)
-        # -OF . prints opened values at every party, so that their agreement can be checked.
-        batch = model.batch(max((lanes for _, lanes in job.fair_bits), default=0))
-        batches = ["-b", str(batch)] if batch else []
-        tail = ["-ip", "hosts", "-v", "-OF", ".", *model.run_options, *batches, bytecode.name]
-        if model.parties == 2:
-            tail = ["-N", "2", *tail]
-        fronts = _fronts(job, ports[model.parties :], timeout_s)
-        configs: list[dict[str, Any]] = [
-            {
-                "party": i,
-                "common_names": [f"P{j}" for j in range(model.parties)],
-                "engine": "mp-spdz",
-                "fair_bits": job.fair_bits,
-                "argv": [str(found.home / str(model.virtual_machine)), "-p", str(i), *tail],
-                "links": {"Programs": str(bytecode.programs)},
-                **clients,
-            }
-            for i, clients in enumerate(fronts)
-        ]
-        with bytecode.in_use(), links_between(ports[: model.parties], network) as links:
-            for config, seen in zip(configs, links.ports, strict=True):
-                config["files"] = {"hosts": "".join(f"127.0.0.1:{port}\n" for port in seen)}
-            logs = run_parties(job, configs, work, timeout_s, starting)
+        with self.prepared(job, model) as prepared:
+            progress("run")
+            ports = free_ports(3 * model.parties)
+            fronts = _fronts(job, ports[model.parties :], timeout_s)
+            with links_between(ports[: model.parties], network) as links:
+                configs = [
+                    {**self.config(prepared, i, local(links.ports[i])), **front}
+                    for i, front in enumerate(fronts)
+                ]
+                logs = run_parties(job, configs, work, timeout_s, starting)
+        return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
+
+    def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
+        job, model = prepared.job, prepared.model
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         slowest = max(costs, key=lambda cost: cost.seconds)
         return EngineResult(
             model=model,
-            engine_version=found.version,
+            engine_version=prepared.engine_version,
             outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
             party_mpc_s=tuple(cost.seconds for cost in costs),
-            compile_s=bytecode.compile_s,
-            wall_s=time.monotonic() - started,
+            compile_s=prepared.compile_s,
+            wall_s=wall_s,
             rounds=max(cost.rounds for cost in costs),
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
-            program_hash=bytecode.program_hash,
-            compile_options=options,
+            program_hash=prepared.program_hash,
+            compile_options=prepared.compile_options,
             online_s=slowest.online_s,
             offline_s=slowest.offline_s,
             client_bytes=tuple(_client_bytes(i, log) for i, log in enumerate(logs)) if job.clients else None,
             peak_memory_bytes=peaks_of(logs),
-            network=links.measured,
         )
 
 

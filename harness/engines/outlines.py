@@ -1,15 +1,31 @@
-"""The `OUT` lines by which a program hands its opened results to the engine, read once for all engines."""
+"""What parties print: the `OUT` lines by which a program hands its opened results to any engine."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness.errors import OutputError
 
 _LINE = re.compile(r"OUT ([A-Za-z_][A-Za-z0-9_]*) (?:(-?\d+)|\[(-?\d+(?:, -?\d+)*)\])", re.ASCII)
 _LIMIT = 1 << 63
 _MAX_DIGITS = 20  # keeps a damaged line from becoming a huge integer
+
+
+@dataclass(frozen=True)
+class PartyLog:
+    """What one party printed, kept lines only, when it ended (seconds after `go`), its memory if known."""
+
+    lines: tuple[str, ...]
+    ended_s: float
+    peak_memory_bytes: int | None = None
+
+
+def peaks_of(logs: Sequence[PartyLog]) -> tuple[int, ...]:
+    """Return each party's peak memory, bytes; nothing unless it is known of all."""
+    found = [log.peak_memory_bytes for log in logs]
+    return tuple(peak for peak in found if peak is not None) if None not in found else ()
 
 
 def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 from harness.clients.front import FAILED, IN_DOUBT
 from harness.clients.uploads import Check, Server
 from harness.engines.base import Job, no_charge
+from harness.engines.outlines import PartyLog
 from harness.engines.process import KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
 from harness.errors import ClientError, PartyFailedError, PartyTimeoutError, UnsupportedError
 from harness.interrupts import uninterrupted
@@ -29,21 +29,6 @@ from harness.interrupts import uninterrupted
 _POLL_S = 0.005
 _GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
-
-
-@dataclass(frozen=True)
-class PartyLog:
-    """What one party printed, kept lines only, when it ended (seconds after `go`), its memory if known."""
-
-    lines: tuple[str, ...]
-    ended_s: float
-    peak_memory_bytes: int | None = None
-
-
-def peaks_of(logs: Sequence[PartyLog]) -> tuple[int, ...]:
-    """Return each party's peak memory, bytes; nothing unless it is known of all."""
-    found = [log.peak_memory_bytes for log in logs]
-    return tuple(peak for peak in found if peak is not None) if None not in found else ()
 
 
 def free_ports(count: int) -> list[int]:

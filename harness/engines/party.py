@@ -49,8 +49,13 @@ def _main() -> int:
     from harness.engines.certificates import make_key, trust
     from harness.errors import CertificateError
 
-    data, names = Path(DATA), config["common_names"]
-    own = make_key(data, f"P{config['party']}", names[config["party"]])
+    data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
+    if "keys" in config:  # this host's own, made before
+        own = data / f"{stem}.pem"
+        for suffix in ("pem", "key"):
+            (data / f"{stem}.{suffix}").symlink_to(Path(config["keys"], f"{stem}.{suffix}"))
+    else:
+        own = make_key(data, stem, names[config["party"]])
     print(READY, flush=True)
     if sys.stdin.readline().strip() != GO:
         return 1

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import EngineResult, Job
+from harness.engines.base import LOOPBACK, EngineResult, Job
 from harness.engines.certificates import make_key
 from harness.engines.embedded import EmbeddedEngine
 from harness.engines.embedded.party import common_name
@@ -125,7 +125,7 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
         "fair_bits": [],
         "program": str(tmp_path / "none.mpc"),
         "arguments": [],
-        "ports": ports,
+        "addresses": [(LOOPBACK, port) for port in ports],
         "threshold": 1,
         "security_bits": 40,
     }

@@ -17,8 +17,8 @@ from harness.clients.front import LEFT
 from harness.engines import base, party
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.certificates import make_key
-from harness.engines.outlines import parse_outputs
-from harness.engines.parties import PartyLog, free_ports, run_parties
+from harness.engines.outlines import PartyLog, parse_outputs
+from harness.engines.parties import free_ports, run_parties
 from harness.errors import (
     ClientError,
     PartyFailedError,

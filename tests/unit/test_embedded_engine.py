@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,13 +17,14 @@ from typing import Any
 
 import pytest
 
-from harness.engines import embedded
+from harness.engines import embedded, party
 from harness.engines.base import PROGRAMS, Job, no_charge
+from harness.engines.certificates import make_key
 from harness.engines.embedded import EmbeddedEngine
 from harness.engines.embedded.party import _check_peers, common_name, listen_on_loopback
 from harness.engines.hashing import program_hash
-from harness.engines.parties import PartyLog
-from harness.errors import OutputError, PartyFailedError
+from harness.engines.outlines import PartyLog
+from harness.errors import OutputError
 from harness.models import get_model
 from protocols.spec import NO_INPUT, PI_LAP
 
@@ -81,7 +83,8 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     for config in given:
         assert config["fair_bits"] == ((58, 2),)
         assert config["arguments"] == ["pi_lap", "3", "2", "1", "40"]
-        assert len(set(config["ports"])) == 3 and config["ports"] == given[0]["ports"]
+        assert len(set(config["addresses"])) == 3 and config["addresses"] == given[0]["addresses"]
+        assert {host for host, _ in config["addresses"]} == {"127.0.0.1"}
 
 
 def test_servers_are_bound_to_loopback_only() -> None:
@@ -96,31 +99,40 @@ def test_servers_are_bound_to_loopback_only() -> None:
     assert asyncio.run(addresses()) == ["127.0.0.1"]
 
 
-def peer(pid: int, name: str) -> Any:
+def peer(pid: int, certificate: Path) -> Any:
     """Return what MPyC knows of a connected peer."""
-    known = {"peercert": {"subject": ((("commonName", name),),)}}
+    shown = ssl.PEM_cert_to_DER_cert(certificate.read_text())
+    known = {"ssl_object": SimpleNamespace(getpeercert=lambda binary_form: shown)}
     return SimpleNamespace(
         pid=pid, protocol=SimpleNamespace(transport=SimpleNamespace(get_extra_info=known.get))
     )
 
 
-def test_a_peer_is_who_its_certificate_says() -> None:
-    own, good = SimpleNamespace(pid=0), peer(1, common_name(1))
-    _check_peers(SimpleNamespace(pid=0, parties=[own, good, peer(2, common_name(2))]))
-    with pytest.raises(PartyFailedError, match="party 2"):
-        _check_peers(SimpleNamespace(pid=0, parties=[own, good, peer(2, common_name(1))]))
+@pytest.fixture
+def certificates(in_tmp: Path) -> list[Path]:
+    """Return the certificates that party 0 holds, in its directory."""
+    (in_tmp / party.DATA).mkdir()
+    return [make_key(in_tmp / party.DATA, f"P{i}", common_name(i)) for i in range(3)]
+
+
+def test_a_peer_is_who_its_certificate_says(certificates: list[Path]) -> None:
+    peers = [SimpleNamespace(pid=0), *(peer(i, certificates[i]) for i in (1, 2))]
+    _check_peers(SimpleNamespace(pid=0, parties=peers))
 
 
 def test_no_program_runs_among_peers_who_are_not_who_they_say(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], certificates: list[Path]
 ) -> None:
-    peers = [SimpleNamespace(pid=0), peer(1, common_name(1)), peer(2, common_name(1))]
-    mpc = SimpleNamespace(pid=0, parties=peers, run=lambda started: None, start=lambda: None)
-    monkeypatch.setattr(embedded.party, "_lay_out_certificates", lambda party, parties: None)
-    monkeypatch.setattr(embedded.party, "_load_mpyc", lambda config: mpc)
-    assert embedded.party.run_party({"party": 0, "ports": [1, 2, 3]}) == 1
-    said = "fairshares: Who connected as party 2 has another party's certificate.\n"
-    assert capsys.readouterr().out == said
+    """Neither with another party's certificate, nor with another one in the same name."""
+    (Path("other")).mkdir()
+    for shown in (certificates[1], make_key(Path("other"), "P2", common_name(2))):
+        peers = [SimpleNamespace(pid=0), peer(1, certificates[1]), peer(2, shown)]
+        mpc = SimpleNamespace(pid=0, parties=peers, run=lambda started: None, start=lambda: None)
+        monkeypatch.setattr(embedded.party, "_lay_out_certificates", lambda party, parties: None)
+        monkeypatch.setattr(embedded.party, "_load_mpyc", lambda config, mpc=mpc: mpc)
+        assert embedded.party.run_party({"party": 0, "addresses": [("a", 1)] * 3}) == 1
+        said = "fairshares: Who connected as party 2 has another party's certificate.\n"
+        assert capsys.readouterr().out == said
 
 
 SHOW_OPTIONS = """
@@ -134,7 +146,8 @@ print(json.dumps([mpc.version, mpc.pid, mpc.threshold, mpc.options.sec_param, mp
 
 
 def options_of_mpyc(security_bits: int) -> subprocess.CompletedProcess[str]:
-    config = {"party": 2, "threshold": 1, "security_bits": security_bits, "ports": [1111, 2222, 3333]}
+    addresses = [("127.0.0.1", port) for port in (1111, 2222, 3333)]
+    config = {"party": 2, "threshold": 1, "security_bits": security_bits, "addresses": addresses}
     return subprocess.run(
         [sys.executable, "-c", SHOW_OPTIONS, json.dumps(config)],
         env={**os.environ, "MPYC_NOPRSS": "1", "MPYC_NONUMPY": "1"},

@@ -12,7 +12,7 @@ import pytest
 
 from harness.engines import mpspdz
 from harness.engines.mpspdz import DOCUMENTATION, Installation, MpSpdzEngine, find_installation
-from harness.engines.parties import PartyLog
+from harness.engines.outlines import PartyLog
 from harness.errors import OutputError
 from harness.models import MODELS, get_model
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Engine, EngineResult, Job, Progress, no_charge
+from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, no_charge
 from harness.engines.embedded import EmbeddedEngine
+from harness.engines.mpspdz import MpSpdzEngine
 from harness.errors import UnsupportedError
 from harness.models import MODELS, Model
 from harness.networks import Network
@@ -34,7 +35,7 @@ FORMS = {
 }
 
 
-class Everywhere(Engine):
+class Everywhere(MpSpdzEngine):
     """An engine that has every model; `missing` is what it says of all of them instead."""
 
     name = "everywhere"

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Engine, EngineResult, Job, Progress, no_charge
+from harness.engines.base import (
+    Address,
+    Engine,
+    EngineResult,
+    Job,
+    Prepared,
+    Progress,
+    local,
+    no_charge,
+)
 from harness.engines.embedded.party import common_name
 from harness.engines.hashing import program_hash
 from harness.engines.links import links_between
-from harness.engines.outlines import parse_outputs
-from harness.engines.parties import PartyLog, free_ports, peaks_of, run_parties
+from harness.engines.outlines import PartyLog, parse_outputs, peaks_of
+from harness.engines.parties import free_ports, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.models import Model
 from harness.networks import Network
@@ -28,8 +39,8 @@ class EmbeddedEngine(Engine):
     """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, one process per party.
 
     Guarantees: passive security against one of three parties, statistical distance at most 2^-40 per
-    comparison; the parties listen on 127.0.0.1 only and take no connection without this run's
-    certificates.  [test: tests/e2e/test_embedded.py]
+    comparison; parties on one machine listen on 127.0.0.1 only; none takes a connection without
+    the run's certificates.  [test: tests/e2e/test_embedded.py]
     """
 
     name = "embedded"
@@ -47,12 +58,37 @@ class EmbeddedEngine(Engine):
             return "MPyC is not installed in this environment; ./inv installs it."
         return None
 
-    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+    def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
         if not spec.portable:
             return f"{spec.name} uses features that only MP-SPDZ has; choose one of its models."
         if not form.path.portable:
             return f"Input path {form.path.name!r} needs MP-SPDZ; choose one of its models."
-        return super().supports(spec, model, form)
+        return super().refusal(spec, model, form)
+
+    def common_name(self, party: int) -> str:
+        return common_name(party)
+
+    @contextmanager
+    def prepared(self, job: Job, model: Model) -> Iterator[Prepared]:
+        installed, reason = self.version(), self.availability(model)
+        if installed is None or reason is not None:
+            raise UnsupportedError(str(reason))
+        job.check_parties(model)
+        yield Prepared(job, model, installed, program_hash(job, (installed,)))
+
+    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+        job, model = prepared.job, prepared.model
+        return {
+            "party": party,
+            "common_names": [self.common_name(j) for j in range(model.parties)],
+            "engine": self.name,
+            "fair_bits": job.fair_bits,
+            "program": str(job.source.resolve()),
+            "arguments": [job.spec.name, *job.arguments],
+            "addresses": addresses,
+            "threshold": model.corruptions,
+            "security_bits": model.statistical_security_bits,
+        }
 
     def run(
         self,
@@ -64,44 +100,29 @@ class EmbeddedEngine(Engine):
         starting: Callable[[], None] = no_charge,
         network: Network | None = None,
     ) -> EngineResult:
-        installed, reason = self.version(), self.availability(model)
-        if installed is None or reason is not None:
-            raise UnsupportedError(str(reason))
-        job.check_parties(model)
         started = time.monotonic()
-        progress("run")
-        ports = free_ports(model.parties)
-        configs: list[dict[str, Any]] = [
-            {
-                "party": i,
-                "common_names": [common_name(j) for j in range(model.parties)],
-                "engine": self.name,
-                "fair_bits": job.fair_bits,
-                "program": str(job.source.resolve()),
-                "arguments": [job.spec.name, *job.arguments],
-                "threshold": model.corruptions,
-                "security_bits": model.statistical_security_bits,
-            }
-            for i in range(model.parties)
-        ]
-        with links_between(ports, network) as links:
-            for config, seen in zip(configs, links.ports, strict=True):
-                config["ports"] = seen
-            logs = run_parties(job, configs, work, timeout_s, starting)
+        with self.prepared(job, model) as prepared:
+            progress("run")
+            with links_between(free_ports(model.parties), network) as links:
+                configs = [self.config(prepared, i, local(seen)) for i, seen in enumerate(links.ports)]
+                logs = run_parties(job, configs, work, timeout_s, starting)
+        return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
+
+    def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
+        job, model = prepared.job, prepared.model
         costs = [_costs(i, log) for i, log in enumerate(logs)]
         return EngineResult(
             model=model,
-            engine_version=installed,
+            engine_version=prepared.engine_version,
             outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
             party_mpc_s=tuple(seconds for seconds, _ in costs),
-            compile_s=0.0,
-            wall_s=time.monotonic() - started,
+            compile_s=prepared.compile_s,
+            wall_s=wall_s,
             rounds=None,
             sent_bytes=tuple(sent for _, sent in costs),
-            program_hash=program_hash(job, (installed,)),
-            compile_options=(),
+            program_hash=prepared.program_hash,
+            compile_options=prepared.compile_options,
             peak_memory_bytes=peaks_of(logs),
-            network=links.measured,
         )
 
 

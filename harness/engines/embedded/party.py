@@ -1,17 +1,18 @@
-"""One party of the embedded engine: joins the other two over TLS on loopback, then runs the program."""
+"""One party of the embedded engine: joins the other two over TLS, then runs the program."""
 
 from __future__ import annotations
 
 import os
+import ssl
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from harness.engines.base import LOOPBACK
 from harness.engines.party import DATA
 from harness.errors import FairSharesError, PartyFailedError
 
-HOST = "127.0.0.1"
 MIN_SECURITY_BITS = 40
 
 
@@ -25,7 +26,7 @@ def run_party(config: dict[str, Any]) -> int:
 
     Reveals: prints the program's `OUT` lines, `Time`, `Data sent` (payload and MPyC's headers, without
     TLS's), or one line `fairshares: <message>`.
-    Args: config: what the engine wrote; party, ports, threshold, security_bits, program, arguments.
+    Args: config: what the engine wrote; party, addresses, threshold, security_bits, program, arguments.
     """
     try:
         _run(config)
@@ -36,7 +37,7 @@ def run_party(config: dict[str, Any]) -> int:
 
 
 def _run(config: dict[str, Any]) -> None:
-    _lay_out_certificates(config["party"], len(config["ports"]))
+    _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)
     # Imported late, like MPyC: a party that is refused at the start should not pay for it.
     from harness.engines.embedded.interpreter import execute
@@ -59,8 +60,10 @@ def _lay_out_certificates(party: int, parties: int) -> None:
     config.mkdir(mode=0o700)
     for suffix, wanted in ("pem", "crt"), ("key", "key"):
         (config / f"party_{party}.{wanted}").symlink_to(Path("..") / data / f"P{party}.{suffix}")
-    authority = "".join((data / f"P{i}.pem").read_text() for i in range(parties))
-    (config / "mpyc_ca.crt").write_text(authority)
+    authority = config / "mpyc_ca.crt"
+    authority.write_text("".join((data / f"P{i}.pem").read_text() for i in range(parties)))
+    # MPyC also takes what the system's authorities vouch for: there are none but the parties.
+    os.environ |= {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": os.devnull}
 
 
 def _load_mpyc(config: dict[str, Any]) -> Any:
@@ -69,7 +72,7 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
     assert security_bits >= MIN_SECURITY_BITS  # MPyC's default is 30
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
-    addresses = [word for port in config["ports"] for word in ("-P", f"{HOST}:{port}")]
+    addresses = [word for host, port in config["addresses"] for word in ("-P", f"{host}:{port}")]
     sys.argv = [
         "fairshares", "--no-log", "--no-uvloop", "--ssl", "-K", str(security_bits),
         "-T", str(config["threshold"]), "-I", str(config["party"]), *addresses,
@@ -79,7 +82,8 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
     from harness.engines.embedded.splitting import install_fast_splitting
 
     install_fast_splitting()
-    listen_on_loopback(mpc._loop)
+    if all(host == LOOPBACK for host, _ in config["addresses"]):
+        listen_on_loopback(mpc._loop)
     return mpc
 
 
@@ -88,15 +92,16 @@ def listen_on_loopback(loop: Any) -> None:
     bind = loop.create_server
 
     async def create_server(factory: Any, port: int, ssl: Any) -> Any:
-        return await bind(factory, host=HOST, port=port, ssl=ssl)
+        return await bind(factory, host=LOOPBACK, port=port, ssl=ssl)
 
     loop.create_server = create_server
 
 
 def _check_peers(mpc: Any) -> None:
-    """Check that each peer's certificate bears the number it claims; MPyC takes a client's word for it."""
+    """Check that each peer has the certificate of the number it claims; MPyC takes a client's word for it."""
     for peer in mpc.parties:
         if peer.pid != mpc.pid:
-            subject = peer.protocol.transport.get_extra_info("peercert")["subject"]
-            if subject != ((("commonName", common_name(peer.pid)),),):
+            shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            own = ssl.PEM_cert_to_DER_cert((Path(DATA) / f"P{peer.pid}.pem").read_text())
+            if shown != own:
                 raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")
