@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from invoke import Collection, Context
 
 from harness.tasking import by_name
@@ -31,4 +33,40 @@ def utility(
     utility(quick, repetitions, neighboring_relation, out, json)
 
 
-bench = Collection("bench", utility)
+_MEASURED = {
+    "quick": "a few small runs instead of the whole suite, in seconds",
+    "models": "only these, for example ring,mpyc; default: all",
+    "repetitions": "how often each cell is run; default: the suite's own, 1 to 7",
+    "out": "a new directory for the results; default: runs/bench.<suite>-<time>",
+    "resume": "instead of --out: the directory of an earlier command; what it has is not run again",
+    "json": "print a summary of each cell as JSON, and nothing else, on standard output",
+}
+
+
+def _measured(suite: str, does: str) -> Any:
+    """Return the command that runs a suite of `benchmarks.suites`."""
+
+    def body(
+        _c: Context,
+        quick: bool = False,
+        models: str = "",
+        repetitions: str = "",
+        out: str = "",
+        resume: str = "",
+        json: bool = False,
+    ) -> None:
+        from benchmarks.measured import run_suite
+
+        run_suite(suite, quick, models, repetitions, out, resume, json)
+
+    body.__name__ = suite
+    body.__doc__ = does
+    return by_name(help=_MEASURED)(body)
+
+
+table2 = _measured("table2", "Measure weights and score curves as in PrivFairFL's Table 2, by model.")
+scale = _measured("scale", "Measure how costs grow with clients and records: PrivFairFL's Figures 1 and 2.")
+noise = _measured("noise", "Measure what samples of noise cost, by sampler, number, ε and model.")
+network = _measured("network", "Measure what delay and bandwidth between parties do, by protocol and model.")
+
+bench = Collection("bench", utility, table2, scale, noise, network)

@@ -116,6 +116,10 @@ class ResultFileError(FairSharesError):
     """A result file of an earlier run cannot be read, or is not what it should be."""
 
 
+class MixedResultsError(FairSharesError):
+    """A benchmark's results on file are of another program, or of another build, than would run now."""
+
+
 class UnsupportedFeature(FairSharesError):
     """A program uses a name that the embedded engine does not offer; says which, and where."""
 

@@ -187,6 +187,13 @@ class Engine(ABC):
         """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
 
     @abstractmethod
+    def program_hash(self, job: Job, model: Model) -> str:
+        """Return what will identify the program in the job's result, without compiling it.
+
+        [test: tests/e2e/test_bench_measured.py]
+        """
+
+    @abstractmethod
     def run(
         self,
         job: Job,

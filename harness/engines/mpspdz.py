@@ -24,6 +24,7 @@ from harness.engines.base import (
     no_charge,
 )
 from harness.engines.bytecode import compile_program
+from harness.engines.hashing import program_hash
 from harness.engines.links import links_between
 from harness.engines.outlines import PartyLog, parse_outputs, peaks_of
 from harness.engines.parties import free_ports, run_parties
@@ -138,6 +139,12 @@ class MpSpdzEngine(Engine):
             "files": {"hosts": "".join(f"{host}:{port}\n" for host, port in addresses)},
             "links": dict(prepared.links),
         }
+
+    def program_hash(self, job: Job, model: Model) -> str:
+        job.check_parties(model)
+        found = find_installation()
+        version = found.full_version if isinstance(found, Installation) else ""
+        return program_hash(job, (*compile_options(job.spec, model), version))
 
     def run(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+PAPERS_THRESHOLDS = 1001
+
 
 def counts_at_thresholds(
     secret_integer, for_range, columns, records: int, groups: int, labels: int, bins: int
@@ -10,7 +12,8 @@ def counts_at_thresholds(
 
     Source: PrivFairFL, Protocol 4, lines 3-8, and Protocol 3; a record's indicator of group and label is
     multiplied once, not at every threshold.
-    Computes: records * bins comparisons; groups * labels inner products per threshold.
+    Computes: records * bins comparisons; groups * labels inner products per threshold. Comparisons are as
+    wide as for the paper's 1001 thresholds at least, so that up to there each threshold costs the same.
     Args: for_range: MP-SPDZ's; columns: secret vector of (groups + labels - 1) * records values, a column
     after the other: indicators of groups, of labels, bins of scores. Returns: secret vector of
     2 * groups * labels * bins counts, threshold fastest.
@@ -24,7 +27,7 @@ def counts_at_thresholds(
         [column(j) for j in range(groups - 1)], [column(groups - 1 + j) for j in range(labels - 1)]
     )
     reached = [secret_integer.Array(bins) for _ in pairs]
-    width = bins.bit_length() + 1
+    width = max(bins, PAPERS_THRESHOLDS).bit_length() + 1
 
     @for_range(bins)
     def _(threshold):

@@ -49,6 +49,9 @@ class Everywhere(MpSpdzEngine):
     def availability(self, model: Model) -> str | None:
         return self.missing and f"{model.name}: {self.missing}"
 
+    def program_hash(self, job: Job, model: Model) -> str:
+        raise AssertionError((job, model))
+
     def run(
         self,
         job: Job,

@@ -74,7 +74,7 @@ class EmbeddedEngine(Engine):
         if installed is None or reason is not None:
             raise UnsupportedError(str(reason))
         job.check_parties(model)
-        yield Prepared(job, model, installed, program_hash(job, (installed,)))
+        yield Prepared(job, model, installed, self.program_hash(job, model))
 
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
         job, model = prepared.job, prepared.model
@@ -89,6 +89,10 @@ class EmbeddedEngine(Engine):
             "threshold": model.corruptions,
             "security_bits": model.statistical_security_bits,
         }
+
+    def program_hash(self, job: Job, model: Model) -> str:
+        job.check_parties(model)
+        return program_hash(job, (str(self.version()),))
 
     def run(
         self,

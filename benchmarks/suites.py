@@ -1,0 +1,169 @@
+"""The suites: what is measured, on which models, how often; PrivFairFL's tables and figures, and beyond.
+
+Levels are named as in results: see `benchmarks/README.md`.
+"""
+
+from __future__ import annotations
+
+from benchmarks.factors import Axis, Exclusion, Grid, Suite, axis
+from benchmarks.federations import SHAPES
+
+REAL = ("semi2k", "ring", "spdz2k", "sy-rep-ring", "rep4-ring")
+ALL = (*REAL, "mpyc")
+CHEAP = ("semi2k", "ring", "sy-rep-ring", "rep4-ring")  # all that spdz2k and mpyc take long for
+
+_FEDERATIONS: Axis = [
+    {"shape": shape, "clients": clients, "records": records} for shape, (clients, records) in SHAPES.items()
+]
+_TWO_BY_TWO: Axis = [{"groups": 2, "labels": 2}]
+_HERE: Axis = [{"epsilon": "1", "network": "none"}]
+
+
+def _protocol(protocol: str, variant: str = "default", input_path: str = "shares") -> Axis:
+    return [{"protocol": protocol, "variant": variant, "input_path": input_path}]
+
+
+_RW = _protocol("pi_rw")
+_RW_PRODUCT = _protocol("pi_rw", "product")
+_ROC = [*_protocol("pi_roc")]
+_CURVE = axis("thresholds", 1001)
+
+_SLOW_SORT = Exclusion(
+    {"model": ("spdz2k",), "shape": ("ads", "ml-1m")},
+    "An AND costs spdz2k 900 bytes of each party, and the larger federation takes 55 million of them "
+    "(docs/decisions/0013-counting-records.md): minutes to half an hour a run.",
+)
+TABLE2 = Suite(
+    "table2",
+    "PrivFairFL's Table 2: weights and score curves of two federations, by model",
+    grids=(
+        Grid([_RW, axis("model", *ALL), _FEDERATIONS, _TWO_BY_TWO, _HERE], 7),
+        Grid([_RW_PRODUCT, axis("model", *ALL), _FEDERATIONS, _TWO_BY_TWO, _HERE], 7),
+        Grid(
+            [
+                *(_protocol("pi_rw", "product", "clients"), axis("model", *REAL)),
+                *(_FEDERATIONS, _TWO_BY_TWO, _HERE),
+            ],
+            3,
+        ),
+        Grid([_ROC, axis("model", *ALL), _FEDERATIONS, _TWO_BY_TWO, _CURVE, _HERE], 5),
+        Grid(
+            [
+                *(_protocol("pi_roc", "records"), axis("model", *REAL)),
+                *(_FEDERATIONS, _TWO_BY_TWO, _CURVE, _HERE),
+            ],
+            3,
+            excluded=[_SLOW_SORT],
+        ),
+        Grid(
+            [
+                *(_protocol("pi_roc", "published"), axis("model", *REAL)),
+                *(_FEDERATIONS, _TWO_BY_TWO, axis("thresholds", 2, 4, 8), _HERE),
+            ],
+            3,
+        ),
+    ),
+    quick=(
+        Grid([_RW, axis("model", "ring", "mpyc"), _FEDERATIONS[:1], _TWO_BY_TWO, _HERE], 1),
+        Grid([_RW_PRODUCT, axis("model", "rep4-ring", "mpyc"), _FEDERATIONS[:1], _TWO_BY_TWO, _HERE], 1),
+    ),
+)
+
+
+def _growing(clients: int | None, *sizes: int) -> Axis:
+    """Return federations of as many records as clients, or of one number of clients, of growing size."""
+    return [{"shape": "", "clients": clients or size, "records": size} for size in sizes]
+
+
+_DECADES = tuple(10**power for power in range(2, 7))
+_FIGURE_2 = (10, 100, 1000, 10_000, 100_000)
+
+SCALE = Suite(
+    "scale",
+    "PrivFairFL's Figures 1 and 2: weights against clients, score curves against records",
+    grids=(
+        Grid([_RW, axis("model", *CHEAP, "mpyc"), _growing(None, *_DECADES), _TWO_BY_TWO, _HERE], 5),
+        Grid(
+            [
+                _RW_PRODUCT,
+                axis("model", "ring", "semi2k", "mpyc"),
+                _growing(None, *_DECADES),
+                _TWO_BY_TWO,
+                _HERE,
+            ],
+            5,
+            excluded=[
+                Exclusion(
+                    {"model": ("mpyc",), "clients": (100_000, 1_000_000)},
+                    "The embedded engine takes about 0.2 ms for each client: this is for MP-SPDZ's models.",
+                )
+            ],
+        ),
+        Grid([_ROC, axis("model", *CHEAP), _growing(100, *_FIGURE_2, 10**6), _TWO_BY_TWO, _CURVE, _HERE], 5),
+        Grid(
+            [
+                *(_protocol("pi_roc", "records"), axis("model", "ring", "rep4-ring")),
+                *(_growing(100, *_FIGURE_2, 10**6), _TWO_BY_TWO, _CURVE, _HERE),
+            ],
+            3,
+            excluded=[
+                Exclusion(
+                    {"model": ("rep4-ring",), "records": (10**6,)},
+                    "Shown on ring; four parties of this size need more memory than a usual machine has.",
+                )
+            ],
+        ),
+        Grid(
+            [
+                *(_protocol("pi_roc", "published"), axis("model", "ring"), _growing(100, *_FIGURE_2)),
+                *(_TWO_BY_TWO, axis("thresholds", 2), _HERE),
+            ],
+            5,
+        ),
+    ),
+    quick=(Grid([_RW, axis("model", "ring", "mpyc"), _growing(None, 100, 1000), _TWO_BY_TWO, _HERE], 1),),
+)
+
+
+def _noise(sampler: str, *samples: int) -> list[Axis]:
+    return [[{"protocol": "pi_lap", "variant": sampler, "network": "none"}], axis("samples", *samples)]
+
+
+NOISE = Suite(
+    "noise",
+    "What a sample of noise costs, by sampler, number, ε and model",
+    grids=(
+        Grid([*_noise("default", 16, 256, 4096), axis("epsilon", "0.1", "1"), axis("model", *ALL)], 5),
+        Grid([*_noise("default", 65_536), axis("epsilon", "0.1", "1"), axis("model", *CHEAP)], 5),
+        Grid([*_noise("symmetric", 4096), axis("epsilon", "1"), axis("model", *ALL)], 3),
+        Grid(
+            [*_noise("published", 64, 4096), axis("epsilon", "1"), axis("model", *ALL)],
+            3,
+            excluded=[
+                Exclusion(
+                    {"model": ("spdz2k",), "samples": (4096,)},
+                    "At 1.6 s a sample this takes almost two hours; it is run with 64 samples.",
+                )
+            ],
+        ),
+    ),
+    quick=(Grid([*_noise("default", 16), axis("epsilon", "1"), axis("model", "ring", "mpyc")], 2),),
+)
+
+_NETWORKS = axis("network", "none", "lan", "wan")
+_EPSILON = axis("epsilon", "1")
+_SMALL: Axis = [{"shape": "ads", "clients": 109, "records": 26_160, "groups": 2, "labels": 2}]
+_WITHOUT_CURVES: Axis = [*_RW, *_protocol("pi_cf"), *_protocol("pi_gap")]
+
+NETWORK = Suite(
+    "network",
+    "What delay and bandwidth between the parties do, by protocol and model",
+    grids=(
+        Grid([_WITHOUT_CURVES, axis("model", *ALL), _SMALL, _EPSILON, _NETWORKS], 3),
+        Grid([_ROC, axis("model", *CHEAP, "mpyc"), _SMALL, _CURVE, _EPSILON, _NETWORKS], 3),
+        Grid([_ROC, axis("model", "spdz2k"), _SMALL, _CURVE, _EPSILON, _NETWORKS], 1, timeout_s=600.0),
+    ),
+    quick=(Grid([_RW, axis("model", "ring", "mpyc"), _SMALL, _EPSILON, axis("network", "none", "lan")], 1),),
+)
+
+SUITES = {suite.name: suite for suite in (TABLE2, SCALE, NOISE, NETWORK)}
