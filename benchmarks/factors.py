@@ -74,9 +74,16 @@ class Suite:
     quick: Sequence[Grid]
 
     def plan(
-        self, *, quick: bool = False, models: Sequence[str] = (), repetitions: int | None = None
+        self,
+        *,
+        quick: bool = False,
+        models: Sequence[str] = (),
+        repetitions: int | None = None,
+        timeout_s: float | None = None,
     ) -> list[Planned]:
-        """Return all cells, each once. Args: models: only these; repetitions: of each, not the grid's own.
+        """Return all cells, each once.
+
+        Args: models: only these; repetitions, timeout_s: of each, instead of the grid's own.
 
         Raises: ValueError: two grids have a cell in common.
         """
@@ -86,6 +93,9 @@ class Suite:
                 if planned.key in found:
                     raise ValueError(f"suite {self.name} has the cell {dict(planned.cell)} twice")
                 if not models or planned.cell["model"] in models:
-                    wanted = repetitions or planned.repetitions
-                    found[planned.key] = replace(planned, repetitions=wanted)
+                    found[planned.key] = replace(
+                        planned,
+                        repetitions=repetitions or planned.repetitions,
+                        timeout_s=timeout_s or planned.timeout_s,
+                    )
         return list(found.values())

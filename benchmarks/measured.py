@@ -19,7 +19,7 @@ from harness import cli, show
 from harness.cli import INTERRUPTED_EXIT, command, plain, say
 from harness.errors import OptionError
 from harness.models import MODELS
-from harness.options import parse_choice, parse_names, parse_whole
+from harness.options import parse_choice, parse_names, parse_seconds, parse_whole
 from harness.pipeline import default_out
 
 MOST_REPETITIONS = 1000
@@ -28,7 +28,14 @@ _STEPS = {"measure": "measure"}
 
 @command
 def run_suite(
-    suite: str, quick: bool, models: str, repetitions: str, out: str, resume: str, as_json: bool
+    suite: str,
+    quick: bool,
+    models: str,
+    repetitions: str,
+    timeout: str,
+    out: str,
+    resume: str,
+    as_json: bool,
 ) -> None:
     """Run what is missing of a suite, in a new directory or in that of an earlier command."""
     if as_json:
@@ -39,7 +46,7 @@ def run_suite(
     known = runner.chosen_in(directory, suite) if resume else Chosen(suite)
     if quick and resume and not known.quick:
         raise OptionError(f"{directory} is of the whole suite, not of --quick; leave out --quick.")
-    wanted = _chosen(known, quick, models, repetitions)
+    wanted = _chosen(known, quick, models, repetitions, timeout)
     if not resume:
         runner.start(directory, wanted)
     try:
@@ -65,14 +72,19 @@ def run_suite(
         sys.exit(1)
 
 
-def _chosen(known: Chosen, quick: bool, models: str, repetitions: str) -> Chosen:
+def _chosen(known: Chosen, quick: bool, models: str, repetitions: str, timeout: str) -> Chosen:
     """Return what was asked for: what an earlier command was asked for, unless options say otherwise."""
     names = parse_names("--models", models) if models else list(known.models)
     for name in names:
         parse_choice("--models", name, list(MODELS))
     times = parse_whole("--repetitions", repetitions, 1, MOST_REPETITIONS) if repetitions else None
-    chosen = replace(known, quick=quick or known.quick, models=tuple(names))
-    return replace(chosen, repetitions=times) if times else chosen
+    return replace(
+        known,
+        quick=quick or known.quick,
+        models=tuple(names),
+        repetitions=times or known.repetitions,
+        timeout_s=parse_seconds(timeout) if timeout else known.timeout_s,
+    )
 
 
 def _say(standing: Standing, begin: cli.Steps) -> None:

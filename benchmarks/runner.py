@@ -48,12 +48,16 @@ Todo = tuple[Planned, int]
 
 @dataclass(frozen=True)
 class Chosen:
-    """What of a suite is run. Attributes: models: all if empty; repetitions: None: the suite's own."""
+    """What of a suite is run, and how.
+
+    Attributes: models: all if empty; repetitions, timeout_s: the suite's own if None.
+    """
 
     suite: str
     quick: bool = False
     models: tuple[str, ...] = ()
     repetitions: int | None = None
+    timeout_s: float | None = None
 
     @property
     def of(self) -> Suite:
@@ -61,7 +65,12 @@ class Chosen:
 
     def plan(self) -> list[Planned]:
         """Return its cells. Raises: OptionError: there is none."""
-        found = self.of.plan(quick=self.quick, models=self.models, repetitions=self.repetitions)
+        found = self.of.plan(
+            quick=self.quick,
+            models=self.models,
+            repetitions=self.repetitions,
+            timeout_s=self.timeout_s,
+        )
         if not found:
             raise OptionError(f"Suite {self.suite} has nothing to run on --models {','.join(self.models)}.")
         return found
@@ -71,7 +80,8 @@ class Chosen:
         """The command that asks for it."""
         models = f" --models {','.join(self.models)}" if self.models else ""
         repetitions = f" --repetitions {self.repetitions}" if self.repetitions else ""
-        return f"./inv bench.{self.suite}{' --quick' * self.quick}{models}{repetitions}"
+        timeout = f" --timeout {self.timeout_s:g}" if self.timeout_s else ""
+        return f"./inv bench.{self.suite}{' --quick' * self.quick}{models}{repetitions}{timeout}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,7 @@ def chosen_in(directory: Path, suite: str) -> Chosen:
     if about.get("suite") != suite:
         raise OptionError(f"{directory} has no results of suite {suite}; name another directory to --resume.")
     found = about["chosen"]
-    return Chosen(suite, found["quick"], tuple(found["models"]), found["repetitions"])
+    return Chosen(**{**found, "models": tuple(found["models"])})
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], None]) -> None:

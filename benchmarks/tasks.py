@@ -37,6 +37,7 @@ _MEASURED = {
     "quick": "a few small runs instead of the whole suite, in seconds",
     "models": "only these, for example ring,mpyc; default: all",
     "repetitions": "how often each cell is run; default: the suite's own, 1 to 7",
+    "timeout": "seconds that a run may take before it counts as failed; default: the suite's own",
     "out": "a new directory for the results; default: runs/bench.<suite>-<time>",
     "resume": "instead of --out: the directory of an earlier command; what it has is not run again",
     "json": "print a summary of each cell as JSON, and nothing else, on standard output",
@@ -51,13 +52,14 @@ def _measured(suite: str, does: str) -> Any:
         quick: bool = False,
         models: str = "",
         repetitions: str = "",
+        timeout: str = "",
         out: str = "",
         resume: str = "",
         json: bool = False,
     ) -> None:
         from benchmarks.measured import run_suite
 
-        run_suite(suite, quick, models, repetitions, out, resume, json)
+        run_suite(suite, quick, models, repetitions, timeout, out, resume, json)
 
     body.__name__ = suite
     body.__doc__ = does

@@ -203,10 +203,11 @@ def test_only_one_command_measures_into_a_directory(found: Path, stand_in: Stand
 def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: StandIn) -> None:
     run(found)
     stand_in.ran.clear()
-    run(found, Chosen("some", repetitions=3))
-    assert stand_in.ran == [("ring", 2), ("mpyc", 2)]
-    assert runner.chosen_in(found, "some") == Chosen("some", repetitions=3)
-    assert about(found)["command"] == "./inv bench.some --repetitions 3"
+    more = Chosen("some", models=("ring",), repetitions=3, timeout_s=60.0)
+    run(found, more)
+    assert stand_in.ran == [("ring", 2)]
+    assert runner.chosen_in(found, "some") == more
+    assert about(found)["command"] == "./inv bench.some --models ring --repetitions 3 --timeout 60"
 
 
 def test_time_left_is_told_by_the_cells_that_ran(stand_in: StandIn) -> None:

@@ -43,6 +43,7 @@ def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick() -> None:
     assert [planned.cell["model"] for planned in suite.plan(models=("mpyc", "semi2k"))] == ["mpyc", "semi2k"]
     assert [planned.repetitions for planned in suite.plan()] == [3, 3, 1]
     assert [planned.repetitions for planned in suite.plan(repetitions=5)] == [5, 5, 5]
+    assert {planned.timeout_s for planned in suite.plan(timeout_s=7.0)} == {7.0}
     assert [planned.cell["model"] for planned in suite.plan(quick=True)] == ["ring", "mpyc"]
 
 
