@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from invoke import Collection, Context
 
 from benchmarks.tasks import bench
+from harness.hosts.tasks import hosts
 from harness.tasking import DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP, releasing
 from harness.tasking import by_name as _task
 
@@ -306,3 +307,4 @@ def test(_c: Context, args: str = "") -> None:
 # Invoke takes what is named so; it is made last, so that it holds all tasks above.
 namespace = Collection.from_module(sys.modules[__name__])
 namespace.add_collection(bench)
+namespace.add_collection(hosts)

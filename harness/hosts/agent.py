@@ -1,0 +1,153 @@
+"""A host's side of everything: does what it is asked over ssh, for one party, and ends with the connection.
+
+Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME]` by whoever runs `./inv hosts.…`, or, so
+that this is all that their key may do, as the forced command of that key in `authorized_keys`.
+Reveals: public facts about the host, headers of share files, certificates, what a party opened, times and
+sizes; no share, no key, no random bit.  [test: tests/e2e/test_hosts.py]
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from harness import errors
+from harness.hosts import wire
+from harness.interrupts import take_interrupts
+
+Request = dict[str, Any]
+_POLL_S = 0.005
+_CHUNK = 1 << 20
+
+
+class Line:
+    """The connection: requests come in, replies and signs of life go out.
+
+    When the other side is gone, this process is terminated, which ends what it does in an orderly way.
+    """
+
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
+        self._writing = threading.Lock()
+        self._body_is_read = threading.Event()
+        self._heard = time.monotonic()
+        self.requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        for work in (self._listen, self._beat):
+            threading.Thread(target=work, daemon=True).start()
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Send a message."""
+        self._send(wire.encode(message))
+
+    def read_body(self, size: int, descriptor: int) -> None:
+        """Write the bytes that follow a request to a file."""
+        with os.fdopen(descriptor, "wb") as file:
+            while size:
+                chunk = self._incoming.read(min(size, _CHUNK))
+                if not chunk:
+                    raise KeyboardInterrupt
+                self._heard = time.monotonic()
+                file.write(chunk)
+                size -= len(chunk)
+        self._body_is_read.set()
+
+    def _send(self, line: bytes) -> None:
+        try:
+            with self._writing:
+                self._outgoing.write(line)
+                self._outgoing.flush()
+        except OSError:
+            _terminate()
+
+    def _listen(self) -> None:
+        try:
+            while (line := wire.read_line(self._incoming)) is not None:
+                self._heard = time.monotonic()
+                request = wire.decode(line)
+                if request is None:
+                    continue
+                self._body_is_read.clear()
+                self.requests.put(request)
+                if request.get("do") == "bye":
+                    return
+                if "bytes" in request:
+                    self._body_is_read.wait()
+        except (OSError, ValueError):  # the connection broke, or what comes is not meant for us
+            pass
+        _terminate()
+
+    def _beat(self) -> None:
+        while time.monotonic() - self._heard < wire.SILENCE_S:
+            self._send(b"\n")
+            time.sleep(wire.BEAT_S)
+        _terminate()
+
+
+def _terminate() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Agent:
+    """Answers requests. `work` is asked for each kind of them; see `harness.hosts.work`."""
+
+    def __init__(self, directory: Path, line: Line) -> None:
+        from harness.hosts.work import Work
+
+        self._line = line
+        self._stack = ExitStack()
+        self._work = Work(directory, self._stack, line.read_body)
+
+    def serve(self) -> None:
+        """Answer until told to end; leave no process and no file of a run."""
+        with self._stack:
+            self._line.say(wire.READY)
+            while (request := self._next())["do"] != "bye":
+                self._line.say(self._answer(request))
+
+    def _next(self) -> Request:
+        """Wait for a request; tell meanwhile when the party has ended."""
+        while True:
+            with suppress(queue.Empty):
+                return self._line.requests.get(timeout=_POLL_S if self._work.is_running else None)
+            ended = self._work.ended()
+            if ended is not None:
+                self._line.say({"ended": ended})
+
+    def _answer(self, request: Request) -> dict[str, Any]:
+        handlers: dict[str, Callable[..., Any]] = self._work.handlers
+        try:
+            handler = handlers[request.pop("do")]
+            return {"ok": handler(**request)}
+        except errors.FairSharesError as error:
+            return {"error": [type(error).__name__, str(error)]}
+        except OSError as error:
+            where = f" ({error.filename})" if error.filename else ""
+            return {"error": [errors.HostUnfitError.__name__, f"{error.strerror}{where}."]}
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one connection; return the process's exit code."""
+    take_interrupts()
+    os.umask(0o077)
+    directory, *home = arguments
+    if home and home[0]:
+        os.environ["MP_SPDZ_HOME"] = home[0]
+    outgoing = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing but messages goes to whoever asks
+    try:
+        Agent(Path(directory), Line(sys.stdin.buffer, outgoing)).serve()
+    except KeyboardInterrupt:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,196 @@
+"""What has to be right on every host, looked at before anything runs; every fault is named with its host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.engines.base import Engine, Progress
+from harness.engines.certificates import check as check_certificate
+from harness.engines.certificates import fingerprint
+from harness.engines.hashing import sources_hash
+from harness.errors import CertificateError, FairSharesError
+from harness.hosts.connection import Connection
+from harness.hosts.fleet import at_once
+from harness.hosts.inventory import Host
+from harness.hosts.work import SOURCES
+from harness.models import Model
+from harness.schemes import engine_of
+
+MAX_SKEW_S = 60.0
+LEAST_FREE_BYTES = 1 << 29
+SHOWN = 17  # of a fingerprint
+RENEW = "make all anew by ./inv hosts.setup --renew"
+LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "certificates", "port")
+
+
+@dataclass
+class Finding:
+    """What was found about one host.
+
+    Attributes: faults: a sentence for each thing that is wrong, by its name in `LOOKED_AT`; facts: what
+    its agent said, empty if it said nothing; skew_s: how far its clock is ahead, 0 if it may be right.
+    """
+
+    host: Host
+    faults: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    skew_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `hosts.check --json` prints."""
+        told = ("commit", "engine_version", "free_bytes", "environment")
+        return {
+            "party": self.host.party,
+            "address": self.host.address,
+            "fit": not self.faults,
+            "faults": self.faults,
+            "clock_ahead_s": round(self.skew_s, 3),
+            **{name: self.facts.get(name) for name in told},
+        }
+
+
+def check_hosts(hosts: Sequence[Host], model: Model, progress: Progress) -> list[Finding]:
+    """Look at every host, whatever is wrong with others; nothing is changed anywhere."""
+    findings = [Finding(host) for host in hosts]
+    with ExitStack() as stack:
+
+        def connect(finding: Finding) -> Connection | None:
+            try:
+                connection = Connection(finding.host)
+            except FairSharesError as error:
+                finding.faults["ssh"] = str(error)
+                return None
+            stack.callback(connection.close)
+            return connection
+
+        progress("connect")
+        made = at_once(connect, findings)
+        reached = [(finding, one) for finding, one in zip(findings, made, strict=True) if one is not None]
+        check_connected(reached, model, progress)
+    return findings
+
+
+def check_connected(reached: Sequence[tuple[Finding, Connection]], model: Model, progress: Progress) -> None:
+    """Look at hosts that are connected."""
+    progress("look")
+    at_once(lambda pair: _look(*pair, model), reached)
+    answered = [(finding, connection) for finding, connection in reached if finding.facts]
+    if answered:
+        _compare_versions([finding for finding, _ in answered])
+        _compare_certificates([finding for finding, _ in answered], engine_of(model))
+    progress("ports")
+    _reach_each_other([pair for pair in answered if "port" not in pair[0].faults])
+
+
+def skew_s(asked: float, said: float, answered: float) -> float:
+    """Return how far another clock is ahead of ours at least, 0 if it may be right; seconds.
+
+    Args: asked, answered: by our clock; said: by the other, at some time in between.
+    [test: tests/unit/test_hosts_checks.py]
+    """
+    return said - answered if said > answered else min(0.0, said - asked)
+
+
+def ask_facts(connection: Connection, model: Model) -> tuple[dict[str, Any], float]:
+    """Return a host's facts, and how far its clock is ahead; see `skew_s`."""
+    host, asked = connection.host, time.time()
+    facts: dict[str, Any] = connection.ask("check", party=host.party, model=model.name, port=host.port)
+    return facts, skew_s(asked, facts["time"], time.time())
+
+
+def _look(finding: Finding, connection: Connection, model: Model) -> None:
+    host, faults = finding.host, finding.faults
+    try:
+        facts, finding.skew_s = ask_facts(connection, model)
+    except FairSharesError as error:
+        faults["directory"] = str(error)
+        return
+    finding.facts = facts
+    for what, directories in SOURCES.items():
+        if facts[what] != sources_hash(*directories) and "project" not in faults:
+            faults["project"] = (
+                f"{host.title}: the {what} in {host.project} (commit {facts['commit'][:12]}) are not "
+                "those here; bring both to the same commit, without changes of their own."
+            )
+    if abs(finding.skew_s) > MAX_SKEW_S:
+        how = "ahead of" if finding.skew_s > 0 else "behind"
+        faults["clock"] = (
+            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {how} this machine's; "
+            "set both, by NTP for example."
+        )
+    for name, said in (("engine", "unavailable"), ("directory", "directory"), ("port", "port")):
+        if facts[said] is not None:
+            faults[name] = f"{host.title}: {facts[said]}"
+    if facts["free_bytes"] < LEAST_FREE_BYTES and "directory" not in faults:
+        faults["directory"] = (
+            f"{host.title}: {facts['free_bytes'] / 1e6:.0f} MB are free for {host.directory}, less than "
+            f"{LEAST_FREE_BYTES / 1e6:.0f} MB."
+        )
+
+
+def _compare_versions(findings: Sequence[Finding]) -> None:
+    """Parties of different versions of an engine may not understand, or worse, misunderstand each other."""
+    first, *others = [finding for finding in findings if "engine" not in finding.faults] or [findings[0]]
+    for other in others:
+        versions = [one.facts["engine_version"] for one in (other, first)]
+        if versions[0] != versions[1]:
+            other.faults["engine"] = (
+                f"{other.host.title} has {versions[0]}, {first.host.name} has {versions[1]}; all hosts need "
+                "the same."
+            )
+
+
+def _compare_certificates(findings: Sequence[Finding], engine: Engine) -> None:
+    for finding in findings:
+        host, own = finding.host, finding.facts["certificates"].get(engine.name)
+        if finding.facts["directory"] is not None:  # as is said already
+            continue
+        if own is None:
+            finding.faults["certificates"] = f"{host.title} has no keys yet; ./inv hosts.setup makes them."
+            continue
+        try:
+            check_certificate(own.encode(), engine.common_name(host.party), "its certificate")
+        except CertificateError as error:
+            finding.faults["certificates"] = f"{host.title}: {str(error).rstrip('.')}; {RENEW}."
+            continue
+        for other in findings:
+            held = other.facts["pinned"].get(engine.name, {}).get(str(host.party))
+            if other is not finding and other.facts["directory"] is None and held != own:
+                other.faults.setdefault("certificates", _wrong(other.host, host, held, own))
+
+
+def _wrong(holder: Host, host: Host, held: str | None, own: str) -> str:
+    if held is None:
+        return f"{holder.title} has no certificate of party {host.party}; run ./inv hosts.setup."
+    return (
+        f"{holder.title} holds another certificate of party {host.party} "
+        f"({fingerprint(held.encode())[:SHOWN]}…) than {host.name} has "
+        f"({fingerprint(own.encode())[:SHOWN]}…); "
+        f"if that host has new keys, {RENEW}, if not, somebody is in its place."
+    )
+
+
+def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]]) -> None:
+    """Have each agent listen where its party will, and all that connect to it come: those before it."""
+    greetings = at_once(lambda pair: str(pair[1].ask("listen", port=pair[0].host.port)), pairs)
+
+    def reach(number: int) -> None:
+        finding, connection = pairs[number]
+        others = range(number + 1, len(pairs))
+        wanted = [(*pairs[other][0].host.reached, greetings[other]) for other in others]
+        for other, fault in zip(others, connection.ask("reach", others=wanted), strict=True):
+            if fault is not None:
+                there = pairs[other][0].host
+                address, port = there.reached
+                pairs[other][0].faults.setdefault(
+                    "port",
+                    f"{there.title}: {finding.host.name} cannot reach it at {address}:{port}: {fault}; "
+                    "open the port to it, or correct reached_at in hosts.toml.",
+                )
+
+    at_once(reach, range(len(pairs)))
+    at_once(lambda pair: pair[1].ask("hush"), pairs)

@@ -1,0 +1,126 @@
+"""`hosts.toml`: which host is which party, how this machine reaches it, how the other parties do."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness.errors import HostsFileError
+from harness.models import Model, get_model
+
+_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
+_PORTS = range(1, 1 << 16)
+
+
+@dataclass(frozen=True)
+class Host:
+    """One party's host.
+
+    Attributes: address: where ssh reaches it; directory: its own, for key, certificates, shares and runs;
+    project: where FairShares is there; port: where its party listens; key_file, known_hosts: of this
+    machine, empty for ssh's usual ones; mp_spdz_home: of the host, empty for where it is usually looked
+    for; reached_at: address and port by which other parties reach it, where these differ (NAT).
+    """
+
+    party: int
+    address: str
+    directory: str
+    project: str
+    port: int
+    ssh_user: str = ""
+    ssh_port: int = 0
+    key_file: str = ""
+    known_hosts: str = ""
+    mp_spdz_home: str = ""
+    reached_at: str = ""
+
+    def __post_init__(self) -> None:
+        where = f"the host of party {self.party}"
+        if not _ADDRESS.fullmatch(self.address):
+            raise HostsFileError(f"{where}: address must be a name or an IPv4 address; got {self.address!r}.")
+        for name in ("directory", "project"):
+            path = getattr(self, name)
+            if not PurePosixPath(path).is_absolute() or not path.isprintable():
+                raise HostsFileError(f"{where}: {name} must be an absolute path; got {path!r}.")
+        if self.port not in _PORTS or (self.ssh_port and self.ssh_port not in _PORTS):
+            raise HostsFileError(f"{where}: a port is a number from 1 to {_PORTS[-1]}.")
+        if self.reached_at:
+            match = _REACHED.fullmatch(self.reached_at)
+            if match is None or int(match[2]) not in _PORTS:
+                raise HostsFileError(
+                    f"{where}: reached_at must be address:port, or a port; got {self.reached_at!r}."
+                )
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"host {self.address} (party {self.party})"
+
+    @property
+    def title(self) -> str:
+        """Its name at the beginning of a sentence."""
+        return self.name.replace("host", "Host", 1)
+
+    @property
+    def reached(self) -> tuple[str, int]:
+        """Address and port by which other parties reach it."""
+        match = _REACHED.fullmatch(self.reached_at)
+        return ((match[1] or self.address), int(match[2])) if match else (self.address, self.port)
+
+
+def read_hosts(path: Path) -> list[Host]:
+    """Return the hosts in a file, in the order of their parties.
+
+    Raises: HostsFileError: it cannot be read, or parties are missing, doubled, or described wrongly.
+    """
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HostsFileError(f"Cannot read {path}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise HostsFileError(f"{path} is not TOML in UTF-8: {error}.") from None
+    tables = found.pop("host", None)
+    if found or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise HostsFileError(f"{path} must hold a table [[host]] for each party, and nothing else.")
+    try:
+        hosts = sorted((_host(table) for table in tables), key=lambda host: host.party)
+    except HostsFileError as error:
+        raise HostsFileError(f"{path}: {error}") from None
+    if [host.party for host in hosts] != list(range(len(hosts))):
+        raise HostsFileError(f"{path} must number its parties 0, 1, 2 …, each once.")
+    return hosts
+
+
+def hosts_for(model: Model, hosts: Sequence[Host], path: Path) -> list[Host]:
+    """Return the hosts of the model's parties. Raises: HostsFileError: there are too few."""
+    if len(hosts) < model.parties:
+        raise HostsFileError(
+            f"{path} has hosts for {len(hosts)} parties, model {model.name} has {model.parties}; "
+            "add hosts, or choose another model with --model."
+        )
+    return list(hosts[: model.parties])
+
+
+def default_model(hosts: Sequence[Host]) -> Model:
+    """Return the model of MP-SPDZ that runs on so many hosts: ring on three or more, else one for two."""
+    return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")
+
+
+def _host(table: Mapping[str, Any]) -> Host:
+    types = {field.name: int if field.type == "int" else str for field in fields(Host)}
+    unknown = [name for name in table if name not in types]
+    missing = [name for name in ("party", "address", "directory", "project", "port") if name not in table]
+    wrong = [name for name in table if name in types and type(table[name]) is not types[name]]
+    if unknown:
+        raise HostsFileError(f"a host has no {unknown[0]!r}; known are {', '.join(types)}.")
+    if missing:
+        raise HostsFileError(f"each host needs {missing[0]!r}.")
+    if wrong:
+        kind = "a whole number" if types[wrong[0]] is int else "text in quotes"
+        raise HostsFileError(f"{wrong[0]} must be {kind}.")
+    return Host(**table)

@@ -1,0 +1,118 @@
+"""A host's own long-lived keys, and the other parties' certificates that it holds on to.
+
+A key is drawn on its host and stays there, for each engine one, as engines look for different names.
+Certificates of other parties come by way of whoever sets the hosts up; from then on a host takes no other
+one, so that a run needs no trust in who started it to tell it who its peers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from harness.engines.certificates import check, make_key
+from harness.errors import CertificateError, HostUnfitError
+from harness.schemes import engines
+from harness.scratch import scratch_directory, write_whole
+
+LIFETIME = timedelta(days=365)
+DIRECTORY = "keys"
+_PARTY, _RENEW = "party", "./inv hosts.setup --renew"
+
+Certificates = Mapping[str, Mapping[int, str]]  # by engine and party, PEM
+
+
+def own_certificates(directory: Path, party: int) -> dict[str, str]:
+    """Return this host's certificates by engine; nothing where none was made.
+
+    Raises: HostUnfitError: its keys are another party's, or others can read them.
+    """
+    keys = directory / DIRECTORY
+    if not keys.is_dir():
+        return {}
+    made_for = (keys / _PARTY).read_text().strip()
+    if made_for != str(party):
+        raise HostUnfitError(
+            f"{directory} was set up for party {made_for}, not {party}; correct hosts.toml, "
+            "or set it up in another directory."
+        )
+    for key in keys.glob("*/*.key"):
+        if key.stat().st_mode & 0o077:
+            raise HostUnfitError(f"{key} can be read by others; it has to be as it was made, mode 0600.")
+    return {name: (keys / name / f"P{party}.pem").read_text() for name in engines()}
+
+
+def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
+    """Make this host's keys, unless it has some; return its certificates by engine.
+
+    Guarantees: either all keys are there, new with no certificate of another party, or none has changed.
+    [test: tests/unit/test_hosts_keys.py]
+    Args: renew: make new ones even so; other parties' certificates are forgotten then.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    keys = directory / DIRECTORY
+    if keys.is_dir() and not renew:
+        return own_certificates(directory, party)
+    with scratch_directory(directory) as partial:
+        (partial / _PARTY).write_text(f"{party}\n")
+        for name, engine in engines().items():
+            (partial / name / "peers").mkdir(mode=0o700, parents=True)
+            make_key(partial / name, f"P{party}", engine.common_name(party), LIFETIME)
+        if keys.is_dir():
+            keys.rename(partial / "old")
+        partial.rename(keys)
+    return own_certificates(directory, party)
+
+
+def pinned(directory: Path) -> dict[str, dict[int, str]]:
+    """Return the other parties' certificates that this host holds on to."""
+    keys = directory / DIRECTORY
+    return {
+        name: {
+            int(path.stem[1:]): path.read_text() for path in sorted((keys / name / "peers").glob("P*.pem"))
+        }
+        for name in engines()
+    }
+
+
+def pin(directory: Path, party: int, certificates: Certificates) -> None:
+    """Hold on to other parties' certificates.
+
+    Raises: CertificateError: one may not be trusted; or this host holds another one of that party, as an
+    exchanged one would be.
+    """
+    known = pinned(directory)
+    for name, engine in engines().items():
+        for other, text in certificates.get(name, {}).items():
+            if other == party:
+                continue
+            check(text.encode(), engine.common_name(other), f"The certificate of party {other}")
+            if known[name].get(other, text) != text:
+                raise CertificateError(
+                    f"Another certificate of party {other} is held here than it has now. If that host made "
+                    f"new keys, all have to: {_RENEW}; if not, somebody is in its place."
+                )
+            write_whole(directory / DIRECTORY / name / "peers" / f"P{other}.pem", text.encode())
+
+
+def check_keys(directory: Path, engine: str, party: int, parties: int) -> None:
+    """Check that own and other parties' certificates for a run are there and may be trusted.
+
+    Raises: CertificateError; HostUnfitError.
+    """
+    own, others = own_certificates(directory, party), pinned(directory)[engine]
+    for other in range(parties):
+        text = own.get(engine) if other == party else others.get(other)
+        called = (
+            "Its own certificate" if other == party else f"The certificate of party {other} that it holds"
+        )
+        if text is None:
+            raise HostUnfitError(
+                f"{called.replace('The', 'No', 1).replace('Its own', 'No own')} is there; "
+                "run ./inv hosts.setup."
+            )
+        try:
+            check(text.encode(), engines()[engine].common_name(other), called)
+        except CertificateError as error:
+            raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None

@@ -1,0 +1,80 @@
+"""What runs leave on a host when whoever started them went away, or the host's own process was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.scratch import PREFIX, remove_unless_held
+
+_RESULTS, _SIGNATURE = "results", "agent"
+_PATIENCE_S = 5.0
+
+
+def place_of(directory: Path, run: str) -> Path:
+    """Return where a run's opened values are kept until somebody has read them."""
+    (directory / _RESULTS).mkdir(mode=0o700, exist_ok=True)
+    return directory / _RESULTS / f"{run}.json"
+
+
+def records(directory: Path) -> list[dict[str, Any]]:
+    """Return what is kept of runs, the oldest first."""
+    found = [json.loads(path.read_text()) for path in (directory / _RESULTS).glob("*.json")]
+    return sorted(found, key=lambda record: str(record["ended"]))
+
+
+def sign(scratch: Path) -> None:
+    """Write into an agent's scratch directory which process it is."""
+    (scratch / _SIGNATURE).write_text(f"{os.getpid()} {_birth(os.getpid())}")
+
+
+def clean(directory: Path, own: Path | None) -> dict[str, int]:
+    """End other agents of this directory, and with them their parties; remove all that runs left.
+
+    Args: own: this agent's scratch directory, which stays.
+    Returns: how many processes were ended, directories and records removed.
+    """
+    found = [path for path in directory.glob(f"{PREFIX}*") if path != own]
+    agents = [pid for path in found if (pid := _signed(path)) is not None]
+    for pid in agents:
+        _end(pid)
+    for path in found:
+        remove_unless_held(path)
+    kept = list((directory / _RESULTS).glob("*.json"))
+    for path in kept:
+        path.unlink(missing_ok=True)
+    gone = sum(not path.exists() for path in found)
+    return {"processes": len(agents), "directories": gone, "records": len(kept)}
+
+
+def _signed(scratch: Path) -> int | None:
+    """Return the process that works in a scratch directory, None if it has ended."""
+    try:
+        pid, birth = (scratch / _SIGNATURE).read_text().split()
+    except (OSError, ValueError):
+        return None
+    return int(pid) if birth == _birth(int(pid)) else None
+
+
+def _birth(pid: int) -> str:
+    """Return when a process began, in the kernel's ticks: with its number, that is no other process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return "-"
+
+
+def _end(pid: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + _PATIENCE_S
+        while _birth(pid) != "-" and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if _birth(pid) == "-":
+            return

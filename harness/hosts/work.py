@@ -1,0 +1,317 @@
+"""What an agent can do for its host's party: each method one request, in the order in which they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness import sharing
+from harness.engines.base import PROGRAMS, PROJECT, Job, Prepared
+from harness.engines.hashing import sources_hash
+from harness.engines.process import LocalProcess
+from harness.errors import HostUnfitError, PartyFailedError, ShareError
+from harness.hosts import keys, leftovers
+from harness.models import get_model
+from harness.report import environment
+from harness.schemes import engine_of
+from harness.scratch import scratch_directory, writable_by_others, write_whole
+from protocols.spec import PROTOCOLS
+
+# What has to be the same everywhere, by what messages call it.
+SOURCES = {
+    "programs and circuits": ("Programs/Source", "protocols/circuits"),
+    "code": ("harness", "protocols"),
+}
+
+FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of a prepared program
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
+_ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
+_RUN = re.compile(r"[0-9a-f]{32}")
+_NONCE_BYTES = 16
+_CONNECT_S = 5.0
+
+
+class Work:
+    """One host's work for one connection.
+
+    Args: directory: the host's own; stack: closed when the connection ends, however it does; read_body:
+    writes the bytes that follow a request to a file.
+    """
+
+    def __init__(self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None]) -> None:
+        self._directory, self._stack, self._read_body = directory, stack, read_body
+        self._scratch: Path | None = None
+        self._values: Path | None = None
+        self._party: LocalProcess | None = None
+        self._engine = ""
+        self._listening: socket.socket | None = None
+        self._record: dict[str, Any] = {}
+        self.is_running = False
+        names = ("check", "listen", "hush", "reach", "setup", "pin", "take", "feed", "prepare", "start", "go")
+        self.handlers = {name: getattr(self, name) for name in (*names, "state", "kill", "forget")}
+        self.handlers |= {"collect": self.collect, "clean": self.clean}
+
+    # Before a run.
+
+    def check(self, party: int, model: str, port: int) -> dict[str, Any]:
+        """Say what a run depends on here; nothing of it is secret."""
+        chosen = get_model(model)
+        engine = engine_of(chosen)
+        return {
+            "time": time.time(),
+            **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
+            "commit": _commit(),
+            "environment": environment(),
+            "engine_version": engine.version(),
+            "unavailable": engine.availability(chosen),
+            "directory": self._fault_of_directory(),
+            "free_bytes": shutil.disk_usage(_existing(self._directory)).free,
+            "port": port_fault(port),
+            "certificates": keys.own_certificates(self._directory, party),
+            "pinned": {
+                name: {str(other): text for other, text in found.items()}
+                for name, found in keys.pinned(self._directory).items()
+            },
+        }
+
+    def listen(self, port: int) -> str:
+        """Listen where the party will, and greet who comes; return the greeting."""
+        greeting = os.urandom(_NONCE_BYTES).hex()
+        listening = self._listening = self._stack.enter_context(_listening(port))
+
+        def greet() -> None:
+            while True:
+                try:
+                    reached, _ = listening.accept()
+                except OSError:  # closed
+                    return
+                with reached:
+                    reached.sendall(greeting.encode())
+
+        threading.Thread(target=greet, daemon=True).start()
+        return greeting
+
+    def hush(self) -> None:
+        """Listen no more: the port is the party's."""
+        if self._listening is not None:
+            with suppress(OSError):
+                self._listening.shutdown(socket.SHUT_RDWR)  # or `accept` would keep it
+            self._listening.close()
+
+    def reach(self, others: Sequence[tuple[str, int, str]]) -> list[str | None]:
+        """Connect to other parties' ports; return per party what is wrong, None if its agent answers."""
+        return [_reach(*other) for other in others]
+
+    def setup(self, party: int, renew: bool) -> dict[str, str]:
+        """Make this host's directory and keys, if need be; return its certificates by engine."""
+        return keys.make_keys(self._directory, party, renew=renew)
+
+    def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
+        """Hold on to other parties' certificates."""
+        found = {
+            name: {int(other): text for other, text in texts.items()} for name, texts in certificates.items()
+        }
+        keys.pin(self._directory, party, found)
+
+    # A run.
+
+    def take(self, name: str, bytes: int) -> None:
+        """Take a share file of this party."""
+        received = self._own_scratch() / "received"
+        received.mkdir(exist_ok=True)
+        if not _NAME.fullmatch(name):
+            raise ShareError(f"{name!r} is no name of a share file.")
+        self._read_body(bytes, os.open(received / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+    def feed(self, party: int) -> dict[str, Any]:
+        """Aggregate this party's shares; return what all may know of them: header, uploads, size.
+
+        They are those that were taken, else what lies in the host's own directory `shares`.
+        """
+        scratch = self._own_scratch()
+        received, own = scratch / "received", self._directory / "shares"
+        found = received if received.is_dir() else own / f"party-{party}"
+        found = found if found.is_dir() else own
+        ready = sorted(found.glob("*.aggregate"))
+        if len(ready) > 1:
+            raise ShareError(f"{found} holds more than one aggregate; leave one.")
+        aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
+        if not ready:
+            sharing.aggregate(party, found, aggregated)
+        header = sharing.read_header(aggregated)
+        self._values = sharing.extract_values(aggregated, scratch / "values")
+        return {
+            "header": asdict(header),
+            "uploads": sharing.read_uploads(aggregated),
+            "bytes": sum(path.stat().st_size for path in found.glob(f"*{sharing.SUFFIX}")),
+        }
+
+    def prepare(
+        self,
+        run: str,
+        party: int,
+        model: str,
+        protocol: str,
+        arguments: list[str],
+        fair_bits: list[tuple[int, int]],
+        addresses: list[tuple[str, int]],
+    ) -> dict[str, Any]:
+        """Compile the program here, from this host's own sources; say what came of it.
+
+        Args: addresses: of all parties as this one reaches them; its own port is where it listens.
+        """
+        if not _RUN.fullmatch(run) or not all(map(_ARGUMENT.fullmatch, arguments)):
+            raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
+        chosen, spec = get_model(model), PROTOCOLS[protocol]
+        engine = engine_of(chosen)
+        bits = tuple((int(width), int(lanes)) for width, lanes in fair_bits)
+        job = Job(
+            spec, PROGRAMS / f"{spec.name}.mpc", tuple(arguments), (None,) * chosen.parties, fair_bits=bits
+        )
+        job.check_parties(chosen)
+        keys.check_keys(self._directory, engine.name, party, chosen.parties)
+        fault = port_fault(addresses[party][1])
+        if fault is not None:
+            raise HostUnfitError(fault)
+        prepared = self._stack.enter_context(engine.prepared(job, chosen))
+        facts = {name: getattr(prepared, name) for name in FACTS}
+        self._engine = engine.name
+        self._lay_out(prepared, party, addresses)
+        self._record = {"run": run, "party": party, "model": model, "protocol": protocol, **facts}
+        return facts
+
+    def _lay_out(self, prepared: Prepared, party: int, addresses: list[tuple[str, int]]) -> None:
+        engine = engine_of(prepared.model)
+        config = engine.config(prepared, party, addresses)
+        config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
+        self._party = LocalProcess(prepared.job, config, self._own_scratch() / "party", self._values)
+        self._stack.callback(self.kill)
+
+    def start(self, seconds: float) -> str:
+        """Start the party's process; return its certificate once it is ready."""
+        party = self._laid_out()
+        party.start()
+        certificate = party.certificate(seconds)
+        if certificate is None:
+            raise PartyFailedError(f"{party.name} was not ready after {seconds:g} s.")
+        return certificate
+
+    def go(self) -> None:
+        """Let the party begin, with the certificates that this host holds on to."""
+        party = self._laid_out()
+        party.go(keys.pinned(self._directory)[self._engine])
+        self.is_running = True
+
+    def state(self) -> dict[str, Any]:
+        """Say how the party does; its lines are filtered, as all that leaves a party is."""
+        party = self._laid_out()
+        return {
+            "lines": party.lines(),
+            "stopped": party.is_stopped(),
+            "no_room": party.lacks_room(),
+            "peak_memory_bytes": party.peak_memory_bytes(),
+        }
+
+    def ended(self) -> dict[str, Any] | None:
+        """Say how the party ended, None while it runs; keep what it opened, until it is known to be read."""
+        code = self._laid_out().exit_code()
+        if code is None:
+            return None
+        self.is_running = False
+        found = {"code": code, **self.state()}
+        if code == 0:
+            record = {**self._record, **found, "ended": datetime.now(UTC).isoformat(timespec="seconds")}
+            write_whole(leftovers.place_of(self._directory, self._record["run"]), json.dumps(record).encode())
+        return found
+
+    def kill(self) -> None:
+        """End the party, if there is one."""
+        if self._party is not None:
+            self._party.kill()
+            self._party.close()
+        self.is_running = False
+
+    # After a run.
+
+    def forget(self, run: str) -> None:
+        """Remove what a run opened: it has been read."""
+        if _RUN.fullmatch(run):
+            leftovers.place_of(self._directory, run).unlink(missing_ok=True)
+
+    def collect(self) -> list[dict[str, Any]]:
+        """Return what runs opened here that nobody has read."""
+        return leftovers.records(self._directory)
+
+    def clean(self) -> dict[str, int]:
+        """End processes of other connections, remove what they left; return how many of each there were."""
+        return leftovers.clean(self._directory, self._scratch)
+
+    def _own_scratch(self) -> Path:
+        if self._scratch is None:
+            fault = self._fault_of_directory()
+            if fault is not None:
+                raise HostUnfitError(fault)
+            self._scratch = self._stack.enter_context(scratch_directory(self._directory))
+            leftovers.sign(self._scratch)
+        return self._scratch
+
+    def _laid_out(self) -> LocalProcess:
+        if self._party is None:
+            raise HostUnfitError("It has prepared no party.")
+        return self._party
+
+    def _fault_of_directory(self) -> str | None:
+        if not self._directory.is_dir():
+            return f"There is no directory {self._directory}; run ./inv hosts.setup, or correct hosts.toml."
+        return writable_by_others(self._directory)
+
+
+def port_fault(port: int) -> str | None:
+    """Return why a party cannot listen there, None if it can."""
+    try:
+        _listening(port).close()
+    except OSError as error:
+        return f"Its party cannot listen on port {port}: {error.strerror}."
+    return None
+
+
+def _listening(port: int) -> socket.socket:
+    return socket.create_server(("", port))
+
+
+def _reach(address: str, port: int, greeting: str) -> str | None:
+    try:
+        with socket.create_connection((address, port), _CONNECT_S) as reached:
+            found = reached.makefile("rb").read(len(greeting))
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if found == greeting.encode() else "something else answers there"
+
+
+def _existing(directory: Path) -> Path:
+    return next(path for path in (directory, *directory.parents) if path.is_dir())
+
+
+def _commit() -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", str(PROJECT), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return "unknown"
+    return done.stdout.strip() if done.returncode == 0 else "unknown"
