@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def _name(cell: dict[str, Level] | Any) -> str:
+def _name(cell: Mapping[str, Level]) -> str:
     """Return a cell's levels in a line, without those that say nothing."""
     usual = {"variant": "default", "input_path": "shares", "network": "none", "shape": ""}
     return " ".join(

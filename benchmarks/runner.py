@@ -13,7 +13,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -132,20 +132,21 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], N
     Args: step: told what the current run does.
     Raises: MixedResultsError; OptionError: another command is at it; ResultFileError.
     """
-    path, plan = directory / SAMPLES, chosen.plan()
+    path = directory / SAMPLES
+    plan = [replace(planned, excluded=why_not(planned)) for planned in chosen.plan()]
     with _alone(path):
         samples = load(path)
-        check_unmixed(samples)
+        check_current(samples)
         todo = missing(plan, samples)
         _change_about(directory, command=chosen.command, chosen=asdict(chosen), finished=False)
-        total = sum(planned.repetitions for planned in plan if why_not(planned) is None)
+        total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with scratch_directory(directory) as scratch, _fresh_cache(scratch.resolve() / "cache"):
             while todo:
                 planned, repetition = todo[0]
-                left = sum(why_not(each) is None for each, _ in todo)
+                left = sum(each.excluded is None for each, _ in todo)
                 watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
                 sample = measure(chosen.suite, planned, repetition, scratch, step)
-                check_unmixed([*samples, sample], at=planned.key)
+                check_alike([each for each in samples if each.key == planned.key], sample)
                 append(path, sample)
                 samples.append(sample)
                 over = sample.status != OK
@@ -157,33 +158,34 @@ def missing(plan: Sequence[Planned], samples: Sequence[Sample]) -> list[Todo]:
     """Return what has to be run: not what went well before, nor what was skipped and still would be.
 
     A cell that is skipped has one line that says so, and no more.
+    Args: plan: excluded are all cells that are not run here and now.
     """
     known = by_cell(samples)
     found: list[Todo] = []
     for planned in plan:
         last = known.get(planned.key, [])
-        skipped = why_not(planned) is not None
+        skipped = planned.excluded is not None
         wanted = 1 if skipped else planned.repetitions
         done = {sample.repetition for sample in last if sample.status == (SKIPPED if skipped else OK)}
         found += [(planned, number) for number in range(wanted) if number not in done]
     return sorted(found, key=lambda each: each[1])
 
 
-def check_unmixed(samples: Sequence[Sample], at: Cell | None = None) -> None:
-    """Check that each cell's results are of one program, and of that which would run now.
-
-    Args: at: only this cell, among its results.  Raises: MixedResultsError.
-    """
-    for cell, of in by_cell(samples).items():
+def check_current(samples: Sequence[Sample]) -> None:
+    """Check that what would run now is what ran, in every cell that can run. Raises: MixedResultsError."""
+    for of in by_cell(samples).values():
         good = [sample for sample in of if sample.status == OK]
-        if not good or at not in (None, cell):
-            continue
-        hashes = {sample.program_hash for sample in good}
-        now = identity(good[0].cell) if at is None else None
-        if now is not None:
-            hashes.add(now.program_hash)
-        if len(hashes) > 1:
-            raise MixedResultsError(_mixed(good[0], now.engine_version if now else good[-1].engine_version))
+        now = identity(good[0].cell) if good else None
+        for sample in good:
+            if now is not None and sample.program_hash != now.program_hash:
+                raise MixedResultsError(_mixed(sample, now.engine_version))
+
+
+def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
+    """Check that a result is of the same program as its cell's earlier ones. Raises: MixedResultsError."""
+    for other in earlier:
+        if OK == sample.status == other.status and sample.program_hash != other.program_hash:
+            raise MixedResultsError(_mixed(other, sample.engine_version))
 
 
 def _mixed(sample: Sample, version: str | None) -> str:

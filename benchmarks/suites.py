@@ -100,12 +100,6 @@ SCALE = Suite(
                 _HERE,
             ],
             5,
-            excluded=[
-                Exclusion(
-                    {"model": ("mpyc",), "clients": (100_000, 1_000_000)},
-                    "The embedded engine takes about 0.2 ms for each client: this is for MP-SPDZ's models.",
-                )
-            ],
         ),
         Grid([_ROC, axis("model", *CHEAP), _growing(100, *_FIGURE_2, 10**6), _TWO_BY_TWO, _CURVE, _HERE], 5),
         Grid(
@@ -114,12 +108,6 @@ SCALE = Suite(
                 *(_growing(100, *_FIGURE_2, 10**6), _TWO_BY_TWO, _CURVE, _HERE),
             ],
             3,
-            excluded=[
-                Exclusion(
-                    {"model": ("rep4-ring",), "records": (10**6,)},
-                    "Shown on ring; four parties of this size need more memory than a usual machine has.",
-                )
-            ],
         ),
         Grid(
             [

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.factors import Planned
 from benchmarks.measuring import identity, measure
-from benchmarks.results import OK, Level, load
-from tests.e2e.command import call, files_below, finish, processes_below, start
+from benchmarks.results import FAILED, OK, Level, load
+from tests.e2e.command import call, command, files_below, finish, processes_below, start
 
 WEIGHTS: dict[str, Level] = {
     "protocol": "pi_rw",
@@ -72,15 +72,32 @@ def test_a_sample_holds_what_a_run_cost(cell: dict[str, Level], tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []  # the run's own directory is gone
 
 
-def test_quick_suite_on_the_embedded_engine_alone(tmp_path: Path) -> None:
-    done = call("bench.table2", "--quick", "--models", "mpyc", "--out", "found", "--json", cwd=tmp_path)
+def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
+    done = command(
+        *("bench.table2", "--quick", "--out", "found", "--json"),
+        cwd=tmp_path,
+        environment={"MP_SPDZ_HOME": "none"},
+    )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
-    assert [(row["cell"]["variant"], row["ok"]) for row in rows] == [("default", 1), ("product", 1)]
-    assert all(row["mpc_s"]["low"] == row["mpc_s"]["median"] > 0 for row in rows)
+    of_model = {model: [row for row in rows if row["cell"]["model"] == model] for model in ("mpyc", "ring")}
+    assert [row["cell"]["variant"] for row in of_model["mpyc"]] == ["default", "product"]
+    assert all(row["ok"] == 1 and row["mpc_s"]["low"] > 0 for row in of_model["mpyc"])
+    assert [(row["skipped"], row["mpc_s"]) for row in of_model["ring"]] == [(1, None)]
+    assert "switched off" in of_model["ring"][0]["reason"]
     assert files_below(tmp_path) == LEFT  # no ledger, no run's directory, no compiled program
     about = json.loads((tmp_path / "found" / "about.json").read_text())
-    assert about["command"] == "./inv bench.table2 --quick --models mpyc" and about["finished"] is True
+    assert about["command"] == "./inv bench.table2 --quick" and about["finished"] is True
+
+
+def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
+    options = ("--quick", "--models", "mpyc", "--timeout", "0.01", "--out", "found")
+    done = call("bench.noise", *options, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "1 failed" in done.stderr and "--resume found" in done.stderr
+    (sample,) = load(tmp_path / "found")
+    assert sample.status == FAILED and "0.01 s" in str(sample.reason)
+    assert files_below(tmp_path) == LEFT and processes_below(tmp_path) == {}
 
 
 def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(tmp_path: Path) -> None:

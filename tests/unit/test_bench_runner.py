@@ -210,7 +210,7 @@ def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: Stan
     assert about(found)["command"] == "./inv bench.some --models ring --repetitions 3 --timeout 60"
 
 
-def test_time_left_is_told_by_the_cells_that_ran(stand_in: StandIn) -> None:
+def test_time_left_is_told_by_the_cells_that_ran() -> None:
     todo = missing(SUITE.plan(models=("ring", "mpyc")), [])
     assert time_left(todo, []) is None
     assert time_left(todo, [sample("spdz2k", 0, SKIPPED)]) is None
