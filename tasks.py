@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Collection, Context
 
+from benchmarks.reproduce.tasks import reproduce
 from benchmarks.tasks import bench
 from harness.hosts.tasks import hosts
 from harness.tasking import DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP, releasing
@@ -308,3 +309,4 @@ def test(_c: Context, args: str = "") -> None:
 namespace = Collection.from_module(sys.modules[__name__])
 namespace.add_collection(bench)
 namespace.add_collection(hosts)
+namespace.add_collection(reproduce)

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.releases import FLAT, LOCAL, METHODS, NOISE_FREE, PER_THRESHOLD, TREE
 from benchmarks.utility import Floats, Outcome, Values
-from harness.plots import COLOURS, GREY, MARKERS
+from harness.palette import COLOURS, GREY, MARKERS
 
 NAMES = {
     TREE: "tree (default)",

@@ -56,11 +56,11 @@ def load_activity(path: Path) -> Recordings:
     """
     parts, digest, seen = [], hashlib.sha256(), ""
     for name, content in sorted(_files(path)):
-        if name == seen:
-            raise DataSetError(f"{path} has {name} twice; name the archive or one directory that it is in.")
+        if name[:-1] == seen:
+            raise DataSetError(f"{path} has {seen} twice; name the archive or one directory that it is in.")
         parts.append(_read(name, content))
         digest.update(f"{name} {len(content)}\n".encode() + content)
-        seen = name
+        seen = name[:-1]
     if not parts:
         raise DataSetError(
             f"{path} has no recording named like d1p01M; download the archive from {SOURCE} and name it, or "

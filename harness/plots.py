@@ -12,12 +12,9 @@ from harness.before_after import METRICS, TOLD, models
 from harness.curves import GroupCurves
 from harness.evaluation import Evaluation
 from harness.intervals import noise_bands
+from harness.palette import COLOURS, GREY, MARKERS
 from harness.thresholds import CONFIDENCE, GroupThresholds
 
-# Okabe and Ito's colours, which people who confuse red and green tell apart; and a second sign for each.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GREY = "#888888"
 RATES = {
     "true_positive_rate": "True positive rate",
     "false_positive_rate": "False positive rate",

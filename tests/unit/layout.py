@@ -18,7 +18,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("protocols",),
     (
         *("harness", "harness.errors", "harness.domain", "harness.models", "harness.rounding"),
-        *("harness.interrupts", "harness.scratch", "harness.console", "harness.networks"),
+        *("harness.interrupts", "harness.scratch", "harness.console", "harness.networks", "harness.palette"),
     ),
     (
         *("harness.options", "harness.tables", "harness.scores", "harness.values", "harness.records"),

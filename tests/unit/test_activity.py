@@ -71,9 +71,10 @@ def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
         load_activity(unpacked({**ROWS, "S1_Dataset/d1p02F": text}, tmp_path))
 
 
-def test_recordings_that_are_there_twice_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataSetError, match="has d1p01M twice"):
-        load_activity(unpacked({**ROWS, "copy/d1p01M": ROWS["S1_Dataset/d1p01M"]}, tmp_path))
+@pytest.mark.parametrize("again", ["copy/d1p01M", "S1_Dataset/d1p01F"])
+def test_recordings_that_are_there_twice_are_refused(again: str, tmp_path: Path) -> None:
+    with pytest.raises(DataSetError, match="has d1p01 twice"):
+        load_activity(unpacked({**ROWS, again: ROWS["S1_Dataset/d1p01M"]}, tmp_path))
 
 
 def test_what_holds_no_recording_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Published tables and figures, computed again and set beside what the papers print."""

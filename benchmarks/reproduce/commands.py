@@ -1,0 +1,38 @@
+"""What the tasks `reproduce.*` do."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from benchmarks.reproduce.gaps import QUICK, WHOLE, reproduce, write
+from benchmarks.reproduce.show import show
+from harness import cli
+from harness.cli import command
+from harness.pipeline import default_out, new_directory
+from harness.show import results
+
+_STEPS = {
+    "data": "rates of the recordings, or of the synthetic population",
+    "table1": "Table 1",
+    "table2": "Table 2, simulated clients",
+    "figures": "figures",
+}
+
+
+@command
+def gaps(data: str, quick: bool, target: str, as_json: bool) -> None:
+    """Reproduce the tables and figures on gaps under local privacy; no parties are started."""
+    if as_json:
+        cli.out.stderr = True  # nothing but JSON on stdout
+    directory, started = Path(target) if target else default_out("reproduce.gaps"), time.monotonic()
+    source, extent = Path(data) if data else None, QUICK if quick else WHOLE
+    with new_directory(directory) as partial, cli.steps(_STEPS) as begin:
+        found = reproduce(source, extent, begin, begin.detail)
+        told = f"./inv reproduce.gaps{f' --data {source.name}' if source else ''}{' --quick' * quick}"
+        write(found, extent, told, time.monotonic() - started, partial)
+    show(found)
+    results(directory)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
