@@ -99,10 +99,15 @@ def figure_3() -> Figure:
             label = "Eq. (1) holds on this line only;\nno ε holds anywhere"
             axes.plot(at, _GRID, color=COLOURS[1], linestyle="--", linewidth=2.2, label=label)
             axes.axhline(2 / 3, color="black", linewidth=0.6)
-            axes.annotate("as published: best below ε = 2/3", (1.0, 2 / 3 + 0.03), fontsize="small")
+            axes.annotate(
+                "as published: best below ε = 2/3",
+                (1.0, 2 / 3 + 0.03),
+                fontsize="small",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
         axes.set(xlim=(0, 2), ylim=(0, 2), xlabel="ε₁, for the group")
         axes.set_title(f"k = {name}")
-        axes.legend(frameon=True, framealpha=0.9, fontsize="small", loc="upper right")
+        axes.legend(frameon=True, framealpha=1, fontsize="small", loc="upper right")
     panels[0].set_ylabel("ε₂, for the value")
     return figure
 
