@@ -41,7 +41,7 @@ _PIPE_WIDTH = 120  # of tables where there is no terminal
 
 def _console(*, stderr: bool) -> Console:
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, width=None if terminal else _PIPE_WIDTH)
+    return Console(stderr=stderr, highlight=False, emoji=False, width=None if terminal else _PIPE_WIDTH)
 
 
 out, err = _console(stderr=False), _console(stderr=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Fed:
 
     Attributes: rows: clients, or records where each has a row; values: a file per party, or None; sending:
     the clients that send, if they do; batches: of shares, their identities, if they stay; uploaded: bytes
-    of these shares' files, per party, empty if they are not known.
+    of these shares' files, per party, empty if they are not known; share_s: how long sharing took here.
     """
 
     domain: RecordDomain
@@ -42,6 +42,7 @@ class Fed:
     sending: ClientInputs | None = None
     batches: tuple[str, ...] = ()
     uploaded: tuple[int, ...] = ()
+    share_s: float = 0.0
 
     def public(self, form: InputForm) -> dict[str, int]:
         """Return the numbers that the execution shows."""
@@ -64,7 +65,19 @@ def feed_shares(
     Args: lasting: whether the uploads stay, so that they could go into another run.
     Raises: ShareError: they do not go together, or are for another model or input form.
     """
-    header = sharing.check_aggregates(aggregates)
+    fed = feed_heads(aggregates, form, model, uploaded)
+    values = [
+        sharing.extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)
+    ]
+    return replace(fed, values=values, batches=fed.batches if lasting else ())
+
+
+def feed_heads(heads: Sequence[Path], form: InputForm, model: Model, uploaded: tuple[int, ...] = ()) -> Fed:
+    """Check what the parties' aggregates say of themselves; their values are elsewhere, or not needed yet.
+
+    Args: heads: aggregates, or their first two lines. Raises: ShareError, as `feed_shares`.
+    """
+    header = sharing.check_aggregates(heads)
     if (header.form, header.arithmetic) != (form.name, model.domain.name):
         raise ShareError(
             f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
@@ -77,8 +90,8 @@ def feed_shares(
         header.clients,
         header.batches,
         header.rows,
-        [sharing.extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)],
-        batches=sharing.read_uploads(aggregates[0]) if lasting else (),
+        [None] * model.parties,
+        batches=sharing.read_uploads(heads[0]),
         uploaded=uploaded,
     )
 

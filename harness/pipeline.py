@@ -10,9 +10,9 @@ import os
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from harness import report
 from harness.accounts import Noise, Release
 from harness.charging import Account, Entry, entry
-from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
+from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, Runner
 from harness.errors import OptionError, ShareError, UnsupportedError, WriteError
 from harness.feeding import (
     Fed,
@@ -52,7 +52,8 @@ class Settings:
     """What the user chose for one release.
 
     Attributes: epsilon, delta: totals of the release; relation: None for the domain's default;
-    account: where it is charged; network: emulated between the parties, None for the machine's loopback.
+    account: where it is charged; network: emulated between the parties, None for the machine's loopback;
+    hosts: that run the parties, None for this machine.
     """
 
     model: Model
@@ -63,6 +64,12 @@ class Settings:
     timeout_s: float = DEFAULT_TIMEOUT_S
     account: Account = field(default_factory=Account)
     network: Network | None = None
+    hosts: Runner | None = None
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the model: the hosts if there are some, else its engine on this machine."""
+        return self.hosts or engine_of(self.model)
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default for this domain and input form.
@@ -143,21 +150,20 @@ def run_on_records(
     Args: task: what the manifest calls the run; the statistic's name unless given.
     Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
     """
-    started = time.monotonic()
-    check_supported(statistic.spec, settings)
-    plan = plan_release(statistic, settings, records.domain)  # refused before anything is shared
-    statistic.check(records.domain, records.clients, plan)
-    model, form, share_s = settings.model, settings.form, 0.0
-    with entry(settings.account) as charging, new_directory(out) as partial:
+    model, form = settings.model, settings.form
+
+    def feed(partial: Path) -> Fed:
+        plan = plan_release(statistic, settings, records.domain)  # refused before anything is shared
+        statistic.check(records.domain, records.clients, plan)
         if form.path is CLIENTS:
             terms = terms_of(statistic, settings, records.domain)
-            fed = feed_from_clients(records, form, model, terms, partial, settings.timeout_s)
-        else:
-            progress("share")
-            aggregates, share_s, sent = share_and_aggregate(records, form, model, partial, progress)
-            fed = feed_shares(aggregates, form, model, partial, lasting=False, uploaded=sent)
-        begun = _Begun(task or statistic.name, started, share_s, out, charging, records.domain.inferred)
-        return _run(statistic, fed, settings, partial, progress, begun)
+            return feed_from_clients(records, form, model, terms, partial, settings.timeout_s)
+        progress("share")
+        aggregates, share_s, sent = share_and_aggregate(records, form, model, partial, progress)
+        fed = feed_shares(aggregates, form, model, partial, lasting=False, uploaded=sent)
+        return replace(fed, domain=records.domain, share_s=share_s)
+
+    return run_fed(statistic, feed, settings, out, progress, task)
 
 
 def run_on_shares(
@@ -169,7 +175,6 @@ def run_on_shares(
     `party-<i>.aggregate` per party; it stays as it is.
     Raises: FairSharesError: `out` does not exist then.
     """
-    started = time.monotonic()
     check_supported(statistic.spec, settings)
     aggregates = sorted(shares.glob("party-*.aggregate"))
     parties = len(aggregates or [path for path in shares.glob("party-*") if path.is_dir()])
@@ -183,12 +188,13 @@ def run_on_shares(
             f"{shares} holds shares for {parties} parties, model {settings.model.name} has "
             f"{settings.model.parties}; share for this model, or choose the one it was shared for."
         )
-    with entry(settings.account) as charging, new_directory(out) as partial:
+
+    def feed(partial: Path) -> Fed:
         progress("aggregate")
         found = aggregates or aggregate_all(shares, settings.model, partial)
-        fed = feed_shares(found, settings.form, settings.model, partial, lasting=True)
-        begun = _Begun(statistic.name, started, 0.0, out, charging, inferred=False)
-        return _run(statistic, fed, settings, partial, progress, begun)
+        return feed_shares(found, settings.form, settings.model, partial, lasting=True)
+
+    return run_fed(statistic, feed, settings, out, progress)
 
 
 def run_for_invited(
@@ -204,15 +210,74 @@ def run_for_invited(
     Args: invited: a directory for the invitations, and how many; they are gone when the run is over.
     Raises: FairSharesError: `out` does not exist then.
     """
-    started = time.monotonic()
     check_supported(statistic.spec, settings)
     plan_release(statistic, settings, domain)
     directory, clients = invited
-    with entry(settings.account) as charging, new_directory(out) as partial:
+
+    def feed(partial: Path) -> Fed:
         terms = terms_of(statistic, settings, domain)
-        fed = feed_invited(domain, clients, settings.form, settings.model, terms, partial, directory)
-        begun = _Begun(statistic.name, started, 0.0, out, charging, inferred=False)
-        return _run(statistic, fed, settings, partial, progress, begun)
+        return feed_invited(domain, clients, settings.form, settings.model, terms, partial, directory)
+
+    return run_fed(statistic, feed, settings, out, progress)
+
+
+def run_fed(
+    statistic: Statistic[T],
+    feed: Callable[[Path], Fed],
+    settings: Settings,
+    out: Path,
+    progress: Progress,
+    task: str | None = None,
+) -> Run[T]:
+    """Run the protocol on what the parties are fed; write its files and `manifest.json` into `out`.
+
+    Args: feed: has the parties' inputs ready, given a directory for what it needs meanwhile; task: what
+    the manifest calls the run; the statistic's name unless given.
+    Raises: FairSharesError: `out` does not exist then.
+    """
+    started, task = time.monotonic(), task or statistic.name
+    check_supported(statistic.spec, settings)
+    with entry(settings.account) as charging, new_directory(out) as partial:
+        fed = feed(partial)
+        model, domain = settings.model, fed.domain
+        if domain.detail is not statistic.detail:
+            held, needed = (
+                each or "neither score nor prediction" for each in (domain.detail, statistic.detail)
+            )
+            raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
+        plan = plan_release(statistic, settings, domain)
+        statistic.check(domain, fed.clients, plan)
+        release = Release(
+            task,
+            model.name,
+            plan.exact,
+            plan.unit,
+            plan.relation,
+            out,
+            Noise(plan.coins, plan.changed) if plan.largest == 1 else None,
+            fed.batches,
+        )
+        charging.check(release)
+        result = settings.runner.run(
+            make_job(statistic, settings, plan, fed),
+            model,
+            partial / "parties",
+            settings.timeout_s,
+            progress,
+            starting=lambda: charging.start(release),
+            network=settings.network,
+        )
+        progress("read")
+        found = statistic.read(result, domain, fed.clients, plan)
+        privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, domain.inferred)
+        inputs, charged, wall_s = fed.public(settings.form), charging.fields(), time.monotonic() - started
+        manifest = report.manifest(task, result, privacy, inputs, charged, wall_s, fed.share_s, fed.uploaded)
+        for leftover in partial.iterdir():  # the engine has moved or removed all else
+            leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
+        for name, fields in statistic.files(found).items():
+            write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
+        write_json(partial / "manifest.json", manifest)
+        return Run(found, manifest, charging)
 
 
 def terms_of(statistic: Statistic[T], settings: Settings, domain: RecordDomain) -> dict[str, Any]:
@@ -230,7 +295,7 @@ def terms_of(statistic: Statistic[T], settings: Settings, domain: RecordDomain) 
 
 def check_supported(spec: ProtocolSpec, settings: Settings) -> None:
     """Raise UnsupportedError unless the model can run the protocol on this input form here."""
-    reason = engine_of(settings.model).supports(spec, settings.model, settings.form)
+    reason = settings.runner.supports(spec, settings.model, settings.form)
     if reason is not None:
         raise UnsupportedError(f"Model {settings.model.name} cannot do this. {reason}")
 
@@ -258,68 +323,6 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
 def default_out(task: str) -> Path:
     """Return a new directory's name under `runs/`."""
     return Path("runs") / f"{task}-{datetime.now():%Y%m%d-%H%M%S-%f}"
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """What a run is when its parties' inputs are there.
-
-    Attributes: started: when the command began, seconds of the monotonic clock; share_s: how long sharing
-    took.
-    """
-
-    task: str
-    started: float
-    share_s: float
-    out: Path
-    charging: Entry
-    inferred: bool
-
-
-def _run(
-    statistic: Statistic[T], fed: Fed, settings: Settings, partial: Path, progress: Progress, begun: _Begun
-) -> Run[T]:
-    model, domain = settings.model, fed.domain
-    if domain.detail is not statistic.detail:
-        held, needed = (each or "neither score nor prediction" for each in (domain.detail, statistic.detail))
-        raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
-    plan = plan_release(statistic, settings, domain)
-    statistic.check(domain, fed.clients, plan)
-    release = Release(
-        begun.task,
-        model.name,
-        plan.exact,
-        plan.unit,
-        plan.relation,
-        begun.out,
-        Noise(plan.coins, plan.changed) if plan.largest == 1 else None,
-        fed.batches,
-    )
-    begun.charging.check(release)
-    job = make_job(statistic, settings, plan, fed)
-    result = engine_of(model).run(
-        job,
-        model,
-        partial / "parties",
-        settings.timeout_s,
-        progress,
-        starting=lambda: begun.charging.start(release),
-        network=settings.network,
-    )
-    progress("read")
-    found = statistic.read(result, domain, fed.clients, plan)
-    privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, begun.inferred)
-    wall_s = time.monotonic() - begun.started
-    inputs, charged = fed.public(settings.form), begun.charging.fields()
-    manifest = report.manifest(
-        begun.task, result, privacy, inputs, charged, wall_s, begun.share_s, fed.uploaded
-    )
-    for leftover in partial.iterdir():  # the engine has moved or removed all else
-        leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
-    for name, fields in statistic.files(found).items():
-        write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
-    write_json(partial / "manifest.json", manifest)
-    return Run(found, manifest, begun.charging)
 
 
 def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: Fed) -> Job:

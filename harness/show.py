@@ -25,6 +25,12 @@ WEIGHT_STEPS = {
     "run": "parties: run π_RW",
     "read": "derive weights from the noisy counts",
 }
+HOST_STEPS = {
+    "connect": "connect to the hosts",
+    "look": "look at each host",
+    "ports": "hosts: reach each other",
+    "send": "send each party's shares to its host",
+}
 WEIGHTS_ONLY_STEPS = {**WEIGHT_STEPS, "read": "read the weights"}
 
 
@@ -65,6 +71,19 @@ def one_machine(saw_records: bool) -> None:
     """Print what a run with all parties on one machine does not protect."""
     seen = "and it saw all records" if saw_records else "and it held all shares"
     say(f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner.")
+
+
+def on_hosts(held_shares: bool) -> None:
+    """Print what a run with its parties on hosts does not protect."""
+    seen = (
+        "This machine held all shares, so the run protects nothing against its owner."
+        if held_shares
+        else "This machine saw no share, no key and no random bit of theirs."
+    )
+    say(
+        f"Each party ran on its own host. {seen} Whoever can act as the hosts' users on more of them than "
+        "the model tolerates, by ssh for example, can see all records."
+    )
 
 
 def weights(run: Run[Weights]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.cli import out, plain, say
 from harness.engines.certificates import fingerprint
@@ -17,6 +18,8 @@ SETUP_STEPS = {
     "keys": "Each host makes its key",
     "certificates": "Certificates to all hosts",
 }
+COLLECT_STEPS = {"connect": "Connecting", "collect": "Collecting"}
+CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
 
 
 def findings(found: Sequence[Finding], model: Model) -> None:
@@ -47,6 +50,34 @@ def certificates(hosts: Sequence[Host], found: Mapping[str, Mapping[int, str]]) 
         "Every host made its keys itself, and they stay there; it takes these certificates from now on. "
         "They came by way of this machine: to rely on no trust in it, let each host's owner compare them."
     )
+
+
+def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row per run that nobody has read."""
+    table = table_of("run", "model", "protocol", "ended", "parties")
+    for run in runs:
+        parties = ", ".join(run["parties"]) + ("" if run["outputs"] is None else " (agree)")
+        table.add_row(*(plain(str(run[name])) for name in ("run", "model", "protocol", "ended")), parties)
+    out.print(table)
+    say(
+        "These values are as they were opened: noisy, private, and paid for. They stay on the hosts until "
+        "./inv hosts.clean."
+    )
+
+
+def removed(hosts: Sequence[Host], found: Sequence[Mapping[str, int]]) -> None:
+    """Print what was removed, a line per host."""
+    for host, counts in zip(hosts, found, strict=True):
+        what = (
+            _counted(counts["processes"], "process", "processes") + " ended",
+            _counted(counts["directories"], "directory", "directories") + " removed",
+            _counted(counts["records"], "record", "records") + " removed",
+        )
+        say(f"{plain(host.title)}: {', '.join(what)}; its keys and its directory shares stay.")
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _mark(finding: Finding, name: str) -> str:

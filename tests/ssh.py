@@ -137,11 +137,8 @@ def copy_of_project(directory: Path, sitecustomize: str = "") -> Path:
         shutil.copytree(PROJECT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
     python = directory / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    (directory / "custom").mkdir()
-    (directory / "custom" / "sitecustomize.py").write_text(sitecustomize)
-    python.write_text(
-        f'#!/bin/sh\nexport PYTHONPATH="{directory}/custom:$PYTHONPATH"\nexec {sys.executable} "$@"\n'
-    )
+    (directory / "sitecustomize.py").write_text(sitecustomize)  # on the path, as the project is
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o700)
     return directory
 

@@ -11,8 +11,9 @@ from harness.accounts import listed
 from harness.charging import Account
 from harness.cli import say
 from harness.errors import OptionError, PopulationError
+from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.ledger import DEFAULT_PATH, Ledger
-from harness.models import Model
+from harness.models import Model, get_model
 from harness.options import (
     parse_budget,
     parse_choice,
@@ -37,6 +38,15 @@ def chosen_model(name: str) -> Model:
     if not name:
         say(f"Model: {chosen.name} (choose another with --model; ./inv schemes lists them)", cli.err)
     return chosen
+
+
+def chosen_hosts(path: str, model: str) -> tuple[list[Host], Model]:
+    """Return a run's hosts, and the model: the named one, or what the number of hosts allows."""
+    found = read_hosts(Path(path))
+    chosen = get_model(model) if model else default_model(found)
+    if not model:
+        say(f"Model: {chosen.name} (choose another with --model)", cli.err)
+    return hosts_for(chosen, found, Path(path)), chosen
 
 
 def chosen_form(forms: Mapping[str, InputForm], name: str, path: str = SHARES.name) -> InputForm:

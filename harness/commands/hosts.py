@@ -1,24 +1,25 @@
-"""`hosts.check`, `hosts.setup`: parties on several hosts."""
+"""`hosts.*`: parties on several hosts."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from harness import cli, show_hosts
-from harness.cli import command
-from harness.errors import HostUnfitError
+from harness import cli, show, show_hosts
+from harness.cli import command, say
+from harness.commands.chosen import chosen_hosts
+from harness.commands.confusion import confusion
+from harness.commands.gap import gap
+from harness.commands.release import ReleaseOptions
+from harness.commands.thresholds import thresholds
+from harness.commands.weights import weights
+from harness.errors import HostUnfitError, OptionError
 from harness.hosts.checks import check_hosts
-from harness.hosts.fleet import set_up
-from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
-from harness.models import Model, get_model
-
-
-def chosen_hosts(path: str, model: str) -> tuple[list[Host], Model]:
-    """Return a run's hosts, and the model: the named one, or what the number of hosts allows."""
-    found = read_hosts(Path(path))
-    chosen = get_model(model) if model else default_model(found)
-    return hosts_for(chosen, found, Path(path)), chosen
+from harness.hosts.fleet import clean_up, leftover_runs, set_up
+from harness.hosts.inventory import read_hosts
+from harness.options import parse_choice
+from harness.pipeline import default_out, new_directory, write_json
 
 
 @command
@@ -47,3 +48,64 @@ def setup(path: str, renew: bool) -> None:
     with cli.steps(show_hosts.SETUP_STEPS) as begin:
         certificates = set_up(hosts, renew, begin)
     show_hosts.certificates(hosts, certificates)
+
+
+# The options that only some releases have, by release, and what they are unless given.
+RELEASES: dict[str, dict[str, str | bool]] = {
+    "weights": {"reweighing": "balanced", "reveal": "counts"},
+    "confusion": {},
+    "thresholds": {
+        "variant": "histogram",
+        "constraint": "equalized_odds",
+        "objective": "accuracy_score",
+        "tolerance": "0",
+        "deterministic": False,
+        "positive_label": "",
+        "blocks": "tree",
+    },
+    "gap": {},
+}
+
+
+@command
+def run(options: ReleaseOptions, task: str, given: dict[str, str | bool]) -> None:
+    """Run a release on shares, each party on its host. Args: given: options of some releases only."""
+    own = RELEASES[parse_choice("--task", task, list(RELEASES))]
+    foreign = [name for name, value in given.items() if value and name not in own]
+    if foreign:
+        raise OptionError(f"--{foreign[0].replace('_', '-')} does not go with --task {task}.")
+    chosen: dict[str, Any] = {name: given[name] or default for name, default in own.items()}
+    if task == "weights":
+        weights(options, **chosen)
+    elif task == "confusion":
+        confusion(options, threshold="")
+    elif task == "thresholds":
+        thresholds(options, **chosen)
+    else:
+        gap(options)
+
+
+@command
+def collect(path: str, out: str) -> None:
+    """Write what runs opened that nobody has read, a file for each run."""
+    hosts = read_hosts(Path(path))
+    with cli.steps(show_hosts.COLLECT_STEPS) as begin:
+        runs = leftover_runs(hosts, begin)
+    if not runs:
+        say("No host has results of a run that nobody has read.")
+        return
+    target = Path(out) if out else default_out("hosts.collect")
+    with new_directory(target) as partial:
+        for found in runs:
+            write_json(partial / f"{found['run']}.json", found)
+    show_hosts.leftover_runs(runs)
+    show.results(target)
+
+
+@command
+def clean(path: str) -> None:
+    """End what runs left running on the hosts, and remove what they left there."""
+    hosts = read_hosts(Path(path))
+    with cli.steps(show_hosts.CLEAN_STEPS) as begin:
+        removed = clean_up(hosts, begin)
+    show_hosts.removed(hosts, removed)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import cli, show
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
-from harness.commands.chosen import chosen_account, chosen_form, chosen_model, declared_domain
+from harness.commands.chosen import chosen_account, chosen_form, chosen_hosts, chosen_model, declared_domain
 from harness.commands.ledger import show_charge
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
@@ -29,6 +29,7 @@ from harness.pipeline import (
     Statistic,
     check_supported,
     default_out,
+    run_fed,
     run_for_invited,
     run_on_records,
     run_on_shares,
@@ -36,6 +37,9 @@ from harness.pipeline import (
 from harness.records import DEFAULT_MAX_COUNT, Detail, read_records
 from protocols.budget import PrivacyUnit
 from protocols.spec import CLIENTS, SHARES, ProtocolSpec
+
+if TYPE_CHECKING:
+    from harness.hosts.runner import HostsRunner
 
 T = TypeVar("T")
 
@@ -70,6 +74,7 @@ class ReleaseOptions:
     clients: str = ""
     range: str = ""
     steps: str = ""
+    hosts: str = ""
 
     @property
     def declared(self) -> tuple[str, str, str, str]:
@@ -81,7 +86,7 @@ class ReleaseOptions:
         parse_choice("--privacy-unit", self.privacy_unit, [PrivacyUnit.RECORD])
         if self.json:
             cli.out.stderr = True  # nothing but JSON on stdout
-        if sum(map(bool, (self.records, self.shares, self.invite))) != 1:
+        if not self.hosts and sum(map(bool, (self.records, self.shares, self.invite))) != 1:
             raise OptionError(
                 "Give either --records (a file of clients' records) or --shares (what `share` wrote)"
                 + (", or --invite (a directory for clients' invitations)." if self.invite else ".")
@@ -91,14 +96,16 @@ class ReleaseOptions:
         path = CLIENTS.name if self.invite else self.input_path
         if self.shares and path != SHARES.name:
             raise OptionError("--shares come by --input-path shares; leave out --input-path.")
+        hosts = self._hosts() if self.hosts else None
         settings = Settings(
-            model=chosen_model(self.model),
+            model=hosts.model if hosts else chosen_model(self.model),
             form=chosen_form(spec.input_forms, self.input_form, path),
             epsilon=parse_epsilon(self.epsilon),
             delta=parse_delta(self.delta),
             relation=parse_relation(self.neighboring_relation),
             timeout_s=parse_seconds(self.timeout),
             account=chosen_account(self.population, self.budget, self.ledger),
+            hosts=hosts,
         )
         check_supported(spec, settings)
         return settings
@@ -115,7 +122,9 @@ class ReleaseOptions:
         Args: steps: what to call the steps; positive_from: as for `read_records`.
         """
         target = Path(self.out) if self.out else default_out(statistic.name)
-        with cli.steps(steps) as begin:
+        with cli.steps({**show.HOST_STEPS, **steps}) as begin:
+            if settings.hosts is not None:
+                return self._run_on_hosts(statistic, settings, target, begin), target
             if self.shares:
                 if any((*self.declared, self.range, self.steps)):
                     raise OptionError(
@@ -131,6 +140,24 @@ class ReleaseOptions:
             path = Path(self.records)
             records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)
             return run_on_records(statistic, records, settings, target, begin), target
+
+    def _hosts(self) -> HostsRunner:
+        from harness.hosts.runner import HostsRunner  # it loads what talks ssh
+
+        hosts, model = chosen_hosts(self.hosts, self.model)
+        return HostsRunner(hosts, model, Path(self.shares) if self.shares else None)
+
+    def _run_on_hosts(
+        self, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress
+    ) -> Run[T]:
+        from harness.hosts.runner import HostsRunner
+
+        hosts = settings.hosts
+        assert isinstance(hosts, HostsRunner)
+        with hosts.connected(begin):
+            return run_fed(
+                statistic, lambda scratch: hosts.feed(settings.form, scratch, begin), settings, target, begin
+            )
 
     def _run_for_invited(
         self, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress
@@ -156,7 +183,10 @@ class ReleaseOptions:
 
         Raises: problem, if there is one: why the result falls short although its epsilon is spent.
         """
-        show.one_machine(bool(self.records))
+        if self.hosts:
+            show.on_hosts(bool(self.shares))
+        else:
+            show.one_machine(bool(self.records))
         show_charge(run.charging)
         show.results(target)
         if problem is not None:

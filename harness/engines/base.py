@@ -124,7 +124,35 @@ def local(ports: Sequence[int]) -> list[Address]:
     return [(LOOPBACK, port) for port in ports]
 
 
-class Engine(ABC):
+class Runner(ABC):
+    """What a run is handed to: an engine on this machine, or hosts that have one each."""
+
+    @abstractmethod
+    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+        """Return None if this combination is sound and can run, else why not."""
+
+    @abstractmethod
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
+    ) -> EngineResult:
+        """Run the job with one process per party under `work`, which must be new; leave nothing there.
+
+        Args: starting: called once, when all is prepared and before the first party's process starts; if
+        it raises, none does; network: emulated between the parties, None for the machine's loopback.
+        Raises: UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
+        PartyTimeoutError, OutputError; whatever is raised, KeyboardInterrupt included, no process and
+        no secret file is left.
+        """
+
+
+class Engine(Runner):
     """Runs `.mpc` programs, each party in a process and a directory of its own."""
 
     name: str
@@ -191,24 +219,4 @@ class Engine(ABC):
         """Return what will identify the program in the job's result, without compiling it.
 
         [test: tests/e2e/test_bench_measured.py]
-        """
-
-    @abstractmethod
-    def run(
-        self,
-        job: Job,
-        model: Model,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        starting: Callable[[], None] = no_charge,
-        network: Network | None = None,
-    ) -> EngineResult:
-        """Run the job with one process per party under `work`, which must be new; leave nothing there.
-
-        Args: starting: called once, when all is prepared and before the first party's process starts; if
-        it raises, none does; network: emulated between the parties, None for the machine's loopback.
-        Raises: UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
-        PartyTimeoutError, OutputError; whatever is raised, KeyboardInterrupt included, no process and
-        no secret file is left.
         """

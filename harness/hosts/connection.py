@@ -69,16 +69,16 @@ class Connection:
             self.close()
             raise
 
-    def ask(self, request: str, seconds: float = 60.0, body: Path | None = None, **details: Any) -> Any:
+    def ask(self, request: str, patience_s: float = 60.0, body: Path | None = None, **details: Any) -> Any:
         """Return the agent's answer to a request.
 
-        Args: body: a file that goes along.
+        Args: patience_s: how long to wait for it; body: a file that goes along.
         Raises: HostUnreachableError: it went away; what the agent raised, with the host's name.
         """
         if body is not None:
             details["bytes"] = body.stat().st_size
         self._send(wire.encode({"do": request, **details}), body)
-        answer = self._reply(seconds)
+        answer = self._reply(patience_s)
         if "error" in answer:
             name, text = answer["error"]
             kind = getattr(errors, name, HostUnfitError)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
+from typing import Any, TypeVar
 
 from harness.engines.base import Progress
+from harness.engines.outlines import parse_outputs
+from harness.errors import OutputError
 from harness.hosts.connection import Connection, NoEnvironmentError, make_environment
 from harness.hosts.inventory import Host
 from harness.interrupts import uninterrupted
+from harness.models import get_model
+from protocols.spec import PROTOCOLS
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -65,6 +70,42 @@ def set_up(hosts: Sequence[Host], renew: bool, progress: Progress) -> dict[str, 
         progress("certificates")
         at_once(lambda one: one.ask("pin", party=one.host.party, certificates=found), connections)
     return found
+
+
+def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
+    """Return what runs opened whose starter went away before it read that, per run, the oldest first.
+
+    Returns: per run its facts; `outputs` where all parties' records are there and agree; per party, times
+    and sizes as it printed them.
+    """
+    progress("connect")
+    with connected(hosts) as connections:
+        progress("collect")
+        told = at_once(lambda one: one.ask("collect"), connections)
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for record in chain.from_iterable(told):
+        runs.setdefault(record["run"], []).append(record)
+    return sorted((_together(records) for records in runs.values()), key=lambda run: str(run["ended"]))
+
+
+def _together(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    first, parties = records[0], get_model(records[0]["model"]).parties
+    lines = [record["lines"] for record in records]
+    outputs: Any = None
+    if len(records) == parties:
+        with suppress(OutputError):
+            outputs = parse_outputs(lines, PROTOCOLS[first["protocol"]].outputs)
+    said = {str(record["party"]): record["lines"] for record in records}
+    facts = ("run", "model", "protocol", "arguments", "program_hash", "engine_version", "ended")
+    return {"schema": 1, **{name: first[name] for name in facts}, "outputs": outputs, "parties": said}
+
+
+def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
+    """Have each host end and remove what runs left; return per host how much that was."""
+    progress("connect")
+    with connected(hosts) as connections:
+        progress("clean")
+        return at_once(lambda one: one.ask("clean"), connections)
 
 
 def _connect_with_environment(host: Host) -> Connection:

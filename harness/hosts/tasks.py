@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from invoke import Collection, Context
 
 from harness.tasking import by_name as _task
+from harness.tasking import releasing
+
+if TYPE_CHECKING:
+    from harness.commands.release import ReleaseOptions
 
 # What a command needs is imported when it runs, so that each starts fast.
 
@@ -39,4 +45,76 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
     setup(hosts, renew)
 
 
-hosts = Collection("hosts", check, setup)
+@releasing(
+    {
+        "task": "weights (default), confusion, thresholds or gap",
+        "hosts": HOSTS_HELP,
+        "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
+        "only. Without it, each host takes what is in its own directory `shares`",
+        "model": "see `./inv schemes`; default: ring on three hosts or more, semi2k on two",
+        "input-form": "as the shares were made; default: split",
+        "json": "print the result as JSON, and nothing else, on standard output",
+        "reweighing": "of weights; see `./inv weights --help`",
+        "reveal": "of weights: counts (default) or weights",
+        **dict.fromkeys(
+            ("variant", "constraint", "objective", "tolerance", "deterministic", "blocks"),
+            "of thresholds; see `./inv thresholds --help`",
+        ),
+        "positive-label": "of thresholds; see `./inv thresholds --help`",
+    },
+    without=("records", "domain", "groups", "labels", "max_count"),
+    input_form="",
+    hosts=HOSTS_FILE,
+)
+def run(
+    options: ReleaseOptions,
+    task: str = "weights",
+    reweighing: str = "",
+    reveal: str = "",
+    variant: str = "",
+    constraint: str = "",
+    objective: str = "",
+    tolerance: str = "",
+    deterministic: bool = False,
+    positive_label: str = "",
+    blocks: str = "",
+) -> None:
+    """Run a release on shares, each party on its own host."""
+    from harness.commands.hosts import run
+
+    given: dict[str, str | bool] = {
+        "reweighing": reweighing,
+        "reveal": reveal,
+        "variant": variant,
+        "constraint": constraint,
+        "objective": objective,
+        "tolerance": tolerance,
+        "deterministic": deterministic,
+        "positive_label": positive_label,
+        "blocks": blocks,
+    }
+    run(options, task, given)
+
+
+@_task(
+    help={
+        "hosts": HOSTS_HELP,
+        "out": "a new directory for a file per run; default: runs/hosts.collect-<time>",
+    }
+)
+def collect(_c: Context, hosts: str = HOSTS_FILE, out: str = "") -> None:
+    """Fetch what runs opened whose starter went away before it could read that."""
+    from harness.commands.hosts import collect
+
+    collect(hosts, out)
+
+
+@_task(help={"hosts": HOSTS_HELP})
+def clean(_c: Context, hosts: str = HOSTS_FILE) -> None:
+    """End what runs left running on the hosts, and remove what they left there."""
+    from harness.commands.hosts import clean
+
+    clean(hosts)
+
+
+hosts = Collection("hosts", check, setup, run, collect, clean)

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from harness import sharing
 from harness.engines.base import PROGRAMS, PROJECT, Job, Prepared
 from harness.engines.hashing import sources_hash
 from harness.engines.process import LocalProcess
-from harness.errors import HostUnfitError, PartyFailedError, ShareError
+from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
 from harness.hosts import keys, leftovers
 from harness.models import get_model
 from harness.report import environment
@@ -136,7 +135,9 @@ class Work:
         self._read_body(bytes, os.open(received / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def feed(self, party: int) -> dict[str, Any]:
-        """Aggregate this party's shares; return what all may know of them: header, uploads, size.
+        """Aggregate this party's shares; return what all may know of them.
+
+        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size.
 
         They are those that were taken, else what lies in the host's own directory `shares`.
         """
@@ -150,11 +151,11 @@ class Work:
         aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
         if not ready:
             sharing.aggregate(party, found, aggregated)
-        header = sharing.read_header(aggregated)
         self._values = sharing.extract_values(aggregated, scratch / "values")
+        with aggregated.open("rb") as file:
+            head = file.readline() + file.readline()
         return {
-            "header": asdict(header),
-            "uploads": sharing.read_uploads(aggregated),
+            "head": head.decode(),
             "bytes": sum(path.stat().st_size for path in found.glob(f"*{sharing.SUFFIX}")),
         }
 
@@ -189,7 +190,14 @@ class Work:
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._engine = engine.name
         self._lay_out(prepared, party, addresses)
-        self._record = {"run": run, "party": party, "model": model, "protocol": protocol, **facts}
+        self._record = {
+            "run": run,
+            "party": party,
+            "model": model,
+            "protocol": protocol,
+            "arguments": arguments,
+            **facts,
+        }
         return facts
 
     def _lay_out(self, prepared: Prepared, party: int, addresses: list[tuple[str, int]]) -> None:
@@ -208,10 +216,16 @@ class Work:
             raise PartyFailedError(f"{party.name} was not ready after {seconds:g} s.")
         return certificate
 
-    def go(self) -> None:
-        """Let the party begin, with the certificates that this host holds on to."""
-        party = self._laid_out()
-        party.go(keys.pinned(self._directory)[self._engine])
+    def go(self, certificates: dict[str, str]) -> None:
+        """Let the party begin, with the certificates that this host holds on to.
+
+        Args: certificates: the parties' own, as whoever started them says; they have to be the same.
+        """
+        party, held = self._laid_out(), keys.pinned(self._directory)[self._engine]
+        for other, certificate in certificates.items():
+            if int(other) != party.number and held[int(other)] != certificate:
+                raise CertificateError(f"Party {other} has another certificate than this host holds of it.")
+        party.go(held)
         self.is_running = True
 
     def state(self) -> dict[str, Any]:

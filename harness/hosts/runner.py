@@ -1,0 +1,229 @@
+"""A run whose parties are on hosts: what goes there and what comes back is all in this module.
+
+To a host go its own share files, if this machine has them, and what is to be run. Back come the first two
+lines of its aggregate, which are public, how its program compiled, `OUT` lines, times and sizes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Late
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
+from harness.engines.parties import see_through
+from harness.engines.process import PartyProcess
+from harness.errors import (
+    HostUnfitError,
+    HostUnreachableError,
+    PartyFailedError,
+    ShareError,
+    UnsupportedError,
+)
+from harness.feeding import Fed, feed_heads
+from harness.hosts.checks import Finding, check_connected
+from harness.hosts.connection import Connection
+from harness.hosts.fleet import at_once, connected
+from harness.hosts.inventory import Host
+from harness.models import Model
+from harness.networks import Network
+from harness.schemes import engine_of
+from harness.sharing import SUFFIX
+from protocols.spec import SHARES, InputForm, ProtocolSpec
+
+_SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
+_COMPILE_S = 2000.0
+_KILL_S = 5.0
+
+
+class RemoteProcess(PartyProcess):
+    """A party on a host, as this machine sees it."""
+
+    def __init__(self, connection: Connection, pool: ThreadPoolExecutor, timeout_s: float) -> None:
+        host = connection.host
+        self.name = f"Party {host.party} (on {host.address})"
+        self._connection, self._pool, self._timeout_s = connection, pool, timeout_s
+        self._certificate: Future[str] | None = None
+
+    def start(self) -> None:
+        seconds = self._timeout_s
+        self._certificate = self._pool.submit(self._connection.ask, "start", seconds + 60, seconds=seconds)
+
+    def certificate(self, seconds: float) -> str | None:
+        assert self._certificate is not None
+        try:
+            return self._certificate.result(max(0.0, seconds))
+        except Late:
+            return None
+
+    def go(self, certificates: Mapping[int, str]) -> None:
+        self._connection.ask("go", certificates=certificates)
+
+    def exit_code(self) -> int | None:
+        ended = self._connection.ended
+        if ended is None and self._connection.lost:
+            raise PartyFailedError(
+                f"{self.name} went away: the connection to its host broke; the others were stopped and no "
+                "result was written."
+            )
+        return None if ended is None else int(ended["code"])
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(self._state().get("lines", ()))
+
+    def peak_memory_bytes(self) -> int | None:
+        found: int | None = self._state().get("peak_memory_bytes")
+        return found
+
+    def is_stopped(self) -> bool:
+        return bool(self._state().get("stopped"))
+
+    def lacks_room(self) -> bool:
+        return bool(self._state().get("no_room"))
+
+    def kill(self) -> None:
+        if not self._connection.lost:
+            with suppress(HostUnreachableError):
+                self._connection.ask("kill", _KILL_S)
+
+    def close(self) -> None:
+        """Nothing to do: the agent has waited, or the connection is lost, and the agent ends by itself."""
+
+    def _state(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._connection.ended or {}
+        if not found:
+            with suppress(HostUnreachableError):
+                found = self._connection.ask("state", _KILL_S)
+        return found
+
+
+class HostsRunner(Runner):
+    """Runs a model's parties on hosts.
+
+    Guarantees: this machine writes nothing that is secret, and is told nothing that is.
+    [test: tests/e2e/test_hosts_run.py]
+    Args: shares: a directory of this machine with every party's share files, as `share` and `aggregate`
+    write them; None where each host has its own already.
+    """
+
+    def __init__(self, hosts: Sequence[Host], model: Model, shares: Path | None) -> None:
+        self.model, self._hosts, self._shares = model, hosts, shares
+        self._connections: list[Connection] = []
+
+    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+        if form.path is not SHARES:
+            return "On hosts, clients cannot send while the parties run; use --input-path shares."
+        return engine_of(model).refusal(spec, model, form)
+
+    @contextmanager
+    def connected(self, progress: Progress) -> Iterator[None]:
+        """Connect to all hosts, and see that each is fit, before anything else.
+
+        Raises: HostUnreachableError; HostUnfitError: with all that is wrong.
+        """
+        progress("connect")
+        with connected(self._hosts) as self._connections:
+            findings = [Finding(host) for host in self._hosts]
+            check_connected(list(zip(findings, self._connections, strict=True)), self.model, progress)
+            faults = [fault for finding in findings for fault in finding.faults.values()]
+            if faults:
+                raise HostUnfitError(f"{' '.join(faults)} No party was started.")
+            yield
+
+    def feed(self, form: InputForm, scratch: Path, progress: Progress) -> Fed:
+        """Have each host aggregate its party's shares; return what is public of them.
+
+        Raises: ShareError: they do not go together, or are for another model or input form.
+        """
+        if self._shares is not None:
+            progress("send")
+            files = [_share_files(self._shares, host.party) for host in self._hosts]
+            at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
+        progress("aggregate")
+        told = at_once(lambda one: one.ask("feed", _SENDING_S, party=one.host.party), self._connections)
+        heads = [scratch / f"party-{i}.head" for i in range(len(told))]
+        for path, said in zip(heads, told, strict=True):
+            path.write_text(said["head"])
+        return feed_heads(heads, form, self.model, tuple(int(said["bytes"]) for said in told))
+
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,  # noqa: ARG002
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
+    ) -> EngineResult:
+        if network is not None:
+            raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
+        started, run = time.monotonic(), secrets.token_hex(16)
+        progress("compile")
+        prepared = self._prepare(job, run)
+        progress("run")
+        with ThreadPoolExecutor(len(self._connections)) as pool:
+            parties = [RemoteProcess(one, pool, timeout_s) for one in self._connections]
+            logs = see_through(parties, timeout_s, starting)
+        result = engine_of(model).result(prepared, logs, time.monotonic() - started)
+        at_once(lambda one: one.ask("forget", run=run), self._connections)
+        return result
+
+    def _prepare(self, job: Job, run: str) -> Prepared:
+        """Have each host compile the program from its own sources; all have to get the same."""
+
+        def prepare(connection: Connection) -> dict[str, Any]:
+            addresses = [host.reached for host in self._hosts]
+            own = connection.host
+            addresses[own.party] = (LOOPBACK, own.port)
+            facts: dict[str, Any] = connection.ask(
+                "prepare",
+                _COMPILE_S,
+                run=run,
+                party=own.party,
+                model=self.model.name,
+                protocol=job.spec.name,
+                arguments=job.arguments,
+                fair_bits=job.fair_bits,
+                addresses=addresses,
+            )
+            return facts
+
+        found = at_once(prepare, self._connections)
+        for host, facts in zip(self._hosts, found, strict=True):
+            for what in ("program_hash", "engine_version"):
+                if facts[what] != found[0][what]:
+                    raise HostUnfitError(
+                        f"{host.title} has another {what.replace('_', ' ')} than {self._hosts[0].name}; "
+                        "no party was started."
+                    )
+        return Prepared(
+            job,
+            self.model,
+            found[0]["engine_version"],
+            found[0]["program_hash"],
+            tuple(found[0]["compile_options"]),
+            max(facts["compile_s"] for facts in found),
+        )
+
+
+def _share_files(shares: Path, party: int) -> list[Path]:
+    """Return one party's files: its aggregate if there is one, else its uploads."""
+    aggregated = shares / f"party-{party}.aggregate"
+    files = [aggregated] if aggregated.is_file() else sorted((shares / f"party-{party}").glob(f"*{SUFFIX}"))
+    if not files:
+        raise ShareError(
+            f"{shares} holds no shares of party {party}: there is neither a directory party-{party}, as "
+            f"`share` makes, nor a file party-{party}.aggregate, as `aggregate` does."
+        )
+    return files
+
+
+def _send(connection: Connection, files: Sequence[Path]) -> None:
+    for path in files:
+        connection.ask("take", _SENDING_S, body=path, name=path.name)
