@@ -123,9 +123,13 @@ class Agent:
 
     def _answer(self, request: Request) -> dict[str, Any]:
         handlers: dict[str, Callable[..., Any]] = self._work.handlers
+        asked = str(request.pop("do"))
+        if asked not in handlers:
+            return {
+                "error": [errors.HostUnfitError.__name__, f"It does not know the request {asked[:40]!r}."]
+            }
         try:
-            handler = handlers[request.pop("do")]
-            return {"ok": handler(**request)}
+            return {"ok": handlers[asked](**request)}
         except errors.FairSharesError as error:
             return {"error": [type(error).__name__, str(error)]}
         except OSError as error:

@@ -128,11 +128,12 @@ class Work:
 
     def take(self, name: str, bytes: int) -> None:
         """Take a share file of this party."""
-        received = self._own_scratch() / "received"
+        received, incoming = self._own_scratch() / "received", self._own_scratch() / "incoming"
+        self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+        if not _NAME.fullmatch(name) or (received / name).exists():
+            raise ShareError(f"{name!r} is no name of a new share file.")
         received.mkdir(exist_ok=True)
-        if not _NAME.fullmatch(name):
-            raise ShareError(f"{name!r} is no name of a share file.")
-        self._read_body(bytes, os.open(received / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        incoming.rename(received / name)
 
     def feed(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return what all may know of them.

@@ -1,0 +1,121 @@
+"""What a host's agent does not do, whoever asks it over ssh; what it cleans up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.base import PROJECT
+from harness.errors import HostUnfitError, ShareError, UnsupportedError
+from harness.hosts import leftovers, wire
+from harness.hosts.work import Work
+from harness.scratch import PREFIX
+
+BODY = b"share"
+PREPARE: dict[str, Any] = {
+    "run": "0" * 32,
+    "party": 0,
+    "model": "mpyc",
+    "protocol": "pi_lap",
+    "fair_bits": [],
+}
+
+
+def read_body(size: int, descriptor: int) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(BODY[:size])
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Work]:
+    (tmp_path / "host").mkdir(mode=0o700)
+    with ExitStack() as stack:
+        yield Work(tmp_path / "host", stack, read_body)
+
+
+def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path) -> None:
+    work.take("0a.share", 5)
+    (taken,) = (tmp_path / "host").glob(f"{PREFIX}*/received/*")
+    assert (taken.name, taken.read_bytes()) == ("0a.share", BODY)
+    for name in ("../up.share", "0a.share", "party.json", "a/b.share", ".share"):
+        with pytest.raises(ShareError, match="is no name of a new share file"):
+            work.take(name, 5)
+    assert [path.name for path in taken.parent.iterdir()] == ["0a.share"]
+
+
+@pytest.mark.parametrize("argument", ["-D", "--output=x", "a b", "", "$(x)", "a\nb"])
+def test_no_argument_becomes_an_option(argument: str, work: Work) -> None:
+    with pytest.raises(HostUnfitError, match="what no command of FairShares asks for"):
+        work.prepare(**PREPARE, arguments=["3", argument], addresses=[])
+
+
+def test_noise_comes_from_all_parties(work: Work) -> None:
+    """A program that was told of fewer would draw its noise from fewer parties' bits."""
+    with pytest.raises(UnsupportedError, match="pi_lap was laid out for 2 parties"):
+        work.prepare(**PREPARE, arguments=["2", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+
+
+def test_no_run_without_keys_and_no_party_unprepared(work: Work) -> None:
+    with pytest.raises(HostUnfitError, match=r"No own certificate is there; run \./inv hosts\.setup"):
+        work.prepare(**PREPARE, arguments=["3", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+    for request in (work.state, lambda: work.start(1.0), lambda: work.go({})):
+        with pytest.raises(HostUnfitError, match="has prepared no party"):
+            request()
+
+
+def test_no_shares(work: Work) -> None:
+    with pytest.raises(ShareError, match="holds no share files"):
+        work.feed(0)
+
+
+def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
+    """An agent that hears nothing more ends, and removes what it holds."""
+    (tmp_path / "host").mkdir(mode=0o700)
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as agent:
+        assert agent.stdin is not None and agent.stdout is not None
+        agent.stdin.write(wire.encode({"do": "nonsense"}))
+        agent.stdin.write(wire.encode({"do": "take", "name": "0a.share", "bytes": 5}) + BODY)
+        agent.stdin.flush()
+        said = [line for line in iter(agent.stdout.readline, b'{"ok": null}\n') if line.strip()]
+        assert said[0] == wire.encode(wire.READY) and b"does not know the request 'nonsense'" in said[1]
+        assert list((tmp_path / "host").glob(f"{PREFIX}*/received/0a.share"))
+        agent.stdin.close()
+        assert agent.wait(20) == 1
+    assert list((tmp_path / "host").iterdir()) == []
+
+
+def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    work.take("0a.share", 5)
+    (own,) = host.glob(f"{PREFIX}*")
+    left = host / f"{PREFIX}left"
+    left.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        birth = leftovers._birth(other.pid)
+        (left / "agent").write_text(f"{other.pid} {birth}")
+        leftovers.place_of(host, "0" * 32).write_text('{"ended": "now"}')
+        # It is a child of this process: nobody else would take note of its end.
+        threading.Thread(target=other.wait, daemon=True).start()
+        assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
+    assert {path.name for path in host.iterdir()} == {own.name, "results"}
+    assert not list((host / "results").iterdir())
+
+
+def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> None:
+    left = tmp_path / f"{PREFIX}left"
+    left.mkdir()
+    (left / "agent").write_text(f"{os.getpid()} 1")  # we did not begin with the kernel
+    assert leftovers.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
