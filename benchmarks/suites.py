@@ -90,7 +90,7 @@ SCALE = Suite(
     "scale",
     "PrivFairFL's Figures 1 and 2: weights against clients, score curves against records",
     grids=(
-        Grid([_RW, axis("model", *CHEAP, "mpyc"), _growing(None, *_DECADES), _TWO_BY_TWO, _HERE], 5),
+        Grid([_RW, axis("model", *CHEAP, "mpyc"), _growing(None, *_DECADES), _TWO_BY_TWO, _HERE], 3),
         Grid(
             [
                 _RW_PRODUCT,
@@ -99,9 +99,9 @@ SCALE = Suite(
                 _TWO_BY_TWO,
                 _HERE,
             ],
-            5,
+            3,
         ),
-        Grid([_ROC, axis("model", *CHEAP), _growing(100, *_FIGURE_2, 10**6), _TWO_BY_TWO, _CURVE, _HERE], 5),
+        Grid([_ROC, axis("model", *CHEAP), _growing(100, *_FIGURE_2, 10**6), _TWO_BY_TWO, _CURVE, _HERE], 3),
         Grid(
             [
                 *(_protocol("pi_roc", "records"), axis("model", "ring", "rep4-ring")),
@@ -114,7 +114,7 @@ SCALE = Suite(
                 *(_protocol("pi_roc", "published"), axis("model", "ring"), _growing(100, *_FIGURE_2)),
                 *(_TWO_BY_TWO, axis("thresholds", 2), _HERE),
             ],
-            5,
+            3,
         ),
     ),
     quick=(Grid([_RW, axis("model", "ring", "mpyc"), _growing(None, 100, 1000), _TWO_BY_TWO, _HERE], 1),),
