@@ -33,6 +33,21 @@ def utility(
     utility(quick, repetitions, neighboring_relation, out, json)
 
 
+@by_name(
+    help={
+        "quick": "one ε and few clients instead of the whole suite, in seconds",
+        "runs": "how often each error is simulated; default: 1000",
+        "out": "a new directory for the results; default: runs/bench.trust-<time>",
+        "json": "print the summary as JSON, and nothing else, on standard output",
+    }
+)
+def trust(_c: Context, quick: bool = False, runs: str = "1000", out: str = "", json: bool = False) -> None:
+    """Compare local DP, noise per aggregator and noise in the computation, by error and clients needed."""
+    from benchmarks.trust_command import trust
+
+    trust(quick, runs, out, json)
+
+
 _MEASURED = {
     "quick": "a few small runs instead of the whole suite, in seconds",
     "models": "only these, for example ring,mpyc; default: all",
@@ -71,4 +86,4 @@ scale = _measured("scale", "Measure how costs grow with clients and records: Pri
 noise = _measured("noise", "Measure what samples of noise cost, by sampler, number, ε and model.")
 network = _measured("network", "Measure what delay and bandwidth between parties do, by protocol and model.")
 
-bench = Collection("bench", utility, table2, scale, noise, network)
+bench = Collection("bench", utility, trust, table2, scale, noise, network)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from benchmarks.files import SUMMARY, rounded, write_about, write_samples, write_table
 from benchmarks.measures import CONSTRAINT, MEASURES, OBJECTIVE, measure, unmitigated
 from benchmarks.populations import (
     LoanPopulation,
@@ -24,15 +23,12 @@ from benchmarks.populations import (
     curves_of,
 )
 from benchmarks.releases import DELTA, LOCAL, METHODS, NOISE_FREE, release_for
-from harness.report import environment
 from harness.rounding import float_up
 from protocols.budget import NeighboringRelation
 
 Floats = npt.NDArray[np.float64]
 
-SCHEMA = 1
 SEED = 20_221_119  # any; fixed, so that figures can be repeated
-DIGITS = 5  # of each sample that is kept
 
 # As PrivFairFL's appendix D: 0.25 to 50.
 EPSILONS = tuple(map(Fraction, ("1/4", "1/2", "1", "2", "5", "10", "20", "50")))
@@ -83,7 +79,7 @@ class Outcome:
             "epsilon": None if self.epsilon is None else float(self.epsilon),
             "epsilon_exact": None if self.epsilon_exact is None else float_up(self.epsilon_exact),
             "delta_exact": None if self.delta_exact is None else float_up(self.delta_exact),
-            "unmitigated_gap": _rounded(self.unmitigated_gap),
+            "unmitigated_gap": rounded(self.unmitigated_gap),
         }
 
 
@@ -154,7 +150,7 @@ def _outcome(
     for repetition in range(repetitions):
         estimated = curves_of(names, sample.whole.thresholds, counts[repetition])
         for name, value in measure(estimated, sample.counted(repetition), whole).items():
-            samples[name].append(_rounded(value))
+            samples[name].append(rounded(value))
     guarantee = release.guarantee
     return Outcome(
         setting.population.name,
@@ -179,17 +175,9 @@ def write(
     outcomes: Sequence[Outcome], relation: NeighboringRelation, command: str, seconds: float, directory: Path
 ) -> None:
     """Write `samples.jsonl` (a line per outcome), `summary.csv` (quartiles) and `about.json`."""
-    with (directory / "samples.jsonl").open("w", encoding="utf-8") as lines:
-        for outcome in outcomes:
-            lines.write(json.dumps({**outcome.parameters(), **outcome.samples}, allow_nan=False) + "\n")
-    with (directory / "summary.csv").open("w", encoding="utf-8", newline="") as file:
-        rows = [summary_of(outcome) for outcome in outcomes]
-        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    about = {
-        "schema": SCHEMA,
-        "command": command,
+    write_samples(directory, ({**outcome.parameters(), **outcome.samples} for outcome in outcomes))
+    write_table(directory / SUMMARY, [summary_of(outcome) for outcome in outcomes])
+    fields = {
         "seed": SEED,
         "repetitions": len(outcomes[0].samples["chosen"]),
         "neighboring_relation": {"of the noise made in the computation": relation, LOCAL: "replace_one"},
@@ -197,11 +185,8 @@ def write(
         "constraint": CONSTRAINT,
         "objective": OBJECTIVE,
         "measures": MEASURES,
-        "wall_s": round(seconds, 1),
-        "environment": environment(),
     }
-    text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-    (directory / "about.json").write_text(text, encoding="utf-8")
+    write_about(directory, command, seconds, fields)
 
 
 def summary_of(outcome: Outcome) -> dict[str, Any]:
@@ -211,10 +196,6 @@ def summary_of(outcome: Outcome) -> dict[str, Any]:
     row["chosen"] = int(sum(outcome.samples["chosen"]))
     for name in MEASURES:
         if name != "chosen":
-            values = map(_rounded, outcome.quartiles(name))
+            values = map(rounded, outcome.quartiles(name))
             row |= dict(zip((f"{name}_q1", f"{name}_median", f"{name}_q3"), values, strict=True))
     return row
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")

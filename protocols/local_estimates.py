@@ -189,11 +189,11 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
         return (psi + level) / s
 
     guess = math.sqrt(2 * level / variance(mechanism, sizes, weights))
-    return _least(bounds, min(guess, most) / 1e3, most * (1 - 1e-9))
+    return least_value(bounds, min(guess, most) / 1e3, most * (1 - 1e-9))
 
 
-def _least(function: Callable[[Floats], Floats], low: float, high: float) -> float:
-    """Return a value of a function with one valley, near its least one; all its values are valid bounds."""
+def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:
+    """Return a value of a function with one valley, near its least one between two points above 0."""
     for _ in range(4):
         points = np.geomspace(low, high, 25)
         values = function(points)
@@ -224,7 +224,15 @@ def clients_needed(
         found = bound(mechanism, sizes, gap_weights(sizes, 0, 1), failure)
         return found * mechanism.declared.radius <= error
 
-    high = 1.0
+    return least_enough(enough)
+
+
+def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
+    """Return a number that is enough, at most 1 % above one that is not, where more is better.
+
+    Args: start: at least 1, the first that is tried; half of it is taken not to be enough.
+    """
+    high = start
     while not enough(high):
         high *= 2
     low = high / 2

@@ -1,4 +1,4 @@
-"""`bench.utility` as a user runs it: its files, its table, what it refuses."""
+"""`bench.utility` and `bench.trust` as a user runs them: files, tables, what they refuse."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.measures import MEASURES
 from benchmarks.releases import METHODS, NOISE_FREE
+from benchmarks.trust_models import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from tests.e2e.command import call
 
 QUICK = ("bench.utility", "--quick", "--repetitions", "2")
@@ -66,3 +67,24 @@ def test_commands_of_the_suite_are_listed_and_explained(tmp_path: Path) -> None:
     assert "bench.utility" in listed
     assert "weights" in listed
     assert "--repetitions" in call("--help", "bench.utility", cwd=tmp_path).stdout
+
+
+def test_trust_models_quickly(tmp_path: Path) -> None:
+    done = call("bench.trust", "--quick", "--runs", "200", "--out", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = tmp_path / "found"
+    files = ["about.json", "clients.csv", "samples.jsonl", "summary.csv", "trust.png"]
+    assert sorted(path.name for path in found.iterdir()) == files
+    shown = json.loads(done.stdout)
+    assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
+    lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
+    for line, summary in zip(lines, shown["errors"], strict=True):
+        assert len(line["errors"]) == 200 and line["model"] == summary["model"]
+        assert summary["epsilon_exact"] <= 1 or line["model"] == PUBLISHED
+    needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
+    assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
+    assert "M_R, repaired" in done.stderr
+    assert json.loads((found / "about.json").read_text())["command"] == "./inv bench.trust --quick --runs 200"
+    refused = call("bench.trust", "--quick", "--runs", "1", "--out", "other", cwd=tmp_path)
+    assert refused.returncode == 1 and "--runs must be" in refused.stderr
+    assert not (tmp_path / "other").exists()
