@@ -187,6 +187,28 @@ def gap(options: ReleaseOptions) -> None:
     gap(options)
 
 
+@releasing(
+    {
+        "shares": "instead of --records: what `share` or `aggregate` wrote",
+        "epsilon": "the most that a record in a small group is charged; in larger groups it gives away less",
+        "relative-error": "of counts, on average: 0.1 (default) is a tenth of the count",
+        "error-from": "the least count for which that holds; default: 100",
+        "error-to": "the largest; default: 1048576",
+    },
+    without=("input_form",),
+)
+def count(
+    options: ReleaseOptions,
+    relative_error: str = "0.1",
+    error_from: str = "100",
+    error_to: str = "1048576",
+) -> None:
+    """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
+    from harness.commands.count import count
+
+    count(options, relative_error, error_from, error_to)
+
+
 @_task(
     help={
         "n": "how many samples, up to 100000",

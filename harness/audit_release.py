@@ -23,7 +23,7 @@ from protocols.budget import NeighboringRelation, plan_noise
 from protocols.noise import log_upper_bound
 from protocols.published import composed_laplace, protocol_4
 from protocols.release import LinearRelease
-from protocols.spec import PI_CF, PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
+from protocols.spec import PI_CF, PI_COUNT, PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
 from protocols.tree import best_tree
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
@@ -73,6 +73,11 @@ def _sums(sizes: Mapping[str, int], *_: object) -> Declared:
     return PI_GAP, {**sizes}
 
 
+def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
+    """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
+    return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
+
+
 _SCORED = {**_TABLE, "thresholds": PAPERS_THRESHOLDS}
 
 
@@ -81,6 +86,7 @@ RELEASES: dict[str, Release] = {
     # Weights alone are opened; they follow from the noisy counts, inside the computation.
     "weights-only": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
     "confusion": Release(_TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF)),
+    "count": Release(_TABLE, lambda sizes: prod(sizes.values()), _logarithms),
     "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, lambda sizes: 8 * sizes["groups"] ** 3, _sums),
     "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
     "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),

@@ -144,6 +144,16 @@ def parse_tolerance(text: str) -> float:
     return float(value)
 
 
+def parse_relative_error(text: str) -> float:
+    """Read a relative error: `0.1` is a tenth of the count. Raises: OptionError."""
+    value = _rational(text)
+    if value is None or not 0 < value <= 1:
+        raise OptionError(
+            f"--relative-error must be a number above 0 and at most 1, for example 0.1; got {text!r}."
+        )
+    return float(value)
+
+
 def parse_threshold(text: str) -> float:
     """Read a score, from 0 to 1. Raises: OptionError."""
     value = _rational(text)

@@ -106,6 +106,10 @@ class Statistic(ABC, Generic[T]):
     def spec(self) -> ProtocolSpec:
         """The protocol that it runs."""
 
+    def charged(self, settings: Settings, domain: RecordDomain) -> Fraction:  # noqa: ARG002
+        """Return the total epsilon that noise is made for; below the one allowed where less will do."""
+        return settings.epsilon
+
     @abstractmethod
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         """Return the program's arguments that follow from the domain, by name.
@@ -313,7 +317,8 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
     try:
         release = statistic.spec.release(_as_text(statistic.shape(domain)))
         plan = plan_nominal_noise if statistic.nominal else plan_noise
-        return plan(release, settings.relation_in(domain), settings.epsilon, settings.delta)
+        epsilon = statistic.charged(settings, domain)
+        return plan(release, settings.relation_in(domain), epsilon, settings.delta)
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."

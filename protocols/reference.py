@@ -115,3 +115,13 @@ def sums_and_sizes(group: Sequence[int], value: Sequence[int], groups: int, step
         members = [v for g, v in zip(group, value, strict=True) if g == s]
         found += [sum(members), steps * len(members)]
     return found
+
+
+def shifted_log(count: int, offset: int, most: int) -> int:
+    """Return log2(count + offset) in units of 2^-E, above that of the power of 2 below the offset.
+
+    Computes: straight lines between powers of 2, the last of which goes on above `most`.
+    """
+    bits = (offset + most).bit_length()
+    power = min((count + offset).bit_length(), bits) - 1
+    return (power - offset.bit_length() << bits) + (count + offset << bits - power)

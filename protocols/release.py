@@ -57,3 +57,8 @@ def sums_and_sizes(groups: int, steps: int) -> LinearRelease:
         tuple((2 * g, 2 * g + 1) for g, _ in corners),
         tuple((end, steps) for _, end in corners),
     )
+
+
+def logarithms(cells: int, step: int) -> LinearRelease:
+    """Return the release of a logarithm per cell that one more record moves by `step` at most (π_COUNT)."""
+    return LinearRelease(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)

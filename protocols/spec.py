@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from protocols.circuits.logarithm import scale_bits
 from protocols.published import protocol_4
-from protocols.release import LinearRelease, each_cell_once, sums_and_sizes
+from protocols.release import LinearRelease, each_cell_once, logarithms, sums_and_sizes
 from protocols.tree import CountTree
 
 
@@ -64,7 +65,8 @@ class ProtocolSpec:
     guarantee could be stated for; portable: whether the program keeps to the subset that the embedded
     engine runs; input_paths: the ways that its
     text has for clients' values; by_thousands: whether it turns integers into bits by the thousand:
-    MP-SPDZ's quickest way makes that many at once, at least.
+    MP-SPDZ's quickest way makes that many at once, at least; linear: whether, up to the noise, it only adds
+    up what is not multiplied by its input form, so that who shifts a share shifts what is opened, no more.
     """
 
     name: str
@@ -77,6 +79,7 @@ class ProtocolSpec:
     portable: bool = True
     input_paths: tuple[InputPath, ...] = (SHARES,)
     by_thousands: bool = True
+    linear: bool = True
 
 
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
@@ -214,10 +217,29 @@ PI_GAP = ProtocolSpec(
     release=lambda arguments: sums_and_sizes(int(arguments["groups"]), int(arguments["steps"])),
 )
 
+
+def _logarithms(arguments: Mapping[str, str]) -> LinearRelease:
+    offset = int(arguments["offset"])
+    first_step = 1 << (scale_bits(offset, int(arguments["most"])) - offset.bit_length() + 1)
+    return logarithms(int(arguments["groups"]) * int(arguments["labels"]), first_step)
+
+
+PI_COUNT = ProtocolSpec(
+    name="pi_count",
+    source="the open problem of Pujol and Desfontaines; shifted logarithm, Finley et al. 2024",
+    arguments=("parties", "groups", "labels", "offset", "most", "epsilon", "delta_bits"),
+    input_forms={SPLIT.name: SPLIT},
+    outputs=("logarithms",),
+    revealed=("noisy logarithm of the number of records per (group, label), to all parties",),
+    release=_logarithms,
+    by_thousands=False,
+    linear=False,
+)
+
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
         *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_CF, PI_ROC),
-        *(PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP),
+        *(PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_COUNT),
     )
 }

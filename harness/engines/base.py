@@ -190,6 +190,11 @@ class Engine(Runner):
                 f"Input form {form.name!r} multiplies plain shares, which one active server could use to "
                 f"open a client's value in {model.name}; {ways}."
             )
+        if model.active and not spec.linear and not form.path.authenticated:
+            return (
+                f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
+                f"{model.name} to where the noise does not hide it; use a passive model."
+            )
         return None
 
     @abstractmethod

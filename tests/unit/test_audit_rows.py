@@ -68,6 +68,7 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_roc.add_or_remove_one.values_moved", 3),
         ("pi_roc.replace_one.values_moved", 6),
         ("pi_roc.add_or_remove_one.values", 4316),
+        ("pi_count.add_or_remove_one.units_moved", 64),
         ("pi_gap.replace_one.values_moved", 4),
         ("pi_gap.replace_one.units_moved", 4000),
         ("pi_gap.add_or_remove_one.units_moved", 2000),

@@ -29,7 +29,7 @@ from protocols.spec import PI_LAP, PI_LAP_SYMMETRIC, PI_RW, PROTOCOLS, SPLIT, Pr
 # computed from noisy counts.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
-    *("samples", "epsilon"),
+    *("samples", "epsilon", "offset", "most"),
     *("delta_bits", "reweighing", "most_records"),
 }
 
@@ -56,6 +56,7 @@ LANES = {
     "pi_roc_records": "nodes",
     "pi_roc_published": "nodes",
     "pi_gap": "nodes",
+    "pi_count": "cells",
 }
 # What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
 # values alone, and how that is made. Nothing may scale it up, as the noise is for one record that adds 1.
@@ -69,6 +70,7 @@ OPENED = {
     "pi_roc_records": "sums + noise",
     "pi_roc_published": "counts + noise",
     "pi_gap": "sums + noise",
+    "pi_count": "logarithms + noise",
 }
 COUNTS = {
     "counts": [
@@ -115,6 +117,11 @@ VALUES = {
         "cells": ["groups * labels * labels"],
     },
     "pi_gap": {"sums": ["input_columns(sint, parties, nodes)"], "nodes": ["2 * int(groups)"]},
+    "pi_count": {
+        "counts": ["input_columns(sint, parties, cells)"],
+        "logarithms": ["shifted_log(sint, counts, int(offset), int(most))"],
+        "cells": ["int(groups) * int(labels)"],
+    },
     "pi_roc": {**BLOCKS, "counts": ["input_columns(sint, parties, histograms * bins)"]},
     "pi_roc_records": {
         **BLOCKS,
@@ -138,6 +145,7 @@ CIRCUITS = (
     "coins",
     "counts",
     "division",
+    "logarithm",
     "noise",
     "sorting",
     "symmetric",

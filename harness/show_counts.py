@@ -1,0 +1,44 @@
+"""Shows people counts with a relative error."""
+
+from __future__ import annotations
+
+from harness.cli import out, plain, say
+from harness.group_counts import CONFIDENCE, GroupCounts
+from harness.pipeline import Run
+from harness.show import WEIGHT_STEPS, statement, table_of
+
+STEPS = {
+    **WEIGHT_STEPS,
+    "run": "parties: run π_COUNT",
+    "read": "derive counts from the noisy logarithms",
+}
+
+
+def counts(run: Run[GroupCounts]) -> None:
+    """Print a finished run's counts, whom they protect how well, its privacy statement and its cost."""
+    found = run.found
+    table = table_of("group", "label")
+    for heading in ("estimated count", f"{float(CONFIDENCE):.0%} interval"):
+        table.add_column(heading, justify="right")
+    for s, group in enumerate(found.domain.groups):
+        for y, label in enumerate(found.domain.labels):
+            low, high = found.intervals[s, y]
+            estimate = f"{found.estimates[s, y]:,.0f}"
+            table.add_row(plain(group), plain(label), estimate, f"{low:,.0f} – {high:,.0f}")
+    out.print(table)
+    target = found.target
+    say(
+        f"A count from {target.least:,} to {target.most:,} errs by {target.relative:.2g} of it on average, "
+        "at most; smaller ones by more. Intervals hold all counts with at least that probability."
+    )
+    table = table_of()
+    for heading in ("records in a cell", "ε of one of them", "δ"):
+        table.add_column(heading, justify="right")
+    for each in found.privacy_by_size():
+        table.add_row(f"{each['records']:,.0f}", f"{each['epsilon']:.3g}", f"{each['delta']:.1e}")
+    out.print(table)
+    say(
+        "The more records are in a cell, the less one of them gives away, added or removed. How large a cell "
+        "is stays secret, so the run is charged for the smallest."
+    )
+    statement(run.manifest, "counts")
