@@ -86,4 +86,25 @@ scale = _measured("scale", "Measure how costs grow with clients and records: Pri
 noise = _measured("noise", "Measure what samples of noise cost, by sampler, number, ε and model.")
 network = _measured("network", "Measure what delay and bandwidth between parties do, by protocol and model.")
 
-bench = Collection("bench", utility, trust, table2, scale, noise, network)
+_RESULTS = "a directory that a suite wrote, or one of such directories; default: those of the repository"
+
+
+@by_name(
+    help={"results": _RESULTS, "json": "print all findings as JSON, and nothing else, on standard output"}
+)
+def validate(_c: Context, results: str = "", json: bool = False) -> None:
+    """Judge measured runs: whole, in order, linear, and how far from PrivFairFL's figures."""
+    from benchmarks.judging import validate
+
+    validate(results, json)
+
+
+@by_name(help={"results": _RESULTS, "out": "a new directory; default: runs/bench.report-<time>"})
+def report(_c: Context, results: str = "", out: str = "") -> None:
+    """Render measured runs: tables and figures as Markdown and as one HTML file."""
+    from benchmarks.judging import report
+
+    report(results, out)
+
+
+bench = Collection("bench", utility, trust, table2, scale, noise, network, validate, report)

@@ -26,8 +26,8 @@ h2 { font-size: 1.25rem; margin: 2.4rem 0 .6rem; padding-top: 1rem; border-top: 
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; font-size: .95rem; }
 .wide { overflow-x: auto; }
 caption { caption-side: bottom; text-align: left; font-size: .9rem; padding-top: .4rem; }
-th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+th, td { padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line); text-align: right; }
+th:first-child, td:first-child { text-align: left; min-width: 5.8rem; }
 thead th { border-bottom: 2px solid var(--line); font-weight: 600; }
 figure { margin: 1.2rem 0; }
 img { max-width: 100%; height: auto; display: block; }

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import gettempdir
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.hashing import program_hash
@@ -83,15 +84,25 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     return found
 
 
+def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
+    """Compile the job's program, keep none of it, and return what the compiler says, its cost included.
+
+    Raises: CompileError: MP-SPDZ's compiler refused it, or there is no room for it.
+    """
+    try:
+        with scratch_directory(Path(gettempdir())) as directory:
+            return _compile_in(directory, job, home, options)
+    except OSError as error:
+        raise CompileError(f"Cannot compile in {gettempdir()}: {error.strerror}.") from None
+
+
 def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
     cache = final.parent
     for directory in (cache.parent, cache):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_trusted(cache.parent, cache)
     with scratch_directory(cache) as partial:
-        (partial / "Programs").mkdir(mode=0o700)
-        (partial / "Programs" / "Source").symlink_to(job.source.resolve().parent)
-        _compile(job, home, partial, options)
+        _compile_in(partial, job, home, options)
         try:
             partial.rename(final)
         except OSError:
@@ -124,7 +135,10 @@ def _prune(cache: Path) -> None:
         remove_unless_held(entry)
 
 
-def _compile(job: Job, home: Path, directory: Path, options: tuple[str, ...]) -> None:
+def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
+    """Compile into the directory, which is empty; return what the compiler prints."""
+    (directory / "Programs").mkdir(mode=0o700)
+    (directory / "Programs" / "Source").symlink_to(job.source.resolve().parent)
     command = [sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments]
     try:
         done = subprocess.run(
@@ -144,3 +158,4 @@ def _compile(job: Job, home: Path, directory: Path, options: tuple[str, ...]) ->
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no message"]
         raise CompileError(f"MP-SPDZ's compiler refused {job.spec.name} {' '.join(job.arguments)}: {last[0]}")
+    return done.stdout

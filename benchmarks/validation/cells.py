@@ -1,0 +1,185 @@
+"""Measured runs of several suites, by cell, as the checks and the report read them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.results import ABOUT, OK, SAMPLES, Cell, Level, Sample, Summary, by_cell, load, summary
+from benchmarks.runner import chosen_in
+from benchmarks.suites import SUITES
+from harness.errors import ResultFileError
+from harness.results import read_result
+
+# Of a cell's name: the order of the factors, and the levels that go without saying.
+_ORDER = (
+    *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
+    *("groups", "labels", "epsilon", "network", "model"),
+)
+_USUAL: dict[str, Level] = {
+    "input_path": "shares",
+    "thresholds": 1001,
+    "groups": 2,
+    "labels": 2,
+    "epsilon": "1",
+    "network": "none",
+}
+
+
+def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
+    """Return a cell's levels, dotted, but for those that most cells have.
+
+    Args: hidden: factors to leave out.
+    """
+    left_out = {*hidden, *(("clients", "records") if cell.get("shape") else ())}
+    ordered = [*(f for f in _ORDER if f in cell), *sorted(set(cell) - set(_ORDER))]
+    shown = [cell[f] for f in ordered if f not in left_out and cell[f] not in ("", 0, _USUAL.get(f))]
+    return ".".join(map(str, shown))
+
+
+@dataclass(frozen=True)
+class CellRuns:
+    """All that was measured of one cell: the last attempt of each repetition, in order."""
+
+    suite: str
+    runs: tuple[Sample, ...]
+
+    def __getitem__(self, factor: str) -> Level | None:
+        """Return the level of a factor, None if the suite has no such factor."""
+        return self.runs[0].cell.get(factor)
+
+    def number(self, factor: str) -> int:
+        """Return the level of a factor that has whole numbers, 0 if there is none."""
+        level = self[factor]
+        return level if isinstance(level, int) else 0
+
+    def has(self, **levels: Level) -> bool:
+        """Return whether the cell has these levels."""
+        return all(self[factor] == level for factor, level in levels.items())
+
+    def without(self, *factors: str) -> tuple[tuple[str, Level], ...]:
+        """Return the levels of all other factors, to be compared with other cells'."""
+        return tuple(pair for pair in self.runs[0].key if pair[0] not in factors)
+
+    @property
+    def name(self) -> str:
+        """Its levels, dotted, but for those that most cells have."""
+        return self.name_without()
+
+    def name_without(self, *factors: str) -> str:
+        """Return its name without some factors' levels."""
+        return name_of(self.runs[0].cell, *factors)
+
+    def of(self, status: str) -> tuple[Sample, ...]:
+        """Return the runs with that status."""
+        return tuple(run for run in self.runs if run.status == status)
+
+    @property
+    def ok(self) -> tuple[Sample, ...]:
+        return self.of(OK)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no time: one run's own reason."""
+        reasons = [run.reason for run in self.runs if run.reason]
+        return reasons[-1] if reasons else "its runs have no time"
+
+    def seconds(self, time: str = "mpc_s") -> Summary | None:
+        """Summarise one of the times over the runs that ended well."""
+        return summary(self.runs, time)
+
+    @property
+    def sent_bytes(self) -> float | None:
+        """What all parties sent together, the median of the runs."""
+        sent = [sum(run.sent_bytes) for run in self.ok if run.sent_bytes]
+        return statistics.median(sent) if sent else None
+
+    @property
+    def rounds(self) -> int | None:
+        """The most rounds of a run."""
+        return max((run.rounds for run in self.ok if run.rounds is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Several suites' cells.
+
+    Attributes: abouts: each suite's `about.json`; plans: how often each cell should have been run, by
+    suite, of suites that say what was asked for.
+    """
+
+    cells: tuple[CellRuns, ...]
+    abouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    plans: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], **more: Any) -> Measured:
+        """Gather samples of any suites by suite and cell, in the order in which they first ran."""
+        suites = dict.fromkeys(sample.suite for sample in samples)
+        cells = [
+            CellRuns(suite, tuple(runs))
+            for suite in suites
+            for runs in by_cell(s for s in samples if s.suite == suite).values()
+        ]
+        return cls(tuple(cells), **more)
+
+    @classmethod
+    def read(cls, directory: Path) -> Measured:
+        """Read the results of one suite, or of all suites that are in a directory.
+
+        Raises: ResultFileError: there are none, or they cannot be read.
+        """
+        samples, abouts, plans = [], {}, {}
+        for path in (directory, *sorted(directory.glob("*"))):
+            if not all((path / name).is_file() for name in (SAMPLES, ABOUT)):
+                continue
+            about = read_result(path, ABOUT)
+            if about.get("suite") in SUITES:
+                suite = str(about["suite"])
+                samples += load(path)
+                abouts[suite] = about
+                plans[suite] = {each.key: each.repetitions for each in chosen_in(path, suite).plan()}
+        if not samples:
+            raise ResultFileError(
+                f"There are no measured runs in {directory}; name what ./inv bench.table2 --out DIR made, or "
+                "a directory that holds such directories."
+            )
+        return cls.of(samples, abouts=abouts, plans=plans)
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.suite for cell in self.cells))
+
+    def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
+        """Return the cells of these suites (all, if none is named) that have these levels."""
+        return [c for c in self.cells if (not suites or c.suite in suites) and c.has(**levels)]
+
+    def series(
+        self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
+    ) -> Iterator[list[CellRuns]]:
+        """Yield the cells that differ in nothing but one factor, by its level; two at least.
+
+        Args: also: factors that may differ with it.
+        """
+        found: dict[tuple[object, ...], list[CellRuns]] = {}
+        for cell in cells:
+            if isinstance(cell[factor], int):
+                found.setdefault((cell.suite, cell.without(factor, *also)), []).append(cell)
+        for series in found.values():
+            if len(series) > 1:
+                yield sorted(series, key=lambda cell: cell.number(factor))
+
+
+def fullest(cells: Sequence[CellRuns]) -> CellRuns | None:
+    """Return the cell with the most thresholds of those that were measured, else any; None if there is none.
+
+    Shares are preferred to clients that send while the parties run, who have to be waited for.
+    """
+    return max(
+        cells,
+        key=lambda cell: (bool(cell.ok), cell["input_path"] != "clients", cell.number("thresholds")),
+        default=None,
+    )

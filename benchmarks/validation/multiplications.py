@@ -1,0 +1,138 @@
+"""Multiplications: MP-SPDZ's compiler counts as many in a program as its protocol implies, exactly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.validation.findings import Check
+from harness.engines.base import PROGRAMS, Job
+from harness.engines.bytecode import compilers_estimate
+from harness.engines.mpspdz import compile_options, find_installation
+from harness.models import get_model
+from protocols.circuits.coins import design_coins
+from protocols.spec import PI_CF, PI_ROC, PI_ROC_PUBLISHED, PI_RW, PROTOCOLS, ProtocolSpec
+from protocols.tree import CountTree
+
+PRODUCTS, COMPARISONS, ANDS = "integer triples", "integer 3-way splits", "bit triples"
+_COUNT = re.compile(r"^ +(\d+) (\S.*)$", re.MULTILINE)
+_MODEL = get_model("ring")  # the program is the same in all of them
+_GROUPS = _LABELS = 2  # as in the paper
+_BLOCKS = "1.14.196"  # of π_ROC
+_NOISE: Mapping[str, object] = {"epsilon": 1, "delta_bits": 40}
+_FEW = 7  # thresholds
+UNITS = {PRODUCTS: "products", COMPARISONS: "comparisons", ANDS: "ANDs"}
+
+Requirements = Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Implied:
+    """A program at one size, and how many of one operation the protocol implies there.
+
+    Attributes: what: by the compiler's words; why: the formula, in words.
+    """
+
+    key: str
+    spec: ProtocolSpec
+    arguments: Mapping[str, object]
+    what: str
+    number: int
+    why: str
+
+
+def implied() -> Iterator[Implied]:
+    """Yield what follows from the protocols at the paper's sizes.
+
+    Source: PrivFairFL, Protocol 2, lines 5-8; Protocol 3, lines 4-7; Protocol 4, lines 3-8.
+    """
+    paper = privfairfl()
+    cells, grid = _GROUPS * _LABELS, paper.thresholds
+    for shape in paper.shapes.values():
+        arguments = {"form": "product", "path": "shares", "clients": shape.clients, "parts": 0, **_NOISE}
+        products = (_GROUPS - 1) * _LABELS * shape.clients
+        why = f"one for each of {shape.clients} clients and {_LABELS} labels"
+        yield Implied(f"pi_rw.product.{shape.name}", PI_RW, arguments, PRODUCTS, products, why)
+    split = {"form": "split", "path": "shares", "clients": 0, "parts": 0, **_NOISE}
+    yield Implied("pi_rw.split", PI_RW, split, PRODUCTS, 0, "none: parties add up")
+    yield Implied("pi_rw.noise", PI_RW, split, ANDS, cells * _ands(_NOISE), f"the noise of {cells} counts")
+    records = paper.shapes["ads"].records
+    confusion = {"form": "product", "records": records, **_NOISE}
+    why = f"tp, ys, ps and tps of each of {records:,} records"
+    yield Implied("pi_cf.product.ads", PI_CF, confusion, PRODUCTS, 4 * records, why)
+    compared = _compared(grid)
+    products = records * (1 + cells * grid)
+    why = (
+        f"{cells} at each of {grid:,} thresholds for each of {records:,} records, as tp, ys, ps and tps are, "
+        "and one to begin with"
+    )
+    yield Implied("pi_roc.published.ads", PI_ROC_PUBLISHED, compared, PRODUCTS, products, why)
+    why = f"each of {records:,} records with each of {grid:,} thresholds"
+    yield Implied("pi_roc.comparisons.ads", PI_ROC_PUBLISHED, compared, COMPARISONS, records * grid, why)
+    third = {"epsilon": "1/3", "delta_bits": 42}
+    tree = {"bins": grid, "blocks": _BLOCKS, **third}
+    nodes = cells * CountTree(grid, tuple(map(int, _BLOCKS.split(".")))).nodes
+    yield Implied("pi_roc.default", PI_ROC, tree, PRODUCTS, 0, "none: clients count, parties add up")
+    yield Implied("pi_roc.noise", PI_ROC, tree, ANDS, nodes * _ands(third), f"the noise of {nodes:,} counts")
+
+
+def checks(count: Requirements | None = None) -> Iterator[Check]:
+    """Yield a check of each number that the protocols imply, counted by MP-SPDZ's compiler, if it is there.
+
+    Args: count: instead of the compiler.
+    """
+    missing = ""
+    if count is None:
+        count, missing = _compiled()
+    for each in implied():
+        key = f"exact.{UNITS[each.what].replace(' ', '_')}.{each.key}"
+        says = f"{each.number:,} {UNITS[each.what]}: {each.why}"
+        if missing:
+            yield Check(key, says, unjudged=missing)
+        else:
+            number = count(each.spec, each.arguments).get(each.what, 0)
+            yield Check(key, says, number, each.number, each.number, f"the compiler counts {number:,}")
+    key = "exact.ANDs.pi_roc.each_threshold"
+    grid = privfairfl().thresholds
+    says = f"with {_FEW} thresholds each takes as many ANDs as with {grid:,}, so seconds can be extrapolated"
+    if missing:
+        yield Check(key, says, unjudged=missing)
+    else:
+        few, many = (count(PI_ROC_PUBLISHED, _compared(bins)).get(ANDS, 0) / bins for bins in (_FEW, grid))
+        yield Check(key, says, few, many, many, f"{few:,.0f} ANDs against {many:,.0f}")
+
+
+def _compared(bins: int) -> dict[str, object]:
+    """Return the arguments of π_ROC as published, with some of its thresholds."""
+    return {"records": privfairfl().shapes["ads"].records, "bins": bins, **_NOISE}
+
+
+def _compiled() -> tuple[Requirements, str]:
+    """Return what asks the compiler, and why it cannot be asked, "" if it can."""
+    home = find_installation()
+
+    def count(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping[str, int]:
+        assert not isinstance(home, str)
+        named = {"parties": _MODEL.parties, "groups": _GROUPS, "labels": _LABELS, **arguments}
+        return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), home.home)
+
+    return count, home if isinstance(home, str) else ""
+
+
+@cache
+def _count(name: str, arguments: tuple[str, ...], home: Path) -> Mapping[str, int]:
+    spec = PROTOCOLS[name]
+    job = Job(spec, PROGRAMS / f"{name}.mpc", arguments, ())
+    said = compilers_estimate(job, home, compile_options(spec, _MODEL))
+    return {what: int(number) for number, what in _COUNT.findall(said)}
+
+
+def _ands(noise: Mapping[str, object]) -> int:
+    """Return how many ANDs a sample of the default noise takes: L - 1 for a coin of L bits."""
+    coins = design_coins(Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"])))
+    return sum(coin.bits - 1 for coin in coins)

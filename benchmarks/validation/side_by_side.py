@@ -1,0 +1,144 @@
+"""Table 2 beside what was measured: the paper's protocol as run here, or extrapolated, and our default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.papers.privfairfl import Printed, privfairfl
+from benchmarks.results import Summary
+from benchmarks.validation.cells import CellRuns, Measured, fullest
+from benchmarks.validation.linear import LEAST_LEVELS, LEAST_RATIO, Line, fit
+
+TABLE2 = "table2"
+# The variant that does what the paper's protocol does.
+AS_PUBLISHED = {"pi_rw": "product", "pi_roc": "published"}
+
+
+@dataclass(frozen=True)
+class Extrapolated:
+    """Seconds at all thresholds, from a line through runs with some of them.
+
+    Attributes: line: seconds by thresholds; measured: the thresholds that were run.
+    """
+
+    seconds: float
+    line: Line
+    measured: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of Table 2, and what became of it here.
+
+    Attributes: published: the paper's protocol, as it was run whole, or with `thresholds` of its
+    thresholds, the most that were run; clients_send: and had to be waited for; extrapolated: to all of
+    them; why_not: there is neither, why; default: ours.
+    """
+
+    protocol: str
+    shape: str
+    model: str
+    paper: Printed
+    published: Summary | None
+    thresholds: int | None
+    clients_send: bool
+    extrapolated: Extrapolated | None
+    why_not: str
+    default: Summary | None
+    why_no_default: str
+
+    @property
+    def whole(self) -> float | None:
+        """Seconds of the whole protocol as published, measured or extrapolated."""
+        if self.extrapolated is not None:
+            return self.extrapolated.seconds
+        partial = self.thresholds is not None and self.thresholds != privfairfl().thresholds
+        return None if self.published is None or partial else self.published.median
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row; what is extrapolated has a key of its own."""
+
+        def ratio(seconds: float | None) -> float | None:
+            return None if seconds is None else self.paper.seconds / seconds
+
+        line = self.extrapolated
+        return {
+            "protocol": self.protocol,
+            "shape": self.shape,
+            "model": self.model,
+            "paper_s": self.paper.seconds,
+            "published_s": None if self.published is None else vars(self.published),
+            "published_thresholds": self.thresholds,
+            "published_clients_send": self.clients_send,
+            "extrapolated_s": None
+            if line is None
+            else {
+                "seconds": line.seconds,
+                "constant_s": line.line.constant,
+                "s_per_threshold": line.line.slope,
+                "largest_relative_residual": line.line.residual,
+                "thresholds": list(line.measured),
+            },
+            "why_not": self.why_not or None,
+            "default_s": None if self.default is None else vars(self.default),
+            "paper_over_published": ratio(self.whole),
+            "paper_over_default": ratio(self.default.median if self.default else None),
+        }
+
+
+def rows(measured: Measured) -> list[Row]:
+    """Return a row for each cell of Table 2, in the paper's order."""
+    paper = privfairfl()
+    return [
+        _row(measured, protocol, shape, model, paper.table2[model, shape, protocol])
+        for protocol in AS_PUBLISHED
+        for shape in paper.shapes
+        for model in paper.schemes
+    ]
+
+
+def _row(measured: Measured, protocol: str, shape: str, model: str, printed: Printed) -> Row:
+    where = {"protocol": protocol, "shape": shape, "model": model}
+    ours = fullest(measured.where(TABLE2, variant="default", **where))
+    published = measured.where(TABLE2, variant=AS_PUBLISHED[protocol], **where)
+    most = fullest(published)
+    seconds, default = (cell.seconds() if cell else None for cell in (most, ours))
+    line, why = extrapolate(published) if protocol == "pi_roc" and seconds else (None, "")
+    return Row(
+        protocol,
+        shape,
+        model,
+        printed,
+        seconds,
+        (most.number("thresholds") or None) if most and seconds else None,
+        bool(most and most["input_path"] == "clients"),
+        line,
+        why or ("" if seconds else _reason(most)),
+        default,
+        "" if default else _reason(ours),
+    )
+
+
+def _reason(cell: CellRuns | None) -> str:
+    return cell.reason if cell else "not in the suite"
+
+
+def extrapolate(cells: list[CellRuns]) -> tuple[Extrapolated | None, str]:
+    """Extrapolate seconds to all thresholds; where that would be a guess, say why instead.
+
+    Args: cells: alike in all but their thresholds.
+    """
+    whole = privfairfl().thresholds
+    points = {}
+    for cell in cells:
+        thresholds, found = cell.number("thresholds"), cell.seconds()
+        if thresholds and found:
+            points[thresholds] = found.median
+    if whole in points:
+        return None, ""
+    levels = sorted(points)
+    if len(levels) < LEAST_LEVELS or levels[-1] < LEAST_RATIO * levels[0]:
+        return None, f"too few thresholds were run to extrapolate ({', '.join(map(str, levels)) or 'none'})"
+    line = fit(levels, [points[level] for level in levels])
+    return Extrapolated(line.at(whole), line, tuple(levels)), ""

@@ -1,0 +1,70 @@
+"""How a check is judged: by its range, then by explanations, which name what they excuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from benchmarks.validation.findings import Check, Explanation, Finding, Status, all_well, explanations, judge
+
+KNOWN = (Explanation("ratio.*.ring", 0.01, 0.2, "one machine for all parties"),)
+
+
+def judged(check: Check) -> Finding:
+    return judge([check], KNOWN)[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "status"),
+    [
+        ("ratio.a.ring", 1.0, Status.PASSED),
+        ("ratio.a.ring", 0.5, Status.PASSED),
+        ("ratio.a.ring", 2.0, Status.PASSED),
+        ("ratio.a.ring", 0.1, Status.EXPLAINED),
+        ("ratio.a.ring", 0.01, Status.EXPLAINED),
+        ("ratio.a.ring", 0.3, Status.FAILED),  # neither in the range nor what is explained
+        ("ratio.a.ring", 0.009, Status.FAILED),
+        ("ratio.a.ring", 2.1, Status.FAILED),
+        ("ratio.a.semi2k", 0.1, Status.FAILED),  # explained for another model only
+        ("order.a.ring", 0.1, Status.FAILED),
+    ],
+)
+def test_range_then_explanation(key: str, value: float, status: Status) -> None:
+    found = judged(Check(key, "…", value, 0.5, 2.0))
+    assert found.status is status
+    assert bool(found.reason) == (status is not Status.PASSED)
+
+
+def test_what_is_not_judged_is_no_pass_and_says_why() -> None:
+    unjudged = judged(Check("ratio.a.ring", "…", unjudged="it was not measured"))
+    assert (unjudged.status, unjudged.reason) == (Status.NOT_JUDGED, "it was not measured")
+    passed = judged(Check("ratio.a.ring", "…", 1.0, 1.0, 1.0))
+    failed = judged(Check("ratio.a.ring", "…", 5.0, 1.0, 1.0))
+    assert not all_well([unjudged])
+    assert all_well([unjudged, passed])
+    assert not all_well([unjudged, passed, failed])
+
+
+@pytest.mark.parametrize("fields", [{"value": 1.0}, {}, {"value": 1.0, "low": 0.0, "unjudged": "both"}])
+def test_a_check_that_could_not_fail_is_refused(fields: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"could not fail|a reason why"):
+        Check("key", "…", **fields)  # type: ignore[arg-type]
+
+
+def test_open_ends_are_valid_json() -> None:
+    fields = judged(Check("gain", "…", 20.0, 10.0, inf)).to_json()
+    assert json.loads(json.dumps(fields, allow_nan=False))["high"] is None
+
+
+def test_known_explanations_are_one_line_each_and_excuse_the_paper_only(
+    tmp_path: Path,
+) -> None:
+    known = explanations()
+    for each in known:
+        assert re.match(r"(ratio|order|gain)\.", each.checks)
+        assert each.low <= each.high < inf
+        assert 20 < len(each.because) < 200 and "\n" not in each.because
