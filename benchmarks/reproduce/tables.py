@@ -207,12 +207,12 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
     again = rng.choice(errors, (_REPEATS, of_paper))
     return replace(
         plain,
-        fits_mean=_fit(again.mean(axis=1), printed["error"]),
-        fits_deviation=_fit(again.std(axis=1, ddof=1), printed["deviation"]),
+        fits_mean=chance_of(again.mean(axis=1), printed["error"]),
+        fits_deviation=chance_of(again.std(axis=1, ddof=1), printed["deviation"]),
     )
 
 
-def _fit(values: Floats, printed: str) -> float:
+def chance_of(values: Floats, printed: str) -> float:
     """Return the two-sided chance of what is printed, among values rounded alike."""
     digits = len(printed.partition(".")[2])
     rounded, at = np.round(values, digits), round(float(printed), digits)

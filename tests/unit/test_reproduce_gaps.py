@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.local_simulation import PublishedL
+from benchmarks.local_simulation import PublishedL, Simulated
 from benchmarks.papers.gaps import gaps, rounds_to
 from benchmarks.reproduce.figures import RATIOS, biased_gap, claims, figure4, with_ratio
 from benchmarks.reproduce.gaps import ABOUT, QUICK, RESULT, Reproduction, Stated, reproduce, write
@@ -32,7 +32,7 @@ from benchmarks.reproduce.published import (
 )
 from benchmarks.reproduce.rates import RATES, resampled, synthetic_rates
 from benchmarks.reproduce.show import show
-from benchmarks.reproduce.tables import RATE_RANGE, SCALED, Table1Cell, table1
+from benchmarks.reproduce.tables import RATE_RANGE, SCALED, Table1Cell, chance_of, errors_of, table1
 from protocols.local_dp import MechanismL, MechanismR
 from protocols.local_estimates import gap_weights, half_width, variance
 
@@ -173,6 +173,24 @@ def test_table2_alphas_are_as_published_by_the_codes_reading_only(found: Reprodu
     for cell in found.table2:
         assert (cell.coded is None) == (cell.mechanism == M_R)
         assert cell.repaired.fits_mean is None and cell.errors.fits_mean is not None
+
+
+def test_errors_are_of_absolute_gaps() -> None:
+    """Means of 0.2 and 0.6 against 0.5: gaps of -0.3 and 0.1, where the true one is 0.2."""
+    mechanism = MechanismR.private(2, Fraction(1), RATE_RANGE)
+    kept = float(mechanism.grr.keep) * mechanism.gain
+    sums = kept * np.array([[-0.6, 0.0], [0.2, 0.0]])
+    simulated = Simulated(
+        mechanism, np.array([1, 1]), np.array([0.7, 0.5]), np.ones((2, 2), dtype=np.int64), sums
+    )
+    assert errors_of(simulated) == pytest.approx([0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("printed", "chance"), [("0.02", 1.0), ("0.01", 0.5), ("0.04", 0.5), ("0.00", 0.0), ("0.05", 0.0)]
+)
+def test_chance_of_what_is_printed(printed: str, chance: float) -> None:
+    assert chance_of(np.array([0.0149, 0.02, 0.03, 0.0351]), printed) == chance
 
 
 def test_synthetic_rates_have_the_papers_means() -> None:
