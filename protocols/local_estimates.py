@@ -19,6 +19,7 @@ import numpy.typing as npt
 from protocols.local_dp import Floats, Mechanism, Reports
 
 CONFIDENCE = 0.95
+USEFUL = 0.1  # of the range: an error of a gap that people can work with
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,49 @@ def clients_needed(
         return found * mechanism.declared.radius <= error
 
     return least_enough(enough)
+
+
+def clients_that_would_do(
+    found: Tally,
+    mechanism: Mechanism,
+    groups: tuple[int, int],
+    sizes: Sequence[int] | None = None,
+    confidence: float = CONFIDENCE,
+) -> int | None:
+    """Return how many clients put a gap's interval within a tenth of the range on either side.
+
+    For estimates that say nothing: the groups' shares are taken to stay as they are, means to be any.
+    Edge cases: None where a group's size, known or estimated, is not above 0.
+    Args: groups: of the gap; sizes, confidence: as for `estimate_gaps`.
+    """
+    listed = estimate_sizes(found, mechanism) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    two = listed[list(groups)]
+    if not found.clients or min(two) <= 0:
+        return None
+    a, b = (two / max(found.clients, two.sum())).tolist()
+    declared = mechanism.declared
+    bound = half_width if sizes is not None else _width_of_unknown_sizes
+    return clients_needed(mechanism, (a, b), USEFUL * (declared.high - declared.low), 1 - confidence, bound)
+
+
+def _width_of_unknown_sizes(
+    mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float
+) -> float:
+    """Return how far the interval of a gap reaches on either side, at most, where sizes are estimated.
+
+    Computes: with `_means_of_unknown_sizes`' t of a sum and u of a size, (m n + t) / (n - u) - m for a mean
+    m of n clients by estimate, at most (t + u) / (n - u); a quarter of the failure each for two groups.
+    """
+    u, width = size_half_width(mechanism, math.ceil(sum(sizes)), failure / 4), 0.0
+    for g in np.flatnonzero(weights).tolist():
+        if sizes[g] <= u:
+            return math.inf
+        most = min(sizes[g] + u, sum(sizes))
+        others = [(sum(sizes) - most) / (len(sizes) - 1)] * len(sizes)
+        others[g] = most
+        t = half_width(mechanism, others, most * mean_weights(others, g), failure / 4)
+        width += (t + u) / (sizes[g] - u)
+    return width
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
