@@ -69,7 +69,7 @@ MODELS: dict[str, Model] = {
               "SPDZ2k", (300, 10_000)),
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
-              paper_name="SPDZ-wise Replicated2k", broken=True),
+              paper_name="SPDZ-wise Replicated2k", batches=(50_000, 50_000), broken=True),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"), (), 40,
               "Rep4-2k"),
         Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=40),

@@ -170,7 +170,13 @@ def test_models() -> None:
 
 @pytest.mark.parametrize(
     ("name", "lanes", "batch"),
-    [("spdz2k", 4, 300), ("spdz2k", 200, 800), ("spdz2k", 10**6, 10_000), ("semi2k", 4, 1000)],
+    [
+        ("spdz2k", 4, 300),
+        ("spdz2k", 200, 800),
+        ("spdz2k", 10**6, 10_000),
+        ("semi2k", 4, 1000),
+        ("sy-rep-ring", 4, 50_000),
+    ],
 )
 def test_batches_grow_with_the_noise_within_bounds(name: str, lanes: int, batch: int) -> None:
     assert MODELS[name].batch(lanes) == batch
