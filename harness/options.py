@@ -9,10 +9,12 @@ from harness.clients.uploads import MAX_CONNECTIONS
 from harness.errors import OptionError
 from protocols.budget import Budget, NeighboringRelation
 from protocols.circuits.coins import MAX_EPSILON
+from protocols.groupwise import ErrorTarget
 
 _POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
 _LONGEST = 40
 _LONGEST_NAME = 100
+_MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 
@@ -144,14 +146,18 @@ def parse_tolerance(text: str) -> float:
     return float(value)
 
 
-def parse_relative_error(text: str) -> float:
-    """Read a relative error: `0.1` is a tenth of the count. Raises: OptionError."""
-    value = _rational(text)
+def parse_error_target(relative: str, least: str, most: str) -> ErrorTarget:
+    """Read --relative-error (0.1: a tenth of the count), --error-from, --error-to. Raises: OptionError."""
+    value = _rational(relative)
     if value is None or not 0 < value <= 1:
         raise OptionError(
-            f"--relative-error must be a number above 0 and at most 1, for example 0.1; got {text!r}."
+            f"--relative-error must be a number above 0 and at most 1, for example 0.1; got {relative!r}."
         )
-    return float(value)
+    low = parse_whole("--error-from", least, 1, _MOST_COUNT)
+    high = parse_whole("--error-to", most, 1, _MOST_COUNT)
+    if low > high:
+        raise OptionError(f"--error-from {low} is above --error-to {high}; give a range of counts.")
+    return ErrorTarget(float(value), low, high)
 
 
 def parse_threshold(text: str) -> float:

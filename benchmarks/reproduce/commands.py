@@ -7,9 +7,14 @@ import time
 from pathlib import Path
 
 from benchmarks.reproduce.gaps import QUICK, WHOLE, reproduce, write
+from benchmarks.reproduce.groupwise import show as show_groupwise
+from benchmarks.reproduce.groupwise import study
+from benchmarks.reproduce.groupwise import write as write_groupwise
 from benchmarks.reproduce.show import show
 from harness import cli
 from harness.cli import command
+from harness.errors import OptionError
+from harness.options import parse_epsilon, parse_error_target
 from harness.pipeline import default_out, new_directory
 from harness.show import results
 
@@ -19,6 +24,34 @@ _STEPS = {
     "table2": "Table 2, simulated clients",
     "figures": "figures",
 }
+
+
+_GROUPWISE_STEPS = {"compute": "laws of the noise, by the size of the group", "draw": "draw and write"}
+
+
+@command
+def groupwise(epsilon: str, target: tuple[str, str, str], out: str, as_json: bool) -> None:
+    """Draw privacy and error by the size of the group; no parties are started."""
+    if as_json:
+        cli.out.stderr = True  # nothing but JSON on stdout
+    most, wanted = parse_epsilon(epsilon), parse_error_target(*target)
+    directory, started = Path(out) if out else default_out("reproduce.groupwise"), time.monotonic()
+    with new_directory(directory) as partial, cli.steps(_GROUPWISE_STEPS) as begin:
+        begin("compute")
+        try:
+            found = study(wanted, most)
+        except ValueError as error:
+            raise OptionError(f"--epsilon {most} does not do: {error}.") from None
+        begin("draw")
+        told = (
+            f"./inv reproduce.groupwise --epsilon {most} --relative-error {wanted.relative:g} "
+            f"--error-from {wanted.least} --error-to {wanted.most}"
+        )
+        write_groupwise(found, told, time.monotonic() - started, partial)
+    show_groupwise(found)
+    results(directory)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
 
 
 @command

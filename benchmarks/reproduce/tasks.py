@@ -23,4 +23,29 @@ def gaps(_c: Context, data: str = "", quick: bool = False, out: str = "", json: 
     gaps(data, quick, out, json)
 
 
-reproduce = Collection("reproduce", gaps)
+@by_name(
+    help={
+        "epsilon": "the most that a record in a small group is charged; default: 1",
+        "relative-error": "of counts, on average; default: 0.1",
+        "error-from": "the least count for which that holds; default: 100",
+        "error-to": "the largest; default: 1048576",
+        "out": "a new directory for the results; default: runs/reproduce.groupwise-<time>",
+        "json": "print all numbers as JSON, and nothing else, on standard output",
+    }
+)
+def groupwise(
+    _c: Context,
+    epsilon: str = "1",
+    relative_error: str = "0.1",
+    error_from: str = "100",
+    error_to: str = "1048576",
+    out: str = "",
+    json: bool = False,
+) -> None:
+    """Draw what counts' logarithms protect by the size of the group, beside the open problem's noise."""
+    from benchmarks.reproduce.commands import groupwise
+
+    groupwise(epsilon, (relative_error, error_from, error_to), out, json)
+
+
+reproduce = Collection("reproduce", gaps, groupwise)
