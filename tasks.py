@@ -10,7 +10,7 @@ from invoke import Collection, Context
 from benchmarks.reproduce.tasks import reproduce
 from benchmarks.tasks import bench
 from harness.hosts.tasks import hosts
-from harness.tasking import DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP, releasing
+from harness.tasking import CAP_HELP, DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP, releasing
 from harness.tasking import by_name as _task
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def schemes(_c: Context, json: bool = False) -> None:
         "threshold": "with --task confusion: predict the second label from this score on; a column score "
         "instead of prediction",
         "model": RELEASE_HELP["model"],
-        "input-form": f"{RELEASE_HELP['input-form']}; for thresholds also keys (a key per record)",
+        "input-form": f"{RELEASE_HELP['input-form']}; for thresholds also keys (a key per record); with "
+        "--cap slots (default for weights)",
+        **CAP_HELP,
     }
 )
 def share(
@@ -58,26 +60,47 @@ def share(
     max_count: str = "",
     task: str = "weights",
     model: str = "",
-    input_form: str = "split",
+    input_form: str = "",
     threshold: str = "",
     range: str = "",
     steps: str = "",
+    cap: str = "",
 ) -> None:
     """Split records into shares: a client's step, one file per party."""
     from harness.commands.inputs import share
 
     declared = (domain, groups, labels, max_count)
-    share(records, out, task, declared, model, input_form, threshold, (range, steps))
+    share(records, out, task, declared, model, input_form, threshold, (range, steps), cap)
 
 
 @_task(
-    help={"party": "number of the party, from 0", "shares": "what `share` wrote", "out": "the file to write"}
+    help={
+        "party": "number of the party, from 0",
+        "shares": "what `share` wrote",
+        "domain": "the declared domain; uploads of another are not sound",
+        "out": "the list to write, party-<i>.uploads; bring all parties' lists together",
+    }
 )
-def aggregate(_c: Context, party: str = "", shares: str = "", out: str = "") -> None:
+def uploads(_c: Context, party: str = "", shares: str = "", domain: str = "", out: str = "") -> None:
+    """List which uploads one party has and which are sound, so that all take the same: a party's step."""
+    from harness.commands.inputs import uploads
+
+    uploads(party, shares, domain, out)
+
+
+@_task(
+    help={
+        "party": "number of the party, from 0",
+        "shares": "what `share` wrote",
+        "uploads": "directory with all parties' lists; only uploads that are sound at every party are taken",
+        "out": "the file to write",
+    }
+)
+def aggregate(_c: Context, party: str = "", shares: str = "", uploads: str = "", out: str = "") -> None:
     """Turn one party's shares into what it feeds into a run: a party's step."""
     from harness.commands.inputs import aggregate
 
-    aggregate(party, shares, out)
+    aggregate(party, shares, uploads, out)
 
 
 @_task(
@@ -102,14 +125,19 @@ def send(
         "shares": "instead of --records: what `share` or `aggregate` wrote",
         "reweighing": "balanced (default), label or kamiran-calders; all from the same noisy counts",
         "reveal": "counts (default) or weights: only they are opened; models of MP-SPDZ",
+        "input-form": "split (default: counts per group and label), product (group indicator times label "
+        "counts) or slots (default with --privacy-unit client: no client can exceed the cap)",
         "input-path": "shares (default), or clients: each sends while the parties run, and none of these can "
         "change its values; so active models take product",
         "invite": "instead of --records: a directory; each client takes an invitation there, and sends",
         "clients": "how many clients are invited",
+        **CAP_HELP,
     },
+    input_form="",
     input_path="shares",
     invite="",
     clients="",
+    cap="",
 )
 def weights(options: ReleaseOptions, reweighing: str = "balanced", reveal: str = "counts") -> None:
     """Compute DP sample weights per group and label (π_RW)."""
@@ -148,8 +176,10 @@ def confusion(options: ReleaseOptions, threshold: str = "") -> None:
         "deterministic": "one threshold per group, no randomisation; most often needs a tolerance",
         "positive-label": "the label that counts as positive; default: the last in order",
         "blocks": "tree (default: the blocks of bins with the least error) or flat (bins only)",
+        **CAP_HELP,
     },
     input_form="",
+    cap="",
 )
 def thresholds(
     options: ReleaseOptions,
@@ -175,6 +205,8 @@ def thresholds(
         "domain": 'JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional',
         "groups": "all groups, for example a,b; with --range, instead of --domain",
         "neighboring-relation": "replace_one (default: a client's group and value) or add_or_remove_one",
+        "privacy-unit": "record (default: a client's value replaced or removed), or client (all it sends, "
+        "there or not)",
     },
     without=("labels", "max_count", "input_form"),
     range="",
@@ -254,7 +286,8 @@ def noise(
 @_task(
     help={
         "sampler": "default, symmetric or published; instead of the reference set",
-        "release": "weights, gap, weights-only, confusion, thresholds or thresholds-of-records; "
+        "release": "weights, weights-only, weights-of-clients, gap, confusion, thresholds or "
+        "thresholds-of-records; "
         "instead of a sampler",
         "epsilon": "the ε that the noise is made for; default: 1",
         "delta": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
@@ -263,7 +296,8 @@ def noise(
         "labels": "of a release: how many; default: 2",
         "thresholds": "of the release `thresholds`: how many; default: 1001",
         "steps": "of the release gap: how many on each side of the range's centre; default: 1000",
-        "neighboring-relation": "of a release: add_or_remove_one (default) or replace_one",
+        "neighboring-relation": "of a release: add_or_remove_one (default), replace_one or zero_out_one",
+        "cap": "of a release under zero_out_one: how many records of a client count; default: 10",
         "out": RELEASE_HELP["out"],
         "json": "print audit.json, and nothing else, on standard output",
     }
@@ -280,6 +314,7 @@ def audit(
     thresholds: str = "",
     steps: str = "",
     neighboring_relation: str = "",
+    cap: str = "",
     out: str = "",
     json: bool = False,
 ) -> None:
@@ -297,6 +332,7 @@ def audit(
         thresholds=thresholds,
         steps=steps,
         relation=neighboring_relation,
+        cap=cap,
         target=out,
         as_json=json,
     )

@@ -17,18 +17,31 @@ from protocols.audit import (
     curve_of_coins,
     declared_release,
     impossible_mass,
+    impossible_mass_of_clients,
     values_moved,
 )
-from protocols.budget import NeighboringRelation, plan_noise
+from protocols.budget import NeighboringRelation, PrivacyUnit, plan_noise
 from protocols.noise import log_upper_bound
 from protocols.published import composed_laplace, protocol_4
 from protocols.release import LinearRelease
-from protocols.spec import PI_CF, PI_COUNT, PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_WEIGHTS, ProtocolSpec
+from protocols.spec import (
+    PI_CF,
+    PI_COUNT,
+    PI_GAP,
+    PI_ROC,
+    PI_ROC_RECORDS,
+    PI_RW,
+    PI_RW_SLOTS,
+    PI_RW_WEIGHTS,
+    ProtocolSpec,
+)
 from protocols.tree import best_tree
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
 
 Declared = tuple[ProtocolSpec, dict[str, int | str]]  # a protocol, and arguments of its program
+
+DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
 _MAX_CELLS = 10**6
 _JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
@@ -40,17 +53,19 @@ class Release:
 
     Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
     fall into then; declared: from sizes and budget to the protocol, and those of its arguments that its
-    linear map depends on.
+    linear map depends on; relations: those under which a command makes it.
     """
 
     sizes: Mapping[str, int]
     cells: Callable[[Mapping[str, int]], int]
     declared: Callable[
-        [Mapping[str, int], NeighboringRelation, Fraction, Fraction],
+        [Mapping[str, int], NeighboringRelation, Fraction, Fraction, int],
         Declared,
     ]
+    relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
 
 
+_OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 _TABLE = {"groups": 2, "labels": 2}
 
 
@@ -60,9 +75,13 @@ def _table_of(spec: ProtocolSpec) -> Callable[..., Declared]:
 
 def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
     def declared(
-        sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+        sizes: Mapping[str, int],
+        relation: NeighboringRelation,
+        epsilon: Fraction,
+        delta: Fraction,
+        cap: int,
     ) -> Declared:
-        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta).blocks
+        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta, cap).blocks
         table = {name: sizes[name] for name in _TABLE}
         return spec, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
 
@@ -85,8 +104,16 @@ RELEASES: dict[str, Release] = {
     "weights": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW)),
     # Weights alone are opened; they follow from the noisy counts, inside the computation.
     "weights-only": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
-    "confusion": Release(_TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF)),
-    "count": Release(_TABLE, lambda sizes: prod(sizes.values()), _logarithms),
+    "weights-of-clients": Release(
+        _TABLE,
+        lambda sizes: prod(sizes.values()),
+        _table_of(PI_RW_SLOTS),
+        (NeighboringRelation.ZERO_OUT_ONE,),
+    ),
+    "confusion": Release(
+        _TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF), _OF_RECORDS
+    ),
+    "count": Release(_TABLE, lambda sizes: prod(sizes.values()), _logarithms, _OF_RECORDS),
     "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, lambda sizes: 8 * sizes["groups"] ** 3, _sums),
     "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
     "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
@@ -100,20 +127,22 @@ def audit_release(
     relation: NeighboringRelation,
     epsilon: Fraction,
     delta: Fraction,
+    cap: int = 1,
 ) -> Audited:
-    """Audit a release: what one record moves, from the declared linear map, and what that adds up to.
+    """Audit a release: what one record, or a client's, move by the declared linear map, and what that costs.
 
     Computes: basic composition over the values that a record moves, of the audited noise; for up to three
     also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
     unit, and each value's outermost atoms, one by one.
+    Args: cap: the most records of a client that are counted, where clients are zeroed out.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
     try:
         release = declared_release(spec, {name: str(value) for name, value in arguments.items()})
-        plan = plan_noise(release, relation, epsilon, delta)
+        plan = plan_noise(release, relation, epsilon, delta, cap)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    moved = values_moved(release, relation)
+    moved = values_moved(release, relation, cap)
     one = curve_of_coins(plan.coins)
     ratio = one.least_ratio(one.impossible)
     assert ratio is not None  # at that delta it is finite by definition
@@ -123,37 +152,55 @@ def audit_release(
         figures["values_moved"], figures["units_moved"] = max(map(len, moves)), moved
         epsilon_found = moved * log_upper_bound(ratio)
         delta_found = max(impossible_mass(plan.coins, move) for move in moves)
+    elif cap > 1:
+        most_cells = min(cap, release.cells)
+        figures["values_moved"], figures["units_moved"] = moved // cap * most_cells, moved
+        epsilon_found = moved * log_upper_bound(ratio)
+        delta_found = impossible_mass_of_clients(plan.coins, moved // cap, cap)
     else:
         epsilon_found, delta_found = log_upper_bound(ratio**moved), one.impossible * moved
     figures |= {"epsilon": epsilon_found, "delta": delta_found}
     joint = None
-    if moved <= _JOINT_VALUES:
+    if moved <= _JOINT_VALUES and cap == 1:
         joint = composed(one, moved)
         figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
     fault = None
     if epsilon_found > plan.exact.epsilon or delta_found > plan.exact.delta:
-        by = "units in all" if release.amounts else "values"
-        fault = f"a record moves {moved} {by}, which takes more than the ε and δ that are claimed"
+        by = "units in all" if release.amounts or cap > 1 else "values"
+        fault = f"a {plan.unit} moves {moved} {by}, which takes more than the ε and δ that are claimed"
     parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
+    if plan.unit is PrivacyUnit.CLIENT:
+        parameters["cap"] = cap
     return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, joint, True, fault)
 
 
 def audit_command(
-    name: str, sizes: Mapping[str, int], relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    name: str,
+    sizes: Mapping[str, int],
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int | None = None,
 ) -> Audited:
-    """Audit what a command releases. Args: sizes: those that are not its defaults.
+    """Audit what a command releases.
 
+    Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client.
     Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}
     if (cells := release.cells(chosen)) > _MAX_CELLS:
         raise OptionError(f"An audit lists all cells, here {cells}; at most {_MAX_CELLS}.")
+    if relation not in release.relations:
+        raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
+    if cap is None:
+        several = relation is NeighboringRelation.ZERO_OUT_ONE and "steps" not in chosen
+        cap = DEFAULT_CAP if several else 1
     try:
-        spec, arguments = release.declared(chosen, relation, epsilon, delta)
+        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    return audit_release(name, spec, arguments, relation, epsilon, delta)
+    return audit_release(name, spec, arguments, relation, epsilon, delta, cap)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:

@@ -1,4 +1,4 @@
-"""The arithmetic domains in which values are shared: the ring of an MP-SPDZ run, the field of MPyC's.
+"""The domains in which values are shared: the ring of an MP-SPDZ run, the field of MPyC's, bits of either.
 
 Values are numpy arrays of shape (..., words) of little-endian 64-bit words, so that one batch of a
 million clients is one array in either domain.
@@ -148,5 +148,19 @@ class Field(Domain):
         return np.where(is_p, np.uint64(0), a)
 
 
-RING, FIELD = Ring(), Field()
-DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (RING, FIELD)}
+@dataclass(frozen=True)
+class Xor(Ring):
+    """Words of 64 bits, shared bit by bit; 8 bytes a value."""
+
+    name: str = "xor64"
+
+    def subtract(self, a: Words, b: Words) -> Words:
+        return a ^ b
+
+    def total(self, a: Words) -> Words:
+        combined: Words = np.bitwise_xor.reduce(a, axis=-2)
+        return combined
+
+
+RING, FIELD, XOR = Ring(), Field(), Xor()
+DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (RING, FIELD, XOR)}

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from harness import sharing
+from harness.agreeing import agreed_uploads, uploads_at
 from harness.clients.invitations import invitations
 from harness.clients.local import local_clients
 from harness.clients.uploads import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.engines.base import Progress
 from harness.engines.certificates import make_key
 from harness.errors import ShareError
-from harness.layouts import columns_of, count_columns, is_per_record
+from harness.layouts import columns_of, count_columns, is_per_record, shared_over
 from harness.models import Model
 from harness.records import ClientRecords, RecordDomain, domain_from_json
-from protocols.spec import InputForm
+from protocols.spec import ENFORCED, InputForm
 
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
@@ -31,7 +32,8 @@ class Fed:
 
     Attributes: rows: clients, or records where each has a row; values: a file per party, or None; sending:
     the clients that send, if they do; batches: of shares, their identities, if they stay; uploaded: bytes
-    of these shares' files, per party, empty if they are not known; share_s: how long sharing took here.
+    of these shares' files, per party, empty if they are not known; share_s: how long sharing took here;
+    excluded: how many uploads were left out, at every party alike.
     """
 
     domain: RecordDomain
@@ -43,12 +45,22 @@ class Fed:
     batches: tuple[str, ...] = ()
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
+    excluded: int = 0
+
+    @property
+    def entries(self) -> int:
+        """How many keys or slots there are in all."""
+        return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
 
     def public(self, form: InputForm) -> dict[str, int]:
         """Return the numbers that the execution shows."""
         found = {"clients": self.clients, "uploads": self.uploads, "max_count": self.domain.max_count}
         if is_per_record(self.domain, form.name):
             found["records"] = self.rows
+        if self.domain.cap:
+            found["cap"] = self.domain.cap.slots
+        if self.excluded:
+            found["excluded_uploads"] = self.excluded
         return found
 
 
@@ -72,16 +84,26 @@ def feed_shares(
     return replace(fed, values=values, batches=fed.batches if lasting else ())
 
 
+def feed_directory(shares: Path, form: InputForm, model: Model, scratch: Path) -> Fed:
+    """Take all parties' steps on what `share` wrote, which stays.
+
+    Where an upload's form keeps its client to a cap, uploads that are not sound at every party are left out.
+    """
+    found, excluded = aggregate_all(shares, model, scratch, excluding=form.capped == ENFORCED)
+    return replace(feed_shares(found, form, model, scratch, lasting=True), excluded=excluded)
+
+
 def feed_heads(heads: Sequence[Path], form: InputForm, model: Model, uploaded: tuple[int, ...] = ()) -> Fed:
     """Check what the parties' aggregates say of themselves; their values are elsewhere, or not needed yet.
 
     Args: heads: aggregates, or their first two lines. Raises: ShareError, as `feed_shares`.
     """
     header = sharing.check_aggregates(heads)
-    if (header.form, header.arithmetic) != (form.name, model.domain.name):
+    shared = shared_over(form, model.domain).name
+    if (header.form, header.arithmetic) != (form.name, shared):
         raise ShareError(
             f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
-            f"{form.name} takes {form.name} over {model.domain.name}."
+            f"{form.name} takes {form.name} over {shared}."
         )
     if not header.rows:
         raise ShareError("No client has a record; there is nothing to compute.")
@@ -162,7 +184,8 @@ def share_and_aggregate(
     aggregators = [sharing.Aggregator(i) for i in range(model.parties)]
     for part in sharing.in_uploads(records, form):
         before = time.monotonic()
-        batch = sharing.share(part, form, model.domain, model.parties, scratch / "shares")
+        over = shared_over(form, model.domain)
+        batch = sharing.share(part, form, over, model.parties, scratch / "shares")
         share_s += time.monotonic() - before
         for i, aggregator in enumerate(aggregators):
             upload = scratch / "shares" / f"party-{i}" / f"{batch}{sharing.SUFFIX}"
@@ -176,9 +199,22 @@ def share_and_aggregate(
     return aggregates, share_s, tuple(uploaded)
 
 
-def aggregate_all(shares: Path, model: Model, scratch: Path) -> list[Path]:
-    """Take each party's step in its turn; return what they feed into the run."""
+def aggregate_all(
+    shares: Path, model: Model, scratch: Path, *, excluding: bool = False
+) -> tuple[list[Path], int]:
+    """Take each party's step in its turn; return what they feed into the run, and how many uploads were left.
+
+    Args: excluding: whether uploads that are not sound at every party are left out, at every party alike;
+    else they are errors.
+    """
     aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
-    for i, path in enumerate(aggregates):
-        sharing.aggregate(i, shares / f"party-{i}", path)
-    return aggregates
+    own = [shares / f"party-{i}" for i in range(model.parties)]
+    if not excluding:
+        for i, path in enumerate(aggregates):
+            sharing.aggregate(i, own[i], path)
+        return aggregates, 0
+    found = [uploads_at(i, directory) for i, directory in enumerate(own)]
+    agreed = agreed_uploads([each.sound for each in found])
+    for each, path in zip(found, aggregates, strict=True):
+        sharing.aggregate(each.party, own[each.party], path, each.of(agreed))
+    return aggregates, len(frozenset[str]().union(*(each.seen for each in found)) - agreed)

@@ -5,15 +5,27 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from harness.contributions import Cap
+from harness.domain import XOR, Domain
+from harness.errors import RecordDomainError
 from harness.records import ClientRecords, Detail, RecordDomain
-from protocols.spec import KEYS, PRODUCT, SCORES, SPLIT, InputForm
+from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
+from protocols.circuits.slots import slot_blocks
+from protocols.spec import KEYS, PRODUCT, SCORES, SLOTS, SPLIT, InputForm
 
 Table = npt.NDArray[np.int64]
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
     """Return whether there is a row per record, not per client: then how many there are is public."""
-    return form in (KEYS.name, SCORES.name) or (form == PRODUCT.name and domain.detail is Detail.PREDICTION)
+    if form == KEYS.name:
+        return domain.cap is None  # else each client has as many keys
+    return form == SCORES.name or (form == PRODUCT.name and domain.detail is Detail.PREDICTION)
+
+
+def shared_over(form: InputForm, domain: Domain) -> Domain:
+    """Return what values are shared over in this form, for a model that computes over `domain`."""
+    return XOR if form.shares_bits else domain
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
@@ -22,11 +34,14 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     `split`: a count per cell; of performance values, for each group, the client's value and as many steps as
     a value has on either side, 0 and 0 unless it is in the group. `product` (the papers' form): an indicator
     per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
-    group, label and predicted label, but for the last of each. `keys`: per record, its cell. `scores`: per
-    record, an indicator per group and label, but for the last of each, and the score's bin.
+    group, label and predicted label, but for the last of each. `keys`: per record, its cell; with a cap per
+    client, the cell in each of its slots. `scores`: per record, an indicator per group and label, but for
+    the last of each, and the score's bin. `slots`: the code of what is in each slot.
     """
-    if form == KEYS.name:
-        return 1
+    if form == SLOTS.name and domain.cap is None:
+        raise RecordDomainError("The input form slots needs a cap on what one client contributes: --cap.")
+    if form in (KEYS.name, SLOTS.name):
+        return domain.cap.slots if domain.cap else 1
     if form == SCORES.name:
         return len(domain.groups) + len(domain.labels) - 1
     if form == SPLIT.name:
@@ -42,7 +57,7 @@ def count_rows(records: ClientRecords, form: str) -> int:
 
 
 def columns_of(records: ClientRecords, form: InputForm) -> Table:
-    """Return what is shared: shape (columns, rows).
+    """Return what is shared: shape (columns, rows). With a cap, no more of a client than it allows.
 
     Raises: RecordsError: product form and a client with two groups.
     """
@@ -53,6 +68,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
         table[2 * records.group, records.client] = records.detail
         table[2 * records.group + 1, records.client] = domain.values.steps
         return table
+    if domain.cap:
+        return _capped(records, domain.cap, form)
     if form.name == SPLIT.name:
         return records.counts_per_client()
     if form.name == KEYS.name:
@@ -69,6 +86,36 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
         return np.concatenate([_indicators(index, size) for index, size in each])
     counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
     return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
+
+
+def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Table:
+    """Return what clients share of the records that a cap leaves: counts per cell, keys or codes of slots."""
+    cells, clients = records.domain.cells, records.clients
+    chosen = cap.choose(records.client, records.cell, clients)
+    if form.name == SLOTS.name:
+        return chosen + 1
+    if form.name == KEYS.name:
+        return np.where(chosen < 0, cells, chosen)  # no cell's key
+    assert form.name == SPLIT.name
+    place = (chosen * clients + np.arange(clients))[chosen >= 0]
+    return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
+
+
+def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
+    """Return the integers, as text, by which a party inputs its shares of slots to `circuits.slots`.
+
+    Args: values: a word per slot, of which only the lowest `width` bits are used.
+    """
+    words, found, taken = XOR.from_bytes(values).ravel(), [], 0
+    for in_lane, lanes in slot_blocks(len(words), per_lane):
+        slots = words[taken : taken + in_lane * lanes].reshape(lanes, in_lane)
+        taken += slots.size
+        bits = (slots[:, :, np.newaxis] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)
+        columns = bits.reshape(lanes, in_lane * width)
+        for at, size in enumerate(input_widths(in_lane * width)):
+            block = columns[:, at * MAX_INPUT_WIDTH :][:, :size]
+            found.append((block << np.arange(size, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))
+    return "".join(f"{integer}\n" for integer in np.concatenate(found).tolist()).encode()
 
 
 def _indicators(index: Table, size: int) -> Table:

@@ -44,6 +44,11 @@ class Model:
         return min(most, max(least, 4 * lanes))
 
     @property
+    def slots_per_lane(self) -> int:
+        """How many slots are counted in bits before they become integers: docs/decisions/0016-slots.md."""
+        return 63 if self.virtual_machine else 1  # MPyC's bits are integers
+
+    @property
     def active(self) -> bool:
         return self.adversary == "active"
 

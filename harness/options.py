@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 
 from harness.clients.uploads import MAX_CONNECTIONS
+from harness.contributions import MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 from harness.errors import OptionError
 from protocols.budget import Budget, NeighboringRelation
 from protocols.circuits.coins import MAX_EPSILON
@@ -102,6 +103,18 @@ def parse_clients(text: str) -> int:
             f"--clients must be how many clients are invited, 1 to {MAX_CONNECTIONS}; got {text!r}."
         )
     return int(text)
+
+
+def parse_cap(text: str) -> Cap:
+    """Read how much of a client counts: a number of records, or weight-one. Raises: OptionError."""
+    if text == WEIGHT_ONE:
+        return Cap(WEIGHT_SLOTS, weight_one=True)
+    value = _rational(text)
+    if value is None or value.denominator != 1 or not 1 <= value <= MAX_CAP:
+        raise OptionError(
+            f"--cap must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}: {text!r}."
+        )
+    return Cap(value.numerator)
 
 
 def parse_range(text: str) -> tuple[float, float]:

@@ -25,21 +25,21 @@ from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, Runner
 from harness.errors import OptionError, ShareError, UnsupportedError, WriteError
 from harness.feeding import (
     Fed,
-    aggregate_all,
+    feed_directory,
     feed_from_clients,
     feed_invited,
     feed_shares,
     share_and_aggregate,
 )
-from harness.layouts import is_per_record
 from harness.models import Model
 from harness.networks import Network
 from harness.records import ClientRecords, Detail, RecordDomain
+from harness.relations import relation_for
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory
-from protocols.budget import NeighboringRelation, NoisePlan, default_relation, plan_noise, plan_nominal_noise
+from protocols.budget import NeighboringRelation, NoisePlan, PrivacyUnit, plan_noise, plan_nominal_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.spec import CLIENTS, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0
 DEFAULT_DELTA = "2^-40"
@@ -51,9 +51,9 @@ T = TypeVar("T")
 class Settings:
     """What the user chose for one release.
 
-    Attributes: epsilon, delta: totals of the release; relation: None for the domain's default;
-    account: where it is charged; network: emulated between the parties, None for the machine's loopback;
-    hosts: that run the parties, None for this machine.
+    Attributes: epsilon, delta: totals of the release; relation: None for the domain's default; unit: whose
+    records are protected together; account: where it is charged; network: emulated between the parties,
+    None for the machine's loopback; hosts: that run the parties, None for this machine.
     """
 
     model: Model
@@ -61,6 +61,7 @@ class Settings:
     epsilon: Fraction
     delta: Fraction
     relation: NeighboringRelation | None = None
+    unit: PrivacyUnit = PrivacyUnit.RECORD
     timeout_s: float = DEFAULT_TIMEOUT_S
     account: Account = field(default_factory=Account)
     network: Network | None = None
@@ -72,18 +73,8 @@ class Settings:
         return self.hosts or engine_of(self.model)
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
-        """Return the relation that was chosen, or the default for this domain and input form.
-
-        Raises: OptionError: it protects how many records there are, which the input form shows.
-        """
-        if not is_per_record(domain, self.form.name):
-            return self.relation or default_relation(domain.max_count)
-        if self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise OptionError(
-                f"Input form {self.form.name} shows how many records there are, so it cannot protect whether "
-                "one exists: use --neighboring-relation replace_one, or --input-form split."
-            )
-        return NeighboringRelation.REPLACE_ONE
+        """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
+        return relation_for(domain, self.form, self.relation, self.unit)
 
 
 class Statistic(ABC, Generic[T]):
@@ -195,8 +186,9 @@ def run_on_shares(
 
     def feed(partial: Path) -> Fed:
         progress("aggregate")
-        found = aggregates or aggregate_all(shares, settings.model, partial)
-        return feed_shares(found, settings.form, settings.model, partial, lasting=True)
+        if aggregates:
+            return feed_shares(aggregates, settings.form, settings.model, partial, lasting=True)
+        return feed_directory(shares, settings.form, settings.model, partial)
 
     return run_fed(statistic, feed, settings, out, progress)
 
@@ -273,7 +265,9 @@ def run_fed(
         )
         progress("read")
         found = statistic.read(result, domain, fed.clients, plan)
-        privacy = report.privacy_fields(statistic.spec, settings.form, model, plan, domain.inferred)
+        privacy = report.privacy_fields(
+            statistic.spec, settings.form, model, plan, domain.inferred, domain.cap
+        )
         inputs, charged, wall_s = fed.public(settings.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(task, result, privacy, inputs, charged, wall_s, fed.share_s, fed.uploaded)
         for leftover in partial.iterdir():  # the engine has moved or removed all else
@@ -316,9 +310,10 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
         )
     try:
         release = statistic.spec.release(_as_text(statistic.shape(domain)))
-        plan = plan_nominal_noise if statistic.nominal else plan_noise
-        epsilon = statistic.charged(settings, domain)
-        return plan(release, settings.relation_in(domain), epsilon, settings.delta)
+        relation, epsilon = settings.relation_in(domain), statistic.charged(settings, domain)
+        if statistic.nominal:
+            return plan_nominal_noise(release, relation, epsilon, settings.delta)
+        return plan_noise(release, relation, epsilon, settings.delta, domain.most_together)
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."
@@ -338,9 +333,11 @@ def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: 
         "path": settings.form.path.name,
         "parties": settings.model.parties,
         "clients": rows,
-        "records": rows,
+        "records": fed.entries if settings.form.name == KEYS.name else rows,
+        "slots": fed.entries,
+        "per_lane": settings.model.slots_per_lane,
         "parts": fed.sending.parts if fed.sending else 0,
-        "most_records": fed.clients * fed.domain.max_count,
+        "most_records": fed.clients * fed.domain.largest,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         **statistic.shape(fed.domain),

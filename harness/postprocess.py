@@ -35,13 +35,18 @@ class GroupWeights:
     reweighing: str
     confidence: Fraction = CONFIDENCE
 
+    @property
+    def unit(self) -> int:
+        """How much a count is where clients weigh 1 in all: what one client adds; else 1."""
+        return self.domain.cap.scale if self.domain.cap else 1
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `weights.json` but for the privacy statement."""
         return {
             "groups": list(self.domain.groups),
             "labels": list(self.domain.labels),
-            "noisy_counts": self.noisy_counts.tolist(),
-            "floor": FLOOR,
+            "noisy_counts": (self.noisy_counts / self.unit).tolist(),
+            "floor": FLOOR / self.unit,
             "floored": self.floored.tolist(),
             "weights": self.weights.tolist(),
             "weights_interval": self.interval.tolist(),

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.contributions import Cap, cap_from_json
 from harness.errors import RecordDomainError, RecordsError
-from harness.scores import Grid, bins_of, even_grid, grid_from_json, grid_to_json
+from harness.scores import Grid, bins_of, even_grid, grid_from_json, grid_to_json, read_scores
 from harness.tables import read_table
 from harness.values import ValueGrid, read_values, values_from_json
 
@@ -48,7 +49,8 @@ class RecordDomain:
     records of one client; inferred: whether groups and labels were read off the records, which makes
     them public without having been declared; detail: what else a record has; thresholds: the grid for
     scores, from 0 up, empty without scores. Predictions are labels. values: the grid of performance
-    values, of which a client has one; then there are no labels.
+    values, of which a client has one; then there are no labels. cap: the most that one client contributes,
+    where clients are the privacy unit.
     """
 
     groups: tuple[str, ...]
@@ -58,6 +60,7 @@ class RecordDomain:
     detail: Detail = Detail.NONE
     thresholds: Grid = ()
     values: ValueGrid | None = None
+    cap: Cap | None = None
 
     def __post_init__(self) -> None:
         if (self.detail is Detail.VALUE) != (self.values is not None):
@@ -66,6 +69,8 @@ class RecordDomain:
             )
         if self.values and (self.labels or self.max_count != 1):
             raise RecordDomainError("A client has one performance value, without a label.")
+        if self.values and self.cap not in (None, Cap(1)):
+            raise RecordDomainError("A client has one performance value: its cap is 1.")
         named = [("group", self.groups), *([] if self.values else [("label", self.labels)])]
         for kind, values in named:
             if len(values) < 2:
@@ -98,9 +103,16 @@ class RecordDomain:
         return math.prod(self.shape)
 
     @property
+    def most_together(self) -> int:
+        """How many records come or go with the privacy unit: one, or a client's."""
+        return self.cap.slots if self.cap else 1
+
+    @property
     def largest(self) -> int:
         """The largest number that a client adds to a cell."""
-        return self.values.steps if self.values else self.max_count
+        if self.values:
+            return self.values.steps
+        return self.cap.slots if self.cap else self.max_count
 
     def with_detail(self, detail: Detail) -> RecordDomain:
         """Return the domain of records with this detail; scores have 1001 thresholds unless declared."""
@@ -117,6 +129,8 @@ class RecordDomain:
             found["values"] = self.values.to_json()
         elif self.detail is Detail.PREDICTION:
             found["predictions"] = True
+        if self.cap:
+            found["cap"] = self.cap.to_json()
         return found
 
 
@@ -124,7 +138,7 @@ def read_domain(path: Path) -> RecordDomain:
     """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n, "thresholds": t}`.
 
     The last two are optional; t is a list, or how many from 0 to 1. Of performance values: `{"groups": [...],
-    "values": {"low": x, "high": y, "steps": n}}`, the steps optional.
+    "values": {"low": x, "high": y, "steps": n}}`, the steps optional. Either may have "cap", for clients.
 
     Raises: RecordDomainError: the file cannot be read, or says something else.
     """
@@ -141,7 +155,7 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
     """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
     if isinstance(found, dict) and "values" in found:
         found = {"labels": [], "max_count": 1, **found}
-    needed, further = {"groups", "labels"}, {"max_count", "thresholds", "predictions", "values"}
+    needed, further = {"groups", "labels"}, {"max_count", "thresholds", "predictions", "values", "cap"}
     if not isinstance(found, dict) or not needed <= set(found) <= needed | further:
         raise RecordDomainError(
             f"{where} must have the keys groups, labels and, if wanted, max_count and thresholds."
@@ -162,7 +176,8 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
         raise RecordDomainError(f"{where} may have values, or thresholds or predictions, not both.")
     detail = Detail.VALUE if valued else detail
     groups, labels = (tuple(sorted(values)) for values in lists)
-    return RecordDomain(groups, labels, max_count, detail=detail, thresholds=grid, values=valued)
+    cap = cap_from_json(found["cap"], where) if "cap" in found else None
+    return RecordDomain(groups, labels, max_count, detail=detail, thresholds=grid, values=valued, cap=cap)
 
 
 @dataclass(frozen=True)
@@ -334,12 +349,12 @@ def records_from_frame(
                 f"{where}: predictions follow from scores where there are two labels, "
                 f"not {len(domain.labels)}; give a column prediction."
             )
-        indices["prediction"] = bins_of(_scores(frame, where, rows), (0.0, positive_from))
+        indices["prediction"] = bins_of(read_scores(frame, where, rows), (0.0, positive_from))
     elif domain.values:
         indices["value"] = read_values(frame, where, rows, domain.values)
         indices["label"] = np.zeros(len(frame), dtype=np.int64)
     elif detail is Detail.SCORE:
-        indices["score"] = bins_of(_scores(frame, where, rows), domain.thresholds)
+        indices["score"] = bins_of(read_scores(frame, where, rows), domain.thresholds)
     client, client_ids = pd.factorize(frame["client_id"])
     return ClientRecords(
         domain,
@@ -376,19 +391,6 @@ def _columns(detail: Detail, positive_from: float | None) -> tuple[str, ...]:
         return ("client_id", "group", "value")
     read = detail if positive_from is None else Detail.SCORE
     return (*_COLUMNS, str(read)) if read else _COLUMNS
-
-
-def _scores(frame: pd.DataFrame, where: str, rows: Sequence[int]) -> npt.NDArray[np.float64]:
-    import pandas as pd
-
-    scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
-    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))  # NaN is neither
-    if len(wrong):
-        raise RecordsError(
-            f"{where}, row {rows[wrong[0]]}: score {str(frame['score'].iloc[wrong[0]])!r} "
-            "is not a number from 0 to 1."
-        )
-    return scores
 
 
 def _is_missing(text: str) -> bool:

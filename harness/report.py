@@ -10,12 +10,13 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
+from harness.contributions import WEIGHT_ONE, Cap
 from harness.engines.base import EngineResult
 from harness.models import Model
 from harness.rounding import digits_up, float_up
 from protocols.budget import NoisePlan
 from protocols.circuits.clients import CHECKS
-from protocols.spec import CLIENTS, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
 
 SCHEMA = 1
 INFERRED = "domain inferred from records"
@@ -27,6 +28,7 @@ _EXISTENCE = (
     "Each client has one record at most: for what a record says, not whether it exists, ε and δ double, "
     "to {} and {}; --neighboring-relation replace_one keeps to the requested ones."
 )
+_CAP = "What one client contributes: {}. Kept to by {}."
 _INFERRED = (
     "Groups and labels were read off the records, so which of them occur is not protected; "
     "declare them with --domain, or with --groups and --labels."
@@ -34,7 +36,12 @@ _INFERRED = (
 
 
 def privacy_fields(
-    spec: ProtocolSpec, form: InputForm, model: Model, plan: NoisePlan, inferred: bool
+    spec: ProtocolSpec,
+    form: InputForm,
+    model: Model,
+    plan: NoisePlan,
+    inferred: bool,
+    cap: Cap | None = None,
 ) -> dict[str, Any]:
     """Return the `privacy` object of a manifest.
 
@@ -53,9 +60,11 @@ def privacy_fields(
         "input_form": form.name,
         "input_path": form.path.described,
         "revealed": list(spec.revealed),
+        **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
         "public": [
-            *form.public,
+            *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),
             "most records of one client",
+            *([cap.described] if cap else []),
             *([INFERRED] if inferred else []),
         ],
     }
@@ -176,6 +185,12 @@ def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[st
     }
 
 
+def _contribution(cap: int | str) -> str:
+    if cap == WEIGHT_ONE:
+        return "all records of a client weigh 1 together, each as much as the others, rounded at random"
+    return f"at most {cap} records of a client count, chosen at random if there are more"
+
+
 def _total(values: Iterable[Any]) -> Any:
     """Return the sum, None if one of the values is not known."""
     found = list(values)
@@ -193,6 +208,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
     change = {
         "add_or_remove_one": f"{unit} added or removed",
         "replace_one": f"{unit} replaced by another",
+        "zero_out_one": "all records of a client together, there or not",
     }[privacy["neighboring_relation"]]
     behaviour = {
         "passive": "keeps to the protocol but looks at all it receives",
@@ -217,6 +233,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
         f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
         f"(ε = {privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
         *([_EXISTENCE.format(*replaced)] if existence_only else []),
+        *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
         f"Public: {', '.join(privacy['public'])}.",
         _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),

@@ -83,7 +83,8 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         bins, settings = len(domain.thresholds), self.settings
         if self.flat:
             return CountTree(bins, (1,))
-        return best_tree(bins, settings.relation_in(domain), settings.epsilon, settings.delta)
+        relation = settings.relation_in(domain)
+        return best_tree(bins, relation, settings.epsilon, settings.delta, domain.most_together)
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         if len(domain.labels) != 2:
@@ -103,7 +104,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         return {"blocks": ".".join(map(str, self.tree(domain).blocks))}
 
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> NoisyCurves:
-        most = clients * domain.max_count
+        most = clients * domain.largest
         opened = read_unbiased(result, "nodes", plan.nodes, most, plan.coins)
         return self._curves(opened, domain, self.positive or domain.labels[-1], plan.coins)
 
@@ -175,6 +176,8 @@ def _estimated(
     coins: tuple[Coin, ...],
 ) -> NoisyCurves:
     """Args: nodes: unbiased, a row per (group, label); linear: from these to counts and, last, the total."""
+    if domain.cap:  # a client that weighs 1 counts as one, not as its slots
+        linear = linear / domain.cap.scale
     counts = (nodes @ linear.T).reshape(len(domain.groups), len(domain.labels), -1)
     of_positives = counts[:, domain.labels.index(positive)]
     of_negatives = counts[:, 1 - domain.labels.index(positive)]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, ThresholdGridError
+from harness.errors import RecordDomainError, RecordsError, ThresholdGridError
+
+if TYPE_CHECKING:  # pandas takes a second to load: functions that need it load it
+    import pandas as pd
 
 DEFAULT_THRESHOLDS = 1001  # 0.000, 0.001 ... 1.000
 MAX_THRESHOLDS = 4096
@@ -72,3 +75,17 @@ def grid_to_json(grid: Grid) -> int | list[float]:
 def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64]:
     """Return each score's bin, from 0: the last threshold that it reaches. Scores lie in [0, 1]."""
     return np.searchsorted(np.asarray(grid), scores, side="right") - 1
+
+
+def read_scores(frame: pd.DataFrame, where: str, rows: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Return the numbers in the column score. Raises: RecordsError: one is not from 0 to 1; names the row."""
+    import pandas as pd
+
+    scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
+    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))  # NaN is neither
+    if len(wrong):
+        raise RecordsError(
+            f"{where}, row {rows[wrong[0]]}: score {str(frame['score'].iloc[wrong[0]])!r} "
+            "is not a number from 0 to 1."
+        )
+    return scores

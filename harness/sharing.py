@@ -249,14 +249,16 @@ class Aggregator:
         return summary
 
 
-def aggregate(party: int, directory: Path, out: Path) -> Header:
-    """Turn all batches that one party received into the one file that it feeds into a run.
+def aggregate(party: int, directory: Path, out: Path, paths: Iterable[Path] | None = None) -> Header:
+    """Turn the batches that one party received into the one file that it feeds into a run.
 
+    Args: paths: of those in the directory that all parties take, None for all that there are.
     Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
     go together, or so many clients that the sum could overflow; `out` is not written.
     """
     # In the same order at every party, whatever the files are called there.
-    found = sorted((read_header(path).batch, path) for path in directory.glob(f"*{SUFFIX}"))
+    taken = directory.glob(f"*{SUFFIX}") if paths is None else paths
+    found = sorted((read_header(path).batch, path) for path in taken)
     if not found:
         raise ShareError(
             f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
@@ -315,6 +317,11 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
     return identities
 
 
+def payload_bytes(header: Header) -> int:
+    """Return how many bytes follow a batch's header."""
+    return SEED_BYTES if header.content == "seed" else header.values * header.domain.value_bytes
+
+
 def read_header(path: Path) -> Header:
     """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
     try:
@@ -367,10 +374,9 @@ def _read_batch(path: Path, header: Header) -> Words:
     """Return a batch's values, shape (columns, clients, words)."""
     _, payload = _read(path)
     domain = header.domain
-    expected = SEED_BYTES if header.content == "seed" else header.values * domain.value_bytes
-    if len(payload) != expected:
+    if len(payload) != payload_bytes(header):
         raise ShareError(
-            f"{path} is damaged: {len(payload)} bytes where {expected} belong; ask for it again."
+            f"{path} is damaged: {len(payload)} bytes where {payload_bytes(header)} belong; ask for it again."
         )
     if header.content == "seed":
         flat = domain.expand(payload, header.values)

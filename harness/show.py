@@ -92,20 +92,24 @@ def weights(run: Run[Weights]) -> None:
     table = table_of("group", "label")
     for heading in ("noisy count", f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"):
         table.add_column(heading, justify="right")
+    step = "1" if found.unit == 1 else f"1/{found.unit}"
     for s, group in enumerate(found.domain.groups):
         for y, label in enumerate(found.domain.labels):
             low, high = found.interval[s, y]
-            count = ("below 1, so 1: " if found.floored[s, y] else "") + f"{found.noisy_counts[s, y]:,.1f}"
+            noisy = found.noisy_counts[s, y] / found.unit
+            count = (f"below {step}, so {step}: " if found.floored[s, y] else "") + f"{noisy:,.1f}"
             weight = f"{found.weights[s, y]:,.4f}"
             table.add_row(plain(group), plain(label), count, weight, f"{low:,.4f} – {high:,.4f}")
     out.print(table)
+    halves = "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
     say(
-        "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
-        "Each interval holds its weight of the true counts with at least that probability, over the noise."
+        (halves if found.unit == 1 else f"Counts are of clients, in steps of {step}. ")
+        + "Each interval holds its weight of the true counts with at least that probability, over the noise."
     )
     if found.floored.any():
         say(
-            "A noisy count below 1 was raised to 1: its weight means little. More records or a larger ε help."
+            f"A noisy count below {step} was raised to that: its weight means little. More records or a "
+            "larger ε help."
         )
     statement(manifest, "weights")
 
@@ -142,6 +146,8 @@ def statement(manifest: dict[str, Any], result: str) -> None:
     model, most = get_model(manifest["model"]), manifest["inputs"]["max_count"]
     for sentence in privacy_statement(manifest["privacy"], model, most):
         say(plain(sentence))
+    if excluded := manifest["inputs"].get("excluded_uploads"):
+        say(f"Left out at every party alike: {excluded} uploads that were not sound at some party.")
     sent = sum(manifest["sent_bytes"])
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
     engine = plain(manifest["engine_version"])

@@ -38,7 +38,7 @@ RELEASE_HELP = {
     "input-form": "split (default: counts per group and label) or product "
     "(group indicator times label counts)",
     "neighboring-relation": "add_or_remove_one or replace_one; default: the latter where --max-count is 1",
-    "privacy-unit": "what is protected: record, one record of a client, so far the only one",
+    "privacy-unit": "what is protected: record (default), one of a client; or client, all of its records",
     "out": "a new directory for the results; default: runs/<task>-<time>",
     "timeout": "seconds that the parties may take; default: 600",
 }
@@ -54,6 +54,10 @@ DOMAIN_HELP = {
     "groups": "all groups, for example a,b; with --labels, instead of --domain",
     "labels": "all labels, for example 0,1",
     "max-count": "most records of one client; default: 2^31",
+}
+CAP_HELP = {
+    "cap": "with --privacy-unit client: how many records of a client count, for example 10; or weight-one: "
+    "all do, and together as much as one",
 }
 VALUES_HELP = {
     "range": "ends of the range of clients' performance values, for example 0,1; with --groups",

@@ -13,7 +13,7 @@ from harness.pipeline import Statistic
 from harness.postprocess import REWEIGHINGS, GroupWeights
 from harness.records import RecordDomain
 from protocols.budget import NoisePlan
-from protocols.spec import PI_RW, PI_RW_WEIGHTS
+from protocols.spec import PI_RW, PI_RW_WEIGHTS, ProtocolSpec
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,14 @@ class Weights:
 
 @dataclass(frozen=True)
 class WeightsStatistic(Statistic[Weights]):
-    """Sample weights by one reweighing scheme. Args: reweighing: a key of `REWEIGHINGS`."""
+    """Sample weights by one reweighing scheme.
+
+    Args: reweighing: a key of `REWEIGHINGS`; spec: π_RW of counts, or of clients' slots.
+    """
 
     reweighing: str = "balanced"
+    spec: ProtocolSpec = PI_RW
     name = "weights"
-    spec = PI_RW
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         return {"groups": len(domain.groups), "labels": len(domain.labels)}

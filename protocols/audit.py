@@ -249,20 +249,21 @@ def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> Linear
     return spec.release(arguments)
 
 
-def values_moved(release: LinearRelease, relation: NeighboringRelation) -> int:
+def values_moved(release: LinearRelease, relation: NeighboringRelation, cap: int = 1) -> int:
     """Return by how much two neighbours' noisy values differ at most, in all: the L1 sensitivity.
 
     Where each differs by 1, that is how many do.
 
-    Computes: the largest column; or, where a record is replaced, the largest difference of two columns.
+    Computes: the largest column; where a record is replaced, the largest difference of two columns; where a
+    client is zeroed out, the largest column as many times as it has records, `cap` at most.
     Guarantees: equal to the largest L1 distance between the values of any two neighbouring data sets.
     [test: tests/unit/test_audit_release.py]
     """
     if release.amounts:
         return max(map(sum, amounts_moved(release, relation)))
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
-    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        return len(columns[0])
+    if relation is not NeighboringRelation.REPLACE_ONE:
+        return cap * len(columns[0])
     most = 0
     for i, column in enumerate(columns):
         for other in columns[i + 1 :]:
@@ -289,6 +290,21 @@ def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction
     """Return a bound of the mass that tells neighbours apart for certain: each count's outermost atoms."""
     top = (1 << len(coins)) - 1
     return sum((sum((_mass(coins, top - n) for n in range(a)), _ZERO) for a in amounts), _ZERO) / 2
+
+
+def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
+    """Return a bound of that mass where `cap` records come or go at once, in `nodes` counts each.
+
+    Computes: for every way to spread them over counts, by the ways to spread fewer; the heaviest.
+    """
+    top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
+    uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
+    for n in range(cap):
+        atom = _mass(coins, top - n) * scale if n <= top else _ZERO
+        assert atom.denominator == 1
+        uncovered.append(uncovered[-1] + atom.numerator)
+        heaviest.append(max(uncovered[s] + heaviest[n + 1 - s] for s in range(1, n + 2)))
+    return Fraction(nodes * heaviest[cap], 2 * scale)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins, exp_bounds
-from protocols.noise import Guarantee, guarantee, guarantee_of_moves
+from protocols.noise import Guarantee, guarantee, guarantee_of_clients, guarantee_of_moves
 from protocols.release import LinearRelease
 
 _EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
@@ -19,6 +19,7 @@ class NeighboringRelation(StrEnum):
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     REPLACE_ONE = "replace_one"
+    ZERO_OUT_ONE = "zero_out_one"  # a client takes part with all its records, or without any
 
 
 def default_relation(max_count: int) -> NeighboringRelation:
@@ -37,6 +38,12 @@ class PrivacyUnit(StrEnum):
     """What is added, removed or replaced."""
 
     RECORD = "record"
+    CLIENT = "client"
+
+
+def unit_of(relation: NeighboringRelation) -> PrivacyUnit:
+    """Return what a relation adds, removes or replaces: all records of a client where it zeroes one out."""
+    return PrivacyUnit.CLIENT if relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,9 @@ class NoisePlan:
     """The noise of one release: its coins, and the guarantee that they add up to.
 
     Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
-    most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts of records;
-    node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised guarantee of the
-    whole release.
+    most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
+    the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
+    guarantee of the whole release.
     """
 
     relation: NeighboringRelation
@@ -61,13 +68,16 @@ class NoisePlan:
     largest: int = 1
 
 
-def nodes_changed(release: LinearRelease, relation: NeighboringRelation) -> int:
-    """Return how many noisy values two neighbours differ in at most; each by 1.
+def nodes_changed(release: LinearRelease, relation: NeighboringRelation, cap: int = 1) -> int:
+    """Return by how much two neighbours' counts differ at most, in all.
 
     A replaced record is one removed and one added: twice the nodes of one, which a record that moves
-    between cells without a common node reaches.  [test: tests/unit/test_budget.py]
+    between cells without a common node reaches. A client that is zeroed out is `cap` records removed.
+    [test: tests/unit/test_budget.py]
     """
     one = release.most_nodes_of_a_record
+    if relation is NeighboringRelation.ZERO_OUT_ONE:
+        return cap * one
     return 2 * one if relation is NeighboringRelation.REPLACE_ONE else one
 
 
@@ -94,34 +104,51 @@ def possible_moves(release: LinearRelease, relation: NeighboringRelation) -> fro
 
 
 def plan_noise(
-    release: LinearRelease, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    release: LinearRelease,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int = 1,
 ) -> NoisePlan:
     """Choose the coins for a release, and compute its guarantee exactly.
 
     Computes: epsilon and delta shared evenly among the units by which two neighbours' nodes differ. A node
     that moves by s uncovers its s outermost atoms, each at most e^(epsilon of a unit) times its outer
     neighbour.
-    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.  [test: tests/unit/test_budget.py]
-    Args: epsilon: total, > 0; delta: total, in (0, 1).
+    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.
+    [test: tests/unit/test_budget.py, tests/unit/test_client_unit.py]
+    Args: epsilon: total, > 0; delta: total, in (0, 1); cap: the most records of a client that are counted,
+    where clients are zeroed out.
     Raises: ValueError: no coins reach them; the message says which bound.
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
+    together = _records_together(release, relation, cap)
     moves = possible_moves(release, relation)
-    changed, largest = max(map(sum, moves)), max(map(max, moves))
+    changed, largest = together * max(map(sum, moves)), together * max(map(max, moves))
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
     inward = exp_bounds(node_epsilon * (largest - 1))[1]
     bits = max(MIN_DELTA_BITS, bits_at_most(delta / (changed * inward)))
     if bits > MAX_DELTA_BITS:
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
     coins = design_coins(node_epsilon, bits)
-    exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
+    if together > 1:
+        exact = guarantee_of_clients(coins, release.most_nodes_of_a_record, cap)
+    else:
+        exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
-    unit = PrivacyUnit.RECORD
+    unit = unit_of(relation)
     return NoisePlan(
         relation, unit, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact, largest
     )
+
+
+def _records_together(release: LinearRelease, relation: NeighboringRelation, cap: int) -> int:
+    """Return how many records come or go at once. Raises: ValueError: a client has one value, not a few."""
+    if cap < 1 or (cap > 1 and (release.amounts or relation is not NeighboringRelation.ZERO_OUT_ONE)):
+        raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
+    return cap
 
 
 def plan_nominal_noise(
@@ -139,7 +166,7 @@ def plan_nominal_noise(
     coins = design_coins(epsilon, bits)
     one = guarantee(coins)
     exact = Guarantee(one.epsilon * changed, one.delta * changed)
-    unit = PrivacyUnit.RECORD
+    unit = unit_of(relation)
     return NoisePlan(relation, unit, epsilon, release.nodes, changed, epsilon, bits, coins, exact)
 
 

@@ -58,6 +58,32 @@ def guarantee_of_moves(coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]]
     return Guarantee(units * log_upper_bound(worst_ratio(coins)), delta)
 
 
+def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
+    """Return what one release of counts protects from which `cap` records may be missing at once.
+
+    Computes: a record is in `nodes` counts, one of each level; the records of a client spread over a level
+    in any way. The worst ratio of neighbouring atoms, once per record and level; per level the most that
+    counts uncover which move by `cap` in all.
+    Guarantees: deltas of basic composition, for every way to spread.  [test: tests/unit/test_client_unit.py]
+    """
+    epsilon = nodes * cap * log_upper_bound(worst_ratio(coins))
+    return Guarantee(epsilon, nodes * most_uncovered(coins, cap))
+
+
+def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
+    """Return a bound of the mass that counts uncover which move by so many units in all.
+
+    Computes: with each outer atom raised to the heaviest further out, what s units uncover is convex in s,
+    so that it is most when one count moves by all of them. Where atoms do not get lighter inwards nothing
+    is raised, and the bound is what that count uncovers.
+    """
+    total = heaviest = before = Fraction(0)
+    for uncovered in (outer_mass(coins, s) for s in range(1, units + 1)):
+        heaviest = max(heaviest, uncovered - before)
+        total, before = total + heaviest, uncovered
+    return total
+
+
 def log_upper_bound(ratio: Fraction) -> Fraction:
     """Return the least multiple of 10^-12 that provably is at least ln(ratio), 1 <= ratio <= e^64."""
     with localcontext() as context:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from protocols.circuits.logarithm import scale_bits
+from protocols.circuits.slots import slot_bits
 from protocols.published import protocol_4
 from protocols.release import LinearRelease, each_cell_once, logarithms, sums_and_sizes
 from protocols.tree import CountTree
@@ -38,7 +39,8 @@ class InputForm:
     product; then plain additive shares are not safe against an active server; summed_by_party:
     whether each party adds up its own column before the run, so that the program's cost does not
     depend on the number of clients; public: what the execution shows besides the domain; path: the way
-    of the values.
+    of the values; capped: where clients can be the privacy unit, who keeps a client to its cap; shares_bits:
+    whether what is shared is bits, by XOR.
     """
 
     name: str
@@ -46,6 +48,8 @@ class InputForm:
     summed_by_party: bool
     public: tuple[str, ...]
     path: InputPath = SHARES
+    capped: str = ""
+    shares_bits: bool = False
 
     def by(self, path: InputPath) -> InputForm:
         """Return the same form with values that come by `path`; only shares can be summed by a party."""
@@ -66,7 +70,8 @@ class ProtocolSpec:
     engine runs; input_paths: the ways that its
     text has for clients' values; by_thousands: whether it turns integers into bits by the thousand:
     MP-SPDZ's quickest way makes that many at once, at least; linear: whether, up to the noise, it only adds
-    up what is not multiplied by its input form, so that who shifts a share shifts what is opened, no more.
+    up what is not multiplied by its input form, so that who shifts a share shifts what is opened, no more;
+    slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one.
     """
 
     name: str
@@ -80,22 +85,29 @@ class ProtocolSpec:
     input_paths: tuple[InputPath, ...] = (SHARES,)
     by_thousands: bool = True
     linear: bool = True
+    slot_bits: Callable[[Mapping[str, str]], int] | None = None
 
 
+HONEST = "each client itself; nobody checks"
+ENFORCED = "the form of what it sends, whatever that is"
+
+RECORDS_OF_UPLOADS = "number of records of each upload"
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
-SPLIT = InputForm("split", False, True, _PUBLIC)
+SPLIT = InputForm("split", False, True, _PUBLIC, capped=HONEST)
 PRODUCT = InputForm("product", True, False, _PUBLIC)
-PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, "number of records of each upload"))
+PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, RECORDS_OF_UPLOADS))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 # A key enters as its bits, which are bits whatever a server adds to its share: that moves a record to
 # another cell, or out of all.
-KEYS = InputForm("keys", False, False, (*_PUBLIC, "number of records of each upload", "thresholds"))
-SCORES = InputForm("scores", True, False, (*_PUBLIC, "number of records of each upload", "thresholds"))
+KEYS = InputForm("keys", False, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"), capped=ENFORCED)
+SCORES = InputForm("scores", True, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"))
+# A slot is bits, which are bits whatever a server does to its share.
+SLOTS = InputForm("slots", False, False, _PUBLIC, capped=ENFORCED, shares_bits=True)
 VALUED_SPLIT = replace(
     SPLIT, public=("groups", "range and grid of values", "number of clients", "number of uploads")
 )
 NO_INPUT = InputForm("none", False, False, ())
-INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SCORES)}  # of what clients share
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SCORES, SLOTS)}  # of what clients share
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",
@@ -158,6 +170,15 @@ PI_RW_WEIGHTS = replace(
     by_thousands=False,
 )
 
+PI_RW_SLOTS = replace(
+    PI_RW,
+    name="pi_rw_slots",
+    arguments=("parties", "slots", "per_lane", "groups", "labels", "epsilon", "delta_bits"),
+    input_forms={SLOTS.name: SLOTS},
+    input_paths=(SHARES,),
+    slot_bits=lambda arguments: slot_bits(int(arguments["groups"]) * int(arguments["labels"])),
+)
+
 
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearRelease:
     sizes = tuple(map(int, arguments["blocks"].split(".")))
@@ -170,7 +191,7 @@ PI_CF = ProtocolSpec(
     name="pi_cf",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 3",
     arguments=("form", "parties", "records", "groups", "labels", "epsilon", "delta_bits"),
-    input_forms={form.name: form for form in (SPLIT, PRODUCT_PER_RECORD)},
+    input_forms={form.name: form for form in (replace(SPLIT, capped=""), PRODUCT_PER_RECORD)},
     outputs=("counts",),
     revealed=("noisy count of records per (group, label, predicted label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
@@ -228,7 +249,7 @@ PI_COUNT = ProtocolSpec(
     name="pi_count",
     source="the open problem of Pujol and Desfontaines; shifted logarithm, Finley et al. 2024",
     arguments=("parties", "groups", "labels", "offset", "most", "epsilon", "delta_bits"),
-    input_forms={SPLIT.name: SPLIT},
+    input_forms={SPLIT.name: replace(SPLIT, capped="")},
     outputs=("logarithms",),
     revealed=("noisy logarithm of the number of records per (group, label), to all parties",),
     release=_logarithms,
@@ -239,7 +260,7 @@ PI_COUNT = ProtocolSpec(
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
-        *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_CF, PI_ROC),
-        *(PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_COUNT),
+        *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF),
+        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_COUNT),
     )
 }

@@ -143,13 +143,16 @@ def _parts(size: int, part: int) -> list[int]:
 
 
 @lru_cache(maxsize=64)
-def best_tree(bins: int, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction) -> CountTree:
+def best_tree(
+    bins: int, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction, cap: int = 1
+) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
     Computes: for each number of levels, with the coins that its nodes would get, a descent over the
     blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
     Guarantees: no neighbour (a block's factor one more or less) is better.
     [test: tests/property/test_tree.py]
+    Args: cap: as for `plan_noise`.
     Raises: ValueError: no noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
@@ -157,7 +160,7 @@ def best_tree(bins: int, relation: NeighboringRelation, epsilon: Fraction, delta
         tree = _descend(bins, levels)
         if tree is None:
             break
-        error = tree.mean_variance() * float(node_variance(tree, relation, epsilon, delta))
+        error = tree.mean_variance() * float(node_variance(tree, relation, epsilon, delta, cap))
         if error >= least:
             break
         best, least = tree, error
@@ -165,10 +168,10 @@ def best_tree(bins: int, relation: NeighboringRelation, epsilon: Fraction, delta
 
 
 def node_variance(
-    tree: CountTree, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    tree: CountTree, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction, cap: int = 1
 ) -> Fraction:
     """Return the mean square error of one node's noise. Raises: ValueError: no noise fits."""
-    return mean_square_error(plan_noise(tree.release(1), relation, epsilon, delta).coins)
+    return mean_square_error(plan_noise(tree.release(1), relation, epsilon, delta, cap).coins)
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:

@@ -15,6 +15,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from harness.clients.local import local_clients
+from harness.domain import XOR
 from harness.engines.base import PROGRAMS, EngineResult, Job
 from harness.models import MODELS, Model
 from harness.schemes import engine_of
@@ -65,13 +66,14 @@ class Inputs:
 
     Attributes: fair_bits: (width, lanes) of each block that they draw; given_bits: instead of these,
     per party, shape (bits, lanes); values: integers that they hold shares of; sent: what each client sends
-    while they run.
+    while they run; words: per party, its shares of what clients share bit by bit.
     """
 
     fair_bits: tuple[tuple[int, int], ...] = ()
     given_bits: Sequence[Bits] | None = None
     values: Sequence[int] | None = None
     sent: Sequence[npt.NDArray[np.int64]] | None = None
+    words: Sequence[npt.NDArray[np.uint64]] = ()
 
 
 def run(
@@ -101,6 +103,10 @@ def make_job(
     shares: list[Path] | None = None
     if inputs.values is not None:
         shares = share_values(inputs.values, model, work)
+    elif inputs.words:
+        shares = [work / f"party-{i}.values" for i in range(model.parties)]
+        for path, words in zip(shares, inputs.words, strict=True):
+            path.write_bytes(XOR.to_bytes(words))
     return Job(
         spec=spec,
         source=source,

@@ -14,6 +14,7 @@ from harness.audit import DELTAS, EMULATED, LOGARITHMS, SAMPLERS, Audited, audit
 from harness.audit_reference import reference_set
 from harness.audit_release import RELEASES, audit_command
 from harness.cli import command, out, plain, say
+from harness.contributions import MAX_CAP
 from harness.errors import AuditError, OptionError
 from harness.options import parse_choice, parse_delta, parse_epsilon, parse_relation, parse_whole
 from harness.pipeline import DEFAULT_DELTA, default_out, new_directory, write_json
@@ -37,6 +38,7 @@ def audit(
     thresholds: str,
     steps: str,
     relation: str,
+    cap: str,
     target: str,
     as_json: bool,
 ) -> None:
@@ -52,6 +54,7 @@ def audit(
         "--thresholds": thresholds,
         "--steps": steps,
         "--neighboring-relation": relation,
+        "--cap": cap,
     }
     directory = Path(target) if target else default_out("audit")
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
@@ -108,14 +111,19 @@ def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
 def _release(name: str, given: dict[str, str]) -> Audited:
     sizes = RELEASES[parse_choice("--release", name, list(RELEASES))].sizes
     offered = [f"--{size}" for size in sizes]
-    _only(given, f"--release {name}", "--epsilon", "--delta", "--neighboring-relation", *offered)
+    relation = parse_relation(given["--neighboring-relation"]) or RELEASES[name].relations[0]
+    clients = relation is NeighboringRelation.ZERO_OUT_ONE and name != "gap"  # which has one value of each
+    offered += ["--cap"] * clients
+    of = f"--release {name} under {relation}"
+    _only(given, of, "--epsilon", "--delta", "--neighboring-relation", *offered)
     typed = {size: text for size in sizes if (text := given[f"--{size}"])}
     return audit_command(
         name,
         {size: parse_whole(f"--{size}", text, 2, _MAX_SIZE) for size, text in typed.items()},
-        parse_relation(given["--neighboring-relation"]) or NeighboringRelation.ADD_OR_REMOVE_ONE,
+        relation,
         parse_epsilon(given["--epsilon"] or "1"),
         parse_delta(given["--delta"] or DEFAULT_DELTA),
+        parse_whole("--cap", given["--cap"], 1, MAX_CAP) if given["--cap"] else None,
     )
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from harness import cli
 from harness.accounts import listed
 from harness.charging import Account
 from harness.cli import say
+from harness.contributions import Cap
 from harness.errors import OptionError, PopulationError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.ledger import DEFAULT_PATH, Ledger
 from harness.models import Model, get_model
 from harness.options import (
     parse_budget,
+    parse_cap,
     parse_choice,
     parse_max_count,
     parse_names,
@@ -26,6 +29,7 @@ from harness.options import (
 from harness.records import DEFAULT_MAX_COUNT, Detail, RecordDomain, read_domain
 from harness.schemes import choose_model
 from harness.values import DEFAULT_STEPS, MAX_STEPS, ValueGrid
+from protocols.budget import PrivacyUnit
 from protocols.spec import PATHS, SHARES, InputForm
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
@@ -107,6 +111,24 @@ def declared_domain(
         tuple(sorted(parse_names("--labels", labels))),
         parse_max_count(max_count) if max_count else DEFAULT_MAX_COUNT,
     )
+
+
+def with_cap(domain: RecordDomain, cap: str, unit: PrivacyUnit) -> RecordDomain:
+    """Return the domain with the cap that the option says, 1 for clients with one value; its own stays.
+
+    Raises: OptionError: it has another.
+    """
+    if cap:
+        chosen = parse_cap(cap)
+    elif domain.values and unit is PrivacyUnit.CLIENT:
+        chosen = Cap(1)
+    else:
+        return domain
+    if domain.cap not in (None, chosen):
+        raise OptionError(
+            "The domain file says how much of a client counts; leave out --cap, or say the same."
+        )
+    return replace(domain, cap=chosen)
 
 
 def _declared_values(domain: str, groups: str, others: str, ends: str, steps: str) -> RecordDomain:

@@ -8,30 +8,42 @@ from fractions import Fraction
 from pathlib import Path
 
 from harness import sharing
+from harness.agreeing import read_lists, uploads_at, write_uploads
 from harness.cli import command, plain, say
 from harness.clients.invitations import Invitation, read_invitation
-from harness.commands.chosen import chosen_form, declared_domain
+from harness.commands.chosen import chosen_form, declared_domain, with_cap
 from harness.errors import OptionError, ShareError
-from harness.layouts import columns_of
+from harness.layouts import columns_of, shared_over
 from harness.models import get_model
 from harness.options import parse_choice, parse_epsilon, parse_party, parse_seconds, parse_threshold, require
-from harness.records import Detail, domain_from_json, read_records
+from harness.records import Detail, domain_from_json, read_domain, read_records
 from harness.rounding import digits_up
 from harness.schemes import choose_model
-from protocols.budget import NeighboringRelation
+from protocols.budget import NeighboringRelation, PrivacyUnit
 from protocols.circuits.clients import CHECKS
-from protocols.spec import CLIENTS, PI_CF, PI_GAP, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, PI_RW
+from protocols.spec import (
+    CLIENTS,
+    PI_CF,
+    PI_GAP,
+    PI_ROC,
+    PI_ROC_PUBLISHED,
+    PI_ROC_RECORDS,
+    PI_RW,
+    PI_RW_SLOTS,
+    SLOTS,
+)
 
 _POSITIVE = re.compile("[1-9][0-9]{0,199}(/[1-9][0-9]{0,199})?")
 _CHANGES = {
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "added or removed",
-    NeighboringRelation.REPLACE_ONE: "replaced by another",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
+    NeighboringRelation.REPLACE_ONE: "one record of yours replaced by another",
+    NeighboringRelation.ZERO_OUT_ONE: "all records of yours together, there or not",
 }
 _OPENED = {"weights": PI_RW.revealed}  # by the task that an invitation names
 
 # What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
-    "weights": (PI_RW.input_forms, Detail.NONE),
+    "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, Detail.NONE),
     "confusion": (PI_CF.input_forms, Detail.PREDICTION),
     "gap": (PI_GAP.input_forms, Detail.VALUE),
     "thresholds": (
@@ -51,6 +63,7 @@ def share(
     input_form: str,
     threshold: str,
     values: tuple[str, str],
+    cap: str,
 ) -> None:
     """Write one share file per party for the clients of a records file."""
     require({"--records": records, "--out": out})
@@ -62,13 +75,17 @@ def share(
         raise OptionError(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
         )
+    domain = with_cap(domain, cap, PrivacyUnit.RECORD)
     chosen = choose_model(model or None)
+    if domain.cap and not input_form and SLOTS.name in forms:
+        input_form = SLOTS.name
     form = chosen_form(forms, input_form)
     score = parse_threshold(threshold) if threshold else None
     if score is not None and detail is not Detail.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
     found = read_records(Path(records), domain, may_be_empty=True, detail=detail, positive_from=score)
-    batches = sharing.share_in_parts(found, form, chosen.domain, chosen.parties, Path(out))
+    over = shared_over(form, chosen.domain)
+    batches = sharing.share_in_parts(found, form, over, chosen.parties, Path(out))
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     say(
@@ -79,16 +96,36 @@ def share(
 
 
 @command
-def aggregate(party: str, shares: str, out: str) -> None:
+def uploads(party: str, shares: str, domain: str, out: str) -> None:
+    """Write which uploads one party has and takes, for all parties to see."""
+    require({"--party": party, "--shares": shares, "--out": out})
+    number = parse_party(party)
+    declared = read_domain(Path(domain)) if domain else None
+    found = uploads_at(number, _own(Path(shares), number), declared)
+    write_uploads(found, Path(out))
+    say(
+        f"Party {number}: {len(found.sound)} of {len(found.seen)} uploads are sound here. List: {plain(out)}."
+    )
+
+
+@command
+def aggregate(party: str, shares: str, lists: str, out: str) -> None:
     """Write what one party feeds into a run."""
     require({"--party": party, "--shares": shares, "--out": out})
-    number, directory = parse_party(party), Path(shares)
-    own = directory / f"party-{number}"
-    header = sharing.aggregate(number, own if own.is_dir() else directory, Path(out))
+    number = parse_party(party)
+    directory = _own(Path(shares), number)
+    taken = uploads_at(number, directory).of(read_lists(Path(lists))) if lists else None
+    header = sharing.aggregate(number, directory, Path(out), taken)
     say(
         f"Party {number}: {header.batches} uploads of {header.clients} clients in {plain(out)}. "
         f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
     )
+
+
+def _own(directory: Path, party: int) -> Path:
+    """Return where a party's files are: in a directory with all parties', or in one of its own."""
+    own = directory / f"party-{party}"
+    return own if own.is_dir() else directory
 
 
 @command
@@ -143,7 +180,7 @@ def _terms(found: Invitation, invitation: str) -> tuple[Fraction, list[str]]:
         )
     return epsilon, [
         f"The run opens: {opened}. Guarantee: (ε, δ)-differential privacy with ε = {digits_up(epsilon, 4)} "
-        f"and δ = {digits_up(delta, 4)} in total, for one record of yours {change}.",
+        f"and δ = {digits_up(delta, 4)} in total, for {change}.",
         f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
         f"{behaviour}. Whoever runs more of them can see your values.",
     ]

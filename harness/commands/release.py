@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import cli, show
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
-from harness.commands.chosen import chosen_account, chosen_form, chosen_hosts, chosen_model, declared_domain
+from harness.commands.chosen import (
+    chosen_account,
+    chosen_form,
+    chosen_hosts,
+    chosen_model,
+    declared_domain,
+    with_cap,
+)
 from harness.commands.ledger import show_charge
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
@@ -72,6 +79,7 @@ class ReleaseOptions:
     input_path: str = SHARES.name
     invite: str = ""
     clients: str = ""
+    cap: str = ""
     range: str = ""
     steps: str = ""
     hosts: str = ""
@@ -83,7 +91,9 @@ class ReleaseOptions:
     def settings(self, spec: ProtocolSpec) -> Settings:
         """Check the options and return what they stand for. Raises: OptionError; UnsupportedError."""
         require({"--epsilon": self.epsilon})
-        parse_choice("--privacy-unit", self.privacy_unit, [PrivacyUnit.RECORD])
+        several = any(form.capped for form in spec.input_forms.values())
+        units = [*PrivacyUnit] if several else [PrivacyUnit.RECORD]
+        unit = PrivacyUnit(parse_choice("--privacy-unit", self.privacy_unit, list(map(str, units))))
         if self.json:
             cli.out.stderr = True  # nothing but JSON on stdout
         if not self.hosts and sum(map(bool, (self.records, self.shares, self.invite))) != 1:
@@ -103,6 +113,7 @@ class ReleaseOptions:
             epsilon=parse_epsilon(self.epsilon),
             delta=parse_delta(self.delta),
             relation=parse_relation(self.neighboring_relation),
+            unit=unit,
             timeout_s=parse_seconds(self.timeout),
             account=chosen_account(self.population, self.budget, self.ledger),
             hosts=hosts,
@@ -126,7 +137,7 @@ class ReleaseOptions:
             if settings.hosts is not None:
                 return self._run_on_hosts(statistic, settings, target, begin), target
             if self.shares:
-                if any((*self.declared, self.range, self.steps)):
+                if any((*self.declared, self.range, self.steps, self.cap)):
                     raise OptionError(
                         "With --shares the domain is the one that was shared; leave out the options for it."
                     )
@@ -139,6 +150,7 @@ class ReleaseOptions:
             most = parse_max_count(self.max_count) if self.max_count else DEFAULT_MAX_COUNT
             path = Path(self.records)
             records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)
+            records = replace(records, domain=with_cap(records.domain, self.cap, settings.unit))
             return run_on_records(statistic, records, settings, target, begin), target
 
     def _hosts(self) -> HostsRunner:
@@ -166,6 +178,7 @@ class ReleaseOptions:
         domain = declared_domain(*self.declared)
         if domain is None:
             raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
+        domain = with_cap(domain, self.cap, settings.unit)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:

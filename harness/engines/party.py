@@ -22,7 +22,7 @@ from typing import Any
 from harness.engines.leash import die_with_parent
 
 CLAIM, CONFIG, LOG, READY, GO = "started", "party.json", "log", "ready", "go"
-DATA, PEERS = "Player-Data", "peers"
+DATA, PEERS, SHARED_BITS = "Player-Data", "peers", "shared-bits"
 CLAIMED_EXIT = 17
 
 
@@ -115,10 +115,11 @@ def _redirect_output() -> None:
 def _supply_bits(config: dict[str, Any]) -> None:
     """Put this party's binary input where the engine reads it: in memory only, gone with the process.
 
-    The bits come from the operating system, fresh at every start. A test program's come from a file
-    that the test wrote; the engine lets no other program have one.
+    First come its shares of clients' bits, if there are any. Its own bits come from the operating system,
+    fresh at every start. A test program's come from a file that the test wrote; the engine lets no other
+    program have one.
     """
-    given = Path(DATA) / "given-bits"
+    given, shared = Path(DATA) / "given-bits", Path(DATA) / SHARED_BITS
     values: Iterable[int]
     if given.exists():
         values = [int(word) for word in given.read_text().split()]
@@ -126,6 +127,8 @@ def _supply_bits(config: dict[str, Any]) -> None:
         values = (secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes))
     descriptor = _anonymous_file()
     with os.fdopen(os.dup(descriptor), "w") as file:
+        if shared.exists():
+            file.write(shared.read_text())
         file.writelines(f"{value}\n" for value in values)
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.set_inheritable(descriptor, True)

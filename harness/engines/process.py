@@ -25,6 +25,8 @@ from harness.engines import party as child
 from harness.engines.base import PROJECT, Job
 from harness.engines.memory import PeakMemory, pause_s
 from harness.errors import PartyFailedError, UsedDirectoryError
+from harness.layouts import input_bits
+from harness.scratch import create_file
 
 _ROOM = 1 << 16  # bytes that a party's directory needs at least
 
@@ -208,7 +210,12 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
     for made in (directory, data, directory / child.PEERS):
         made.mkdir(mode=0o700)
     i = config["party"]
-    if values is not None:
+    if values is not None and job.spec.slot_bits is not None:
+        arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
+        bits = input_bits(values.read_bytes(), job.spec.slot_bits(arguments), int(arguments["per_lane"]))
+        create_file(data / child.SHARED_BITS, bits)
+        values.unlink()
+    elif values is not None:
         shutil.move(values, data / f"Input-Binary-P{i}-0")
     if job.given_bits is not None:
         (data / "given-bits").write_text("\n".join(map(str, job.given_bits[i])))

@@ -27,7 +27,15 @@ def jointly_random_bits(bit_vector, parties: int, lanes: int, n_bits: int) -> li
     Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where
     the model is active.  [test: tests/matrix/test_random_bits.py]
     Reveals: nothing.
-    Args: bit_vector: MP-SPDZ's sbitvec or what stands for it; parties: r; lanes: samples.
+    Args: lanes: samples; else as `xor_of_inputs`.
+    """
+    return xor_of_inputs(bit_vector, parties, lanes, n_bits)
+
+
+def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
+    """XOR bits that all parties input: what is shared among them so, or what they draw.
+
+    Args: bit_vector: MP-SPDZ's sbitvec or what stands for it; parties: r; lanes: of each bit.
     Returns: n_bits secret bits of `lanes` lanes each.
     """
     drawn = []

@@ -7,9 +7,11 @@ import hashlib
 import inspect
 import itertools
 import math
+import operator
 import secrets
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,12 +24,13 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from harness import domain as domain_module
 from harness import sharing
-from harness.domain import DOMAINS, FIELD, RING, Domain, Words
+from harness.domain import DOMAINS, FIELD, RING, XOR, Domain, Words
 from harness.records import ClientRecords, RecordDomain
 from harness.sharing import SEED_BYTES, aggregate, extract_values, share, split_into_shares
 from protocols.spec import PRODUCT, SPLIT
 
 EVERY_DOMAIN = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+ADDITIVE = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
 INT64 = np.iinfo(np.int64)
 
 integers = st.one_of(
@@ -69,7 +72,16 @@ def integers_of(array: Words) -> list[int]:
     return [sum(int(word) << 64 * i for i, word in enumerate(e)) for e in array.reshape(-1, array.shape[-1])]
 
 
-@EVERY_DOMAIN
+@given(st.lists(elements(XOR), min_size=1, max_size=20), elements(XOR))
+def test_exclusive_or(values: list[int], other: int) -> None:
+    array = words(values, XOR)
+    combined = XOR.subtract(array, words([other], XOR))
+    assert integers_of(combined) == [value ^ other for value in values]
+    assert integers_of(XOR.add(combined, words([other], XOR))) == values
+    assert integers_of(XOR.total(array)[np.newaxis]) == [reduce(operator.xor, values)]
+
+
+@ADDITIVE
 @given(data=st.data())
 def test_subtract_and_add(domain: Domain, data: st.DataObject) -> None:
     pairs = data.draw(st.lists(st.tuples(elements(domain), elements(domain)), min_size=1, max_size=20))
@@ -80,7 +92,7 @@ def test_subtract_and_add(domain: Domain, data: st.DataObject) -> None:
     assert integers_of(domain.add(a, b)) == [(x + y) % p for x, y in pairs]
 
 
-@EVERY_DOMAIN
+@ADDITIVE
 @given(data=st.data())
 def test_total(domain: Domain, data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, 3))
@@ -93,7 +105,7 @@ def test_total(domain: Domain, data: st.DataObject) -> None:
     assert integers_of(got) == expected
 
 
-@EVERY_DOMAIN
+@ADDITIVE
 def test_total_of_many_largest_elements(domain: Domain) -> None:
     """10^5 times the largest element, whose 32-bit limbs add up beyond 32 bits."""
     largest = np.broadcast_to(words([domain.modulus - 1], domain), (100_000, domain.words))
@@ -272,7 +284,7 @@ def test_no_other_source_of_randomness(module: object) -> None:
     assert not named & {"random", "default_rng", "urandom", "seed"}
 
 
-@EVERY_DOMAIN
+@ADDITIVE
 @settings(max_examples=20)
 @given(data=st.data())
 def test_aggregates_add_up_to_the_counts(domain: Domain, data: st.DataObject) -> None:

@@ -22,7 +22,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     (
         *("harness.options", "harness.tables", "harness.scores", "harness.values", "harness.records"),
-        *("harness.layouts", "harness.sharing", "harness.clients"),
+        *("harness.contributions", "harness.layouts", "harness.sharing", "harness.clients"),
+        *("harness.agreeing", "harness.relations"),
     ),
     ("harness.accounts", "harness.database", "harness.ledger", "harness.charging", "harness.numerical"),
     ("harness.engines",),

@@ -22,7 +22,7 @@ from protocols.published import protocol_4
 from protocols.release import LinearRelease, each_cell_once
 from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec
 
-ADD, REPLACE = NeighboringRelation
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
 Record = TypeVar("Record")
 
 
@@ -33,8 +33,8 @@ def neighbours(
     for n in range(size + 1):
         for dataset in itertools.combinations_with_replacement(records, n):
             for record in records:
-                if relation is ADD:
-                    yield dataset, (*dataset, record)
+                if relation is not REPLACE:
+                    yield dataset, (*dataset, record)  # of a client without any other
                 elif dataset:
                     yield dataset, (*dataset[1:], record)
 

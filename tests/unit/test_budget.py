@@ -15,6 +15,7 @@ from protocols.budget import (
     default_relation,
     nodes_changed,
     plan_noise,
+    unit_of,
 )
 from protocols.circuits.coins import MAX_DELTA_BITS, Coin, design_coins, edge_mass, worst_ratio
 from protocols.noise import guarantee, probability_mass
@@ -163,7 +164,7 @@ def test_totals_never_exceed_what_was_asked(
 ) -> None:
     plan = plan_noise(release, relation, epsilon, delta)
     below(plan, epsilon, delta, nodes_changed(release, relation))
-    assert (plan.relation, plan.unit, plan.requested_epsilon) == (relation, PrivacyUnit.RECORD, epsilon)
+    assert (plan.relation, plan.unit, plan.requested_epsilon) == (relation, unit_of(relation), epsilon)
 
 
 def test_the_program_is_compiled_with_what_was_planned() -> None:
@@ -218,8 +219,8 @@ def test_budgets_that_no_noise_fits(epsilon: Fraction, delta: Fraction, message:
 
 
 def test_names_of_relation_and_unit() -> None:
-    assert list(map(str, NeighboringRelation)) == ["add_or_remove_one", "replace_one"]
-    assert list(map(str, PrivacyUnit)) == ["record"]
+    assert list(map(str, NeighboringRelation)) == ["add_or_remove_one", "replace_one", "zero_out_one"]
+    assert list(map(str, PrivacyUnit)) == ["record", "client"]
 
 
 def test_one_record_each_is_protected_in_what_it_says() -> None:

@@ -15,7 +15,7 @@ from protocols.noise import guarantee, guarantee_of_moves, outer_mass, probabili
 from protocols.release import LinearRelease, each_cell_once, sums_and_sizes
 from protocols.spec import PI_GAP
 
-ADD, REPLACE = NeighboringRelation
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
 RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE])
 TINY = (Coin(3, 3), Coin(1, 2), Coin(1, 5))
 DELTA = Fraction(1, 2**40)

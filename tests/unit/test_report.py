@@ -18,14 +18,14 @@ from harness.engines.base import EngineResult
 from harness.models import MODELS, Model
 from harness.report import manifest, privacy_fields, privacy_statement
 from harness.rounding import digits_up, float_up
-from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
+from protocols.budget import NeighboringRelation, NoisePlan, plan_noise, unit_of
 from protocols.noise import guarantee
 from protocols.release import each_cell_once
 from protocols.spec import CLIENTS, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
 DELTA = Fraction(1, 2**40)
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-EVERY_RELATION = pytest.mark.parametrize("relation", NeighboringRelation)
+EVERY_RELATION = pytest.mark.parametrize("relation", NeighboringRelation)  # of clients with one record
 
 # As interfaces promise; scripts depend on them.
 PRIVACY = {
@@ -102,7 +102,7 @@ def test_privacy_object(model: Model, relation: NeighboringRelation) -> None:
     assert set(found) == PRIVACY
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["neighboring_relation"] == relation.value
-    assert found["privacy_unit"] == "record"
+    assert found["privacy_unit"] == unit_of(relation)
     assert found["mpc_statistical_security_bits"] == model.statistical_security_bits
     assert found["input_path"] == "additive shares"
     assert found["revealed"] == list(PI_RW.revealed)
@@ -205,8 +205,12 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
     assert all(sentence.endswith(".") for sentence in sentences)
     assert all(word in text for word in (*PI_RW.revealed, *privacy["public"], f"{model.parties} parties"))
     assert f"model {model.name}: any {model.corruptions} of them" in text
-    changed = {"add_or_remove_one": "added or removed", "replace_one": "replaced by another"}[relation]
-    assert f"for one record of a client {changed}" in text
+    changed = {
+        "add_or_remove_one": "one record of a client added or removed",
+        "replace_one": "one record of a client replaced by another",
+        "zero_out_one": "all records of a client together, there or not",
+    }[relation]
+    assert f"for {changed}" in text
     assert ("may deviate" in text) == (model.tolerates == "active")
     assert ("2^-40" in text) == (model.statistical_security_bits == 40)
     assert "That a client takes part is not protected: the number of clients is public" in text

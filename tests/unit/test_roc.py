@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from harness.contributions import Cap
 from harness.curves import exact_curves
 from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
@@ -19,12 +21,12 @@ from harness.records import Detail, RecordDomain
 from harness.roc import CurvesStatistic, PublishedCurvesStatistic, curves_as_published, noisy_curves
 from harness.scores import as_grid
 from protocols import reference
-from protocols.budget import NeighboringRelation
+from protocols.budget import NeighboringRelation, PrivacyUnit
 from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise import guarantee, mean_square_error
-from protocols.spec import PI_ROC, SCORED_SPLIT, SCORES
+from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, SCORED_SPLIT, SCORES, InputForm
 from protocols.tree import CountTree
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
@@ -103,7 +105,7 @@ def test_standard_errors_in_the_file_are_the_noises() -> None:
     assert json["coins"] == [[coin.numerator, coin.bits] for coin in COINS]
 
 
-@pytest.mark.parametrize("relation", [None, *NeighboringRelation])
+@pytest.mark.parametrize("relation", [None, *list(NeighboringRelation)[:2]])
 @pytest.mark.parametrize("flat", [True, False])
 def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: NeighboringRelation | None) -> None:
     """At epsilon 20 these eight bins have two levels; each node gets its share of epsilon."""
@@ -119,6 +121,30 @@ def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: Neighbo
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {6 * tree.nodes}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
+
+
+@pytest.mark.parametrize("cap", [Cap(5), Cap(60, weight_one=True)])
+@pytest.mark.parametrize("form", [SCORED_SPLIT, KEYS])
+def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
+    """The noise is for all levels of all records of a client; one that weighs 1 counts as one."""
+    client = PrivacyUnit.CLIENT
+    settings = Settings(MODELS["ring"], form, Fraction(20), Fraction(1, 2**40), unit=client)
+    domain = replace(DOMAIN, cap=cap)
+    statistic = CurvesStatistic(settings, spec=PI_ROC if form is SCORED_SPLIT else PI_ROC_RECORDS)
+    plan = plan_release(statistic, settings, domain)
+    tree = statistic.tree(domain)
+    assert (plan.unit, plan.changed) == (client, cap.slots * len(tree.blocks))
+    fed = Fed(domain, 10, 1, 10, [None] * 3)
+    job = make_job(statistic, settings, plan, fed)
+    arguments = dict(zip(statistic.spec.arguments, job.arguments, strict=True))
+    assert arguments["blocks"] == ".".join(map(str, tree.blocks))
+    assert arguments.get("records", "none") == (str(10 * cap.slots) if form is KEYS else "none")
+    opened = np.full(plan.nodes, 3.0 * cap.scale)
+    plain = noisy_curves(opened / cap.scale, DOMAIN, "yes", tree, plan.coins)
+    found = noisy_curves(opened, domain, "yes", tree, plan.coins)
+    assert found.curves.tp == pytest.approx(plain.curves.tp)
+    errors = [np.array(each.to_json()["standard_error"]) for each in (found, plain)]
+    assert errors[0] * cap.scale == pytest.approx(errors[1])
 
 
 @pytest.mark.parametrize(("relation", "times"), [(None, 16), (NeighboringRelation.REPLACE_ONE, 16)])

@@ -1,0 +1,127 @@
+"""π_RW of clients' slots opens the same known integers in every model, whatever clients send.
+
+Its own text, run with noise bits that the test gives, on shares that the harness turns into parties' bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from harness.domain import XOR
+from harness.models import MODELS, Model
+from harness.schemes import engine_of
+from harness.sharing import split_into_shares
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.circuits.slots import cell_of_code, slot_bits
+from protocols.spec import PI_RW_SLOTS, SLOTS
+from tests.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+
+EPSILON, DELTA_BITS = "1/3", 40
+CAP = 4
+Words = npt.NDArray[np.int64]
+
+# Codes of 2 groups and 2 labels take 3 bits. Words have 64; whatever else is in them is not used.
+UPLOADS: dict[str, list[int]] = {
+    "honest": [1, 2, 2, 4],
+    "honest, one record": [3, 0, 0, 0],
+    "honest, no record": [0, 0, 0, 0],
+    "all ones": [-1, -1, -1, -1],
+    "codes of no cell": [5, 6, 7, 7],
+    "one cell, in all slots": [4, 4, 4, 4],
+    "large values": [2**62 + 1, -(2**40), 8, 16],
+    "random": np.random.default_rng(4).integers(-(2**63), 2**63 - 1, CAP).tolist(),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What clients send, slot by slot, and which bits of which slots one server flips in its shares."""
+
+    words: Sequence[Sequence[int]]
+    groups: int = 2
+    labels: int = 2
+    flipped: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def shares(self, parties: int) -> list[npt.NDArray[np.uint64]]:
+        """Return each party's words, a slot's after the other's, as sharing makes them."""
+        words = XOR.encode(np.array(self.words, dtype=np.int64))
+        seeds, rest = split_into_shares(words, XOR, parties)
+        size = np.size(self.words)
+        shares = [*(XOR.expand(seed, size).ravel() for seed in seeds), rest.ravel()]
+        for (client, slot), bits in self.flipped.items():
+            shares[1][client * CAP + slot] ^= np.uint64(bits)
+        return shares
+
+    def counts(self) -> list[int]:
+        """Return the count of each cell: of codes after what the server flipped, the lowest bits alone."""
+        cells = self.groups * self.labels
+        found = [0] * cells
+        for client, slots in enumerate(self.words):
+            for slot, word in enumerate(slots):
+                code = (word ^ self.flipped.get((client, slot), 0)) & ((1 << slot_bits(cells)) - 1)
+                if (cell := cell_of_code(code, cells)) >= 0:
+                    found[cell] += 1
+        return found
+
+
+def opened(case: Case, model: Model, directory: Path) -> tuple[list[int], list[int]]:
+    """Return what a run opens, and the noise that its bits make."""
+    cells = case.groups * case.labels
+    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
+    rng = np.random.default_rng(9)
+    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), cells)).astype(bool)
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+    words = case.shares(model.parties)
+    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), words=words)
+    size = (np.size(case.words), model.slots_per_lane, case.groups, case.labels)
+    program = copy_of_program(PI_RW_SLOTS.name, directory)
+    arguments = (model.parties, *size, EPSILON, DELTA_BITS)
+    result = run(PI_RW_SLOTS, program, arguments, inputs, model, directory / "run")
+    return list(result.outputs["counts"]), noise
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_whatever_clients_send_each_counts_cap_records_at_most(model: Model, tmp_path: Path) -> None:
+    """All kinds at once, 200 clients: 800 slots, in lanes of 63 and a rest. A server flips bits, too."""
+    assert engine_of(model).supports(PI_RW_SLOTS, model, SLOTS) is None
+    rng = np.random.default_rng(8)
+    honest = rng.integers(0, 5, (200 - len(UPLOADS), CAP)).tolist()
+    flipped = {(len(UPLOADS), 0): 1, (len(UPLOADS), 1): 7, (len(UPLOADS) + 1, 3): 2**63 + 4}
+    case = Case([*UPLOADS.values(), *honest], flipped=flipped)
+    found, noise = opened(case, model, tmp_path)
+    assert [value - x for value, x in zip(found, noise, strict=True)] == case.counts()
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_other_sizes(model: Model, tmp_path: Path) -> None:
+    """15 cells take all codes of 4 bits; 80 slots are a lane and a rest of 17."""
+    case = Case(np.random.default_rng(7).integers(0, 16, (20, CAP)).tolist(), groups=3, labels=5)
+    found, noise = opened(case, model, tmp_path)
+    assert [value - x for value, x in zip(found, noise, strict=True)] == case.counts()
+
+
+@pytest.mark.parametrize("bad", UPLOADS)
+def test_a_clients_contribution_is_bounded_whatever_it_sends(bad: str) -> None:
+    """By the oracle that runs are held to: honest clients' counts stay, and CAP are added at most."""
+    honest = Case([UPLOADS["honest"]] * 3)
+    more = Case([*honest.words, UPLOADS[bad]])
+    added = [after - before for after, before in zip(more.counts(), honest.counts(), strict=True)]
+    assert min(added) >= 0 and sum(added) <= CAP
+
+
+@pytest.mark.parametrize("bits", range(1, 8))
+@pytest.mark.parametrize("slot", range(CAP))
+def test_a_server_that_flips_bits_moves_one_record(slot: int, bits: int) -> None:
+    words = [UPLOADS["honest"]] * 2
+    before, after = Case(words).counts(), Case(words, flipped={(1, slot): bits}).counts()
+    moved = [a - b for a, b in zip(after, before, strict=True)]
+    assert max(map(abs, moved)) <= 1 and sum(map(abs, moved)) <= 2
