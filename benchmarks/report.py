@@ -186,7 +186,7 @@ def _noise(report: Report, measured: Measured, draw: Draw) -> None:
             [
                 cell.name,
                 texts.spread(found),
-                f"{found.median / samples * 1e6:,.3g} µs",
+                f"{texts.seconds(found.median / samples * 1e6)} µs",
                 _NONE if sent is None else f"{sent / samples:,.0f}",
                 _count(cell.rounds),
             ]

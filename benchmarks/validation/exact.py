@@ -67,7 +67,8 @@ def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) 
     if cell.of(SKIPPED) and not cell.ok and not cell.of(FAILED):
         return ""
     well = [run.repetition for run in cell.ok]
-    return "" if well == list(range(times)) else f"{cell.name}: {len(well)} of {times}"
+    whole = well == list(range(max(times, len(well)))) and not cell.of(FAILED)
+    return "" if whole else f"{cell.name}: {len(well)} of {times}"
 
 
 def _machine(run: Sample) -> str:

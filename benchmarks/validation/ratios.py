@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.papers.privfairfl import Printed, privfairfl
+from benchmarks.validation import texts
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.findings import Check
 from benchmarks.validation.side_by_side import AS_PUBLISHED, Row
@@ -34,7 +35,9 @@ def _in_band(key: str, says: str, seconds: float | None, paper: Printed, why_not
     low, high = paper.range
     nearest = min(max(seconds, low), high)
     ratio = seconds / nearest
-    return Check(key, says, ratio, 1 / BAND, BAND, f"{seconds:,.3g} s, the paper {paper} s: ×{ratio:.3g}")
+    return Check(
+        key, says, ratio, 1 / BAND, BAND, f"{texts.seconds(seconds)} s, the paper {paper} s: ×{ratio:.3g}"
+    )
 
 
 def _between_models(rows: list[Row]) -> Iterator[Check]:
@@ -62,7 +65,13 @@ def _gain(row: Row) -> Check:
     if row.whole is None or row.default is None:
         return Check(key, says, unjudged=row.why_not or row.why_no_default)
     ratio = row.whole / row.default.median
-    return Check(key, says, ratio, GAIN, found=f"{row.whole:,.3g} s against {row.default.median:,.3g} s")
+    return Check(
+        key,
+        says,
+        ratio,
+        GAIN,
+        found=f"{texts.seconds(row.whole)} s against {texts.seconds(row.default.median)} s",
+    )
 
 
 def _figure_1(measured: Measured) -> Check:
@@ -80,7 +89,12 @@ def _figure_1(measured: Measured) -> Check:
     most, found = max(timed, key=lambda pair: pair[0])
     ratio = found.median / claim.seconds
     return Check(
-        key, says, ratio, 1 / BAND, BAND, f"{found.median:,.3g} s with {most:,} clients: ×{ratio:.3g}"
+        key,
+        says,
+        ratio,
+        1 / BAND,
+        BAND,
+        f"{texts.seconds(found.median)} s with {most:,} clients: ×{ratio:.3g}",
     )
 
 
@@ -94,5 +108,5 @@ def _figure_2(rows: list[Row]) -> Check:
         return Check(key, says, unjudged=row.why_not or "not measured")
     seconds = row.whole * claim.at[0] / ads.records
     ratio = seconds / claim.seconds
-    found = f"{seconds:,.0f} s, scaled from {ads.records:,} records: ×{ratio:.3g}"
+    found = f"{texts.seconds(seconds)} s, scaled from {ads.records:,} records: ×{ratio:.3g}"
     return Check(key, says, ratio, 1 / BAND, BAND, found)
