@@ -9,6 +9,7 @@ from invoke import Collection, Context
 
 from benchmarks.reproduce.tasks import reproduce
 from benchmarks.tasks import bench
+from harness.commands.plan_task import plan  # noqa: F401  (a command by being here)
 from harness.hosts.tasks import hosts
 from harness.tasking import CAP_HELP, DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP, releasing
 from harness.tasking import by_name as _task

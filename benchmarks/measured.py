@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,12 @@ def run_suite(
     out: str,
     resume: str,
     as_json: bool,
+    conclude: Callable[[Path, Sequence[Sample]], None] | None = None,
 ) -> None:
-    """Run what is missing of a suite, in a new directory or in that of an earlier command."""
+    """Run what is missing of a suite, in a new directory or in that of an earlier command.
+
+    Args: conclude: makes of the directory and all its results what else the suite is for.
+    """
     if as_json:
         cli.out.stderr = True  # nothing but JSON on stdout
     if out and resume:
@@ -62,6 +66,8 @@ def run_suite(
         sys.exit(INTERRUPTED_EXIT)
     samples = _of(load(directory), wanted.plan())
     _show(wanted, samples)
+    if conclude is not None:
+        conclude(directory, load(directory))
     show.results(directory)
     if as_json:
         print(json.dumps([_summary(of) for of in by_cell(samples).values()], indent=2, ensure_ascii=False))

@@ -40,7 +40,7 @@ from harness.pipeline import (
 from harness.records import RecordDomain
 from harness.roc import CurvesStatistic, PublishedCurvesStatistic
 from harness.schemes import engine_of
-from harness.weights import WeightsStatistic
+from harness.weights import WeightsOnlyStatistic, WeightsStatistic
 from protocols.spec import (
     CLIENTS,
     NO_INPUT,
@@ -55,6 +55,7 @@ from protocols.spec import (
 _STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
     ("pi_rw", "default"): lambda _: WeightsStatistic(),
     ("pi_rw", "product"): lambda _: WeightsStatistic(),
+    ("pi_rw", "weights"): lambda _: WeightsOnlyStatistic(),
     ("pi_cf", "default"): lambda _: ConfusionStatistic(),
     ("pi_gap", "default"): lambda _: GapStatistic(),
     ("pi_roc", "default"): CurvesStatistic,

@@ -164,4 +164,68 @@ NETWORK = Suite(
     quick=(Grid([_RW, axis("model", "ring", "mpyc"), _ADS, _EPSILON, axis("network", "none", "lan")], 1),),
 )
 
-SUITES = {suite.name: suite for suite in (TABLE2, SCALE, NOISE, NETWORK)}
+_PROTECTED = _protocol("pi_rw", "weights")
+_RECORDS, _PUBLISHED = _protocol("pi_roc", "records"), _protocol("pi_roc", "published")
+_COARSE = axis("thresholds", 101)
+_DELAYED, _NARROW = axis("network", "20ms,10Gbit"), axis("network", "0ms,20Mbit")
+
+# Small and large runs of all that programs are made of, none of them a cell of another suite: what plans are
+# made from (`benchmarks.units`), so that the other suites can tell whether they are right.
+UNITS = Suite(
+    "units",
+    "Unit costs, from which ./inv plan predicts",
+    grids=(
+        Grid([*_noise("default", 1, 64, 1024), axis("epsilon", "1"), axis("model", *ALL)], 5),
+        Grid([*_noise("default", 3000), axis("epsilon", "1"), axis("model", *ALL)], 3),
+        Grid([*_noise("default", 32, 512), axis("epsilon", "0.02"), axis("model", *ALL)], 3),
+        Grid([_RW, axis("model", *ALL), _growing(None, 90), _TWO_BY_TWO, _HERE], 5),
+        Grid([_PROTECTED, axis("model", *REAL), _growing(None, 90), _TWO_BY_TWO, _HERE], 5),
+        Grid([_ROC, axis("model", *ALL), _growing(90, 300), _TWO_BY_TWO, _COARSE, _HERE], 5),
+        Grid(
+            [
+                _RW_PRODUCT,
+                axis("model", "ring", "semi2k", "mpyc"),
+                _growing(None, 500, 5000),
+                _TWO_BY_TWO,
+                _HERE,
+            ],
+            3,
+        ),
+        Grid([_RW_PRODUCT, axis("model", "ring"), _growing(None, 300_000), _TWO_BY_TWO, _HERE], 3),
+        Grid([_RECORDS, axis("model", *CHEAP), _growing(90, 3000), _TWO_BY_TWO, _COARSE, _HERE], 3),
+        Grid(
+            [
+                _RECORDS,
+                axis("model", *CHEAP),
+                _growing(90, 30_000),
+                _TWO_BY_TWO,
+                _COARSE,
+                _HERE,
+            ],
+            3,
+        ),
+        Grid(
+            [
+                _PUBLISHED,
+                axis("model", "ring", "semi2k"),
+                _growing(90, 300, 5000),
+                _TWO_BY_TWO,
+                axis("thresholds", 3),
+                _HERE,
+            ],
+            3,
+        ),
+        Grid([_RW, axis("model", *ALL), _growing(None, 90), _TWO_BY_TWO, _EPSILON, _DELAYED], 3),
+        Grid(
+            [_ROC, axis("model", *CHEAP, "mpyc"), _growing(90, 300), _TWO_BY_TWO, _COARSE, _EPSILON, _NARROW],
+            3,
+        ),
+        Grid([_RW, axis("model", "spdz2k"), _growing(None, 90), _TWO_BY_TWO, _EPSILON, _NARROW], 3),
+    ),
+    quick=(
+        Grid([*_noise("default", 1, 64), axis("epsilon", "0.02", "1"), axis("model", "ring", "mpyc")], 2),
+        Grid([_RW, axis("model", "ring", "mpyc"), _growing(None, 90), _TWO_BY_TWO, _HERE], 2),
+    ),
+)
+
+SUITES = {suite.name: suite for suite in (TABLE2, SCALE, NOISE, NETWORK, UNITS)}

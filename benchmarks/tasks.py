@@ -59,8 +59,8 @@ _MEASURED = {
 }
 
 
-def _measured(suite: str, does: str) -> Any:
-    """Return the command that runs a suite of `benchmarks.suites`."""
+def _measured(suite: str, does: str, *, units: bool = False) -> Any:
+    """Return the command that runs a suite of `benchmarks.suites`. Args: units: and derives unit costs."""
 
     def body(
         _c: Context,
@@ -73,8 +73,10 @@ def _measured(suite: str, does: str) -> Any:
         json: bool = False,
     ) -> None:
         from benchmarks.measured import run_suite
+        from benchmarks.units import write_units
 
-        run_suite(suite, quick, models, repetitions, timeout, out, resume, json)
+        conclude = write_units if units else None
+        run_suite(suite, quick, models, repetitions, timeout, out, resume, json, conclude)
 
     body.__name__ = suite
     body.__doc__ = does
@@ -85,6 +87,7 @@ table2 = _measured("table2", "Measure weights and score curves as in PrivFairFL'
 scale = _measured("scale", "Measure how costs grow with clients and records: PrivFairFL's Figures 1 and 2.")
 noise = _measured("noise", "Measure what samples of noise cost, by sampler, number, ε and model.")
 network = _measured("network", "Measure what delay and bandwidth between parties do, by protocol and model.")
+units = _measured("units", "Measure what `./inv plan` predicts from: unit costs of this machine.", units=True)
 
 _RESULTS = "a directory that a suite wrote, or one of such directories; default: those of the repository"
 
@@ -107,4 +110,4 @@ def report(_c: Context, results: str = "", out: str = "") -> None:
     report(results, out)
 
 
-bench = Collection("bench", utility, trust, table2, scale, noise, network, validate, report)
+bench = Collection("bench", utility, trust, table2, scale, noise, network, units, validate, report)

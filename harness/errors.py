@@ -146,3 +146,7 @@ class PopulationError(FairSharesError):
 
 class UsedUploadsError(FairSharesError):
     """Uploads went into a run before, and nobody would count that their privacy is spent again."""
+
+
+class PlanError(FairSharesError):
+    """What a run would cost cannot be told here."""

@@ -16,6 +16,7 @@ _POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
 _LONGEST = 40
 _LONGEST_NAME = 100
 _MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
+_MOST_NAMES = 1000
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 
@@ -24,6 +25,8 @@ _EXAMPLES = {
     "--n": "--n 1000",
     "--records": "--records my.csv",
     "--out": "--out results",
+    "--clients": "--clients 100",
+    "--groups": "--groups 2",
     "--party": "--party 0",
     "--shares": "--shares shares",
     "--invitation": "--invitation client-0.json",
@@ -186,6 +189,29 @@ def parse_choice(option: str, text: str, choices: list[str]) -> str:
     if text not in choices:
         raise OptionError(f"{option} must be {' or '.join(choices)}; got {text!r}.")
     return text
+
+
+def parse_shares(option: str, text: str) -> dict[str, Fraction]:
+    """Read who there is, and their shares: `2`, `a,b`, or `a:0.7,b:0.3`. Raises: OptionError."""
+    wrong = OptionError(
+        f"{option} must be how many there are (2), their names (a,b), or names with shares that add up to 1 "
+        f"(a:0.7,b:0.3), 2 to {_MOST_NAMES} of them; got {text[: 2 * _LONGEST_NAME]!r}."
+    )
+    if re.fullmatch("[0-9]{1,4}", text):
+        if not 2 <= int(text) <= _MOST_NAMES:
+            raise wrong
+        kind = option.strip("-").removesuffix("s")
+        return {f"{kind} {i}": Fraction(1, int(text)) for i in range(1, int(text) + 1)}
+    parts = parse_names(option, text)
+    names = [part.rpartition(":")[0] if ":" in part else part for part in parts]
+    given = [_rational(part.rpartition(":")[2]) for part in parts if ":" in part]
+    shares = [share for share in given if share is not None and share > 0]
+    even = not given
+    if not 2 <= len(set(names)) == len(names) <= _MOST_NAMES or "" in names:
+        raise wrong
+    if not even and (len(shares) != len(names) or sum(shares) != 1):
+        raise wrong
+    return dict(zip(names, [Fraction(1, len(names))] * len(names) if even else shares, strict=True))
 
 
 def parse_names(option: str, text: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.results import ABOUT, OK, SAMPLES, Cell, Level, Sample, Summary, by_cell, load, summary
 from benchmarks.runner import chosen_in
-from benchmarks.suites import SUITES
+from benchmarks.suites import SUITES, UNITS
 from harness.errors import ResultFileError
 from harness.results import read_result
 
@@ -128,7 +128,7 @@ class Measured:
 
     @classmethod
     def read(cls, directory: Path) -> Measured:
-        """Read the results of one suite, or of all suites that are in a directory.
+        """Read the results of one suite, or of all suites that are in a directory, but for unit costs'.
 
         Raises: ResultFileError: there are none, or they cannot be read.
         """
@@ -137,7 +137,7 @@ class Measured:
             if not all((path / name).is_file() for name in (SAMPLES, ABOUT)):
                 continue
             about = read_result(path, ABOUT)
-            if about.get("suite") in SUITES:
+            if about.get("suite") in set(SUITES) - {UNITS.name}:
                 suite = str(about["suite"])
                 samples += load(path)
                 abouts[suite] = about

@@ -57,6 +57,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.audit_release",
         "harness.noise",
         "harness.pipeline",
+        "harness.planning",
         "harness.report",
         "harness.roc",
         "harness.confusion",

@@ -1,0 +1,63 @@
+"""The command `plan`: its options."""
+
+from __future__ import annotations
+
+from invoke import Context
+
+from harness.tasking import DOMAIN_HELP, RELEASE_HELP, VALUES_HELP, by_name
+
+
+@by_name(
+    help={
+        "clients": "how many there would be",
+        "records": "how many they have in all; default: one each",
+        "groups": "how many (2), their names (a,b), or with their shares of the records (a:0.7,b:0.3)",
+        "labels": "the same of labels; default: 2",
+        "task": "weights (default), confusion, thresholds or gap",
+        "variant": "of thresholds: histogram (default), records or published",
+        "thresholds": "how many; default: 1001",
+        "steps": VALUES_HELP["steps"],
+        "max-count": DOMAIN_HELP["max-count"],
+        "input-form": RELEASE_HELP["input-form"],
+        "reveal": "of weights: counts (default) or weights",
+        "reweighing": "of weights: balanced (default), label or kamiran-calders",
+        "epsilon": RELEASE_HELP["epsilon"],
+        "delta": RELEASE_HELP["delta"],
+        "neighboring-relation": RELEASE_HELP["neighboring-relation"],
+        "model": "only this one; default: all",
+        "network": "none (default: all parties on one machine), lan, wan, or a round-trip time and a "
+        "bandwidth, for example 40ms,100Mbit",
+        "error": "the error to say for what it takes, for example 0.01 (default)",
+        "units": "directory of unit costs that `./inv bench.units` measured; default: those recorded here",
+        "json": "print JSON",
+    }
+)
+def plan(
+    _c: Context,
+    clients: str = "",
+    records: str = "",
+    groups: str = "",
+    labels: str = "",
+    task: str = "weights",
+    variant: str = "",
+    thresholds: str = "",
+    steps: str = "",
+    max_count: str = "",
+    input_form: str = "",
+    reveal: str = "",
+    reweighing: str = "",
+    epsilon: str = "",
+    delta: str = "2^-40",
+    neighboring_relation: str = "",
+    model: str = "",
+    network: str = "none",
+    error: str = "0.01",
+    units: str = "",
+    json: bool = False,
+) -> None:
+    """Say what a release would cost in each model, and how far off it would be, before anything runs."""
+    from harness.commands.plan import PlanOptions
+    from harness.commands.plan import plan as show_plan
+
+    given = {name: value for name, value in locals().items() if name in PlanOptions.__dataclass_fields__}
+    show_plan(PlanOptions(**given))

@@ -1,0 +1,44 @@
+"""What plans count without compiling is what MP-SPDZ's compiler says of the same programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.measuring import job_of
+from harness.models import MODELS
+from harness.planning import counts
+from harness.planning.counts import counts_of, read_estimate
+from tests.conformance.estimates import compiled_jobs, key, recorded
+
+CELLS: dict[str, dict[str, str | int]] = {
+    "pi_lap": {"protocol": "pi_lap", "variant": "default", "samples": 70, "epsilon": "0.05"},
+    "pi_rw by product": {"protocol": "pi_rw", "variant": "product", "epsilon": "1"},
+    "pi_cf": {"protocol": "pi_cf", "variant": "default", "epsilon": "10"},
+    "pi_roc": {"protocol": "pi_roc", "variant": "default", "thresholds": 21, "epsilon": "1"},
+}
+SIZE: dict[str, str | int] = {
+    "clients": 7,
+    "records": 9,
+    "groups": 3,
+    "labels": 2,
+    "input_path": "shares",
+    "network": "none",
+}
+
+
+@pytest.mark.mpspdz("semi2k")
+@pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))
+def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
+    model = MODELS["semi2k"]
+    job = job_of({**SIZE, **cell, "model": model.name})
+    lanes = max(lanes for _, lanes in job.fair_bits)
+    compiled, counted = read_estimate(counts.estimate(job, model), lanes), counts_of(job, model)
+    assert {**vars(counted), "gates": 0} == vars(compiled)
+
+
+@pytest.mark.mpspdz("ring")
+def test_recorded_estimates_are_the_compilers() -> None:
+    found = recorded()
+    job, model = next(each for each in compiled_jobs() if each[0].spec.name == "pi_roc_published")
+    text = counts.estimate(job, model)
+    assert found[key(job, model)] == text[text.index("Program requires") :]

@@ -1,0 +1,136 @@
+"""`plan`: its options, what it refuses, what it prints and says as JSON; no party is started."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from harness.commands.plan import PlanOptions, plan
+from harness.errors import OptionError
+from harness.models import MODELS
+from harness.options import parse_shares
+
+GIVEN: dict[str, Any] = {
+    **dict.fromkeys(PlanOptions.__dataclass_fields__, ""),
+    "task": "weights",
+    "clients": "109",
+    "records": "26160",
+    "groups": "2",
+    "epsilon": "1",
+    "delta": "2^-40",
+    "network": "none",
+    "error": "0.01",
+    "json": False,
+}
+
+
+def planned(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any]:
+    plan(PlanOptions(**{**GIVEN, **options, "json": True}))
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys)
+    assert [each["model"] for each in found["models"]] == list(MODELS)
+    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
+    assert found["privacy"]["neighboring_relation"] == "add_or_remove_one"
+    assert float(found["privacy"]["epsilon"]) <= 1
+    # Noise of mean square 2.13 on even counts of 6,540: see test_plan_errors for the weights' formula.
+    assert found["errors"]["count_rmse"] == pytest.approx(1.46, abs=0.01)
+    assert found["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 * 0.866 / 6540, rel=0.01)
+    assert found["needed"]["records"] == pytest.approx(1.46 * 0.866 * 4 / 0.01, rel=0.01)
+
+
+def test_what_it_takes_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    first = planned(capsys, groups="a:0.9,b:0.1", model="mpyc")
+    assert first["groups"] == {"a": 0.9, "b": 0.1}
+    more = planned(
+        capsys, groups="a:0.9,b:0.1", model="mpyc", records=str(first["needed"]["records"]), error="0.01"
+    )
+    assert max(more["errors"]["rmse"].values()) == pytest.approx(0.01, rel=0.001)
+    larger = planned(capsys, groups="a:0.9,b:0.1", model="mpyc", epsilon=str(first["needed"]["epsilon"]))
+    assert max(larger["errors"]["rmse"].values()) <= 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol"),
+    [
+        ({"task": "confusion", "labels": "3"}, "pi_cf"),
+        ({"task": "gap", "records": "", "clients": "20000", "steps": "10"}, "pi_gap"),
+        ({"task": "thresholds", "thresholds": "21"}, "pi_roc"),
+        ({"input_form": "product"}, "pi_rw"),
+    ],
+)
+def test_every_task_can_be_planned(
+    options: dict[str, str], protocol: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(capsys, **options)
+    assert found["protocol"] == protocol
+    assert 0 < max(found["errors"]["rmse"].values()) < 0.01
+    refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
+    assert refused == ({"spdz2k", "sy-rep-ring", "rep4-ring"} if "input_form" in options else set())
+
+
+def test_networks_cost_time_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    here, lan, wan = (planned(capsys, network=network)["models"] for network in ("none", "lan", "wan"))
+    for a, b, c in zip(here, lan, wan, strict=True):
+        assert a["mpc_s"] < b["mpc_s"] < c["mpc_s"]
+        assert (a["rounds"], a["sent_bytes"]) == (c["rounds"], c["sent_bytes"])
+
+
+def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    plan(PlanOptions(**{**GIVEN, "records": "20"}))
+    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "Mostly noise" in shown and "error of the weight" in shown
+    assert all(name in shown for name in MODELS)
+    plan(PlanOptions(**GIVEN))
+    assert "Mostly noise" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"clients": "-3"}, "--clients"),
+        ({"clients": ""}, "--clients is missing"),
+        ({"records": "0"}, "--records"),
+        ({"records": "many"}, "--records"),
+        ({"groups": "1"}, "--groups"),
+        ({"labels": "a:0.5,b:0.6"}, "--labels"),
+        ({"epsilon": "21"}, "--epsilon"),
+        ({"epsilon": "1e-9"}, "No noise fits"),
+        ({"delta": "1"}, "--delta"),
+        ({"model": "ringg"}, "no model 'ringg'"),
+        ({"network": "fast"}, "--network"),
+        ({"task": "weigh"}, "--task"),
+        ({"task": "thresholds", "variant": "fast"}, "--variant"),
+        ({"task": "thresholds", "labels": "3"}, "two labels"),
+        ({"thresholds": "11"}, "--thresholds goes with --task thresholds"),
+        ({"task": "gap"}, "neither --labels nor --records"),
+        ({"input_form": "keys"}, "--input-form"),
+        ({"error": "2"}, "--error"),
+        ({"units": "nowhere"}, "nowhere"),
+    ],
+)
+def test_bad_options_end_in_one_sentence(
+    options: dict[str, str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        plan(PlanOptions(**{**GIVEN, **options}))
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert named in re.sub(r"\s+", " ", said.err)
+    assert not said.out
+
+
+def test_shares_are_numbers_names_or_names_with_shares() -> None:
+    assert parse_shares("--groups", "2") == {"group 1": Fraction(1, 2), "group 2": Fraction(1, 2)}
+    assert parse_shares("--groups", "a,b,c") == dict.fromkeys("abc", Fraction(1, 3))
+    assert parse_shares("--groups", "a:0.7, b:3/10") == {"a": Fraction(7, 10), "b": Fraction(3, 10)}
+    for wrong in ("", "1", "1001", "a", "a,a", "a:0.5,b", "a:0.5,b:0.4", "a:1,b:0", "a:2,b:-1", ":0.5,b:0.5"):
+        with pytest.raises(OptionError, match="--groups"):
+            parse_shares("--groups", wrong)
