@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from _pytest.mark import ParameterSet
 
 from harness.clients.local import local_clients
 from harness.domain import XOR
+from harness.engines import links
 from harness.engines.base import PROGRAMS, EngineResult, Job
 from harness.models import MODELS, Model
+from harness.networks import Network
 from harness.schemes import engine_of
 from harness.sharing import split_into_shares
 from protocols.spec import SHARES, InputForm, ProtocolSpec
@@ -173,3 +176,16 @@ def signals_not_ignored() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def captured_relays(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+    """Return a list that will hold the processes of the relays that are started."""
+    started: list[subprocess.Popen[str]] = []
+    start = links._start
+
+    def capturing(network: Network, reached: list[tuple[int, int, int]]) -> subprocess.Popen[str]:
+        started.append(start(network, reached))
+        return started[-1]
+
+    monkeypatch.setattr(links, "_start", capturing)
+    return started

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.engines import links, parties
+from harness.engines import parties
 from harness.errors import FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
 from harness.models import MODELS, Model
 from harness.networks import LAN, Network, parse_network
@@ -25,7 +25,15 @@ from harness.schemes import engine_of
 from harness.weights import WeightsStatistic
 from protocols.spec import SPLIT
 from tests.e2e.command import files_below, processes_below
-from tests.running import TEST_PROGRAMS, Inputs, make_job, model_parameters, program_spec, until
+from tests.running import (
+    TEST_PROGRAMS,
+    Inputs,
+    captured_relays,
+    make_job,
+    model_parameters,
+    program_spec,
+    until,
+)
 
 RING = MODELS["ring"]
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["mpyc"]]))
@@ -34,16 +42,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="fin
 
 @pytest.fixture
 def relays(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
-    """The relays that a test started; by its end none is left."""
-    started: list[subprocess.Popen[str]] = []
-    start = links._start
-
-    def capturing(network: Network, reached: list[tuple[int, int, int]]) -> subprocess.Popen[str]:
-        started.append(start(network, reached))
-        return started[-1]
-
-    monkeypatch.setattr(links, "_start", capturing)
-    return started
+    """The relays that a test started."""
+    return captured_relays(monkeypatch)
 
 
 def weights(model: Model, network: Network | None, here: Path, timeout_s: float = 60) -> dict[str, object]:

@@ -22,7 +22,7 @@ from harness.engines.links import Links, links_between
 from harness.engines.relay import Link
 from harness.errors import PartyFailedError, RelayError
 from harness.networks import LAN, WAN, Network, parse_network
-from tests.running import until
+from tests.running import captured_relays, until
 
 SLOW = Network("slow", 0.1, 1e6)
 
@@ -184,7 +184,7 @@ def test_who_connects_waits_for_a_party_that_listens_later() -> None:
 
 
 def test_no_relay_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = capture(monkeypatch)
+    started = captured_relays(monkeypatch)
     with pytest.raises(ZeroDivisionError), parties(LAN):
         raise ZeroDivisionError
     assert started[0].poll() is not None
@@ -214,19 +214,6 @@ def listens(port: int) -> bool:
         return probe.connect_ex((relay.HOST, port)) == 0
 
 
-def capture(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
-    """Return a list that will hold the relays' processes."""
-    started: list[subprocess.Popen[str]] = []
-    start = links._start
-
-    def capturing(network: Network, reached: list[tuple[int, int, int]]) -> subprocess.Popen[str]:
-        started.append(start(network, reached))
-        return started[-1]
-
-    monkeypatch.setattr(links, "_start", capturing)
-    return started
-
-
 def test_a_relay_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "leashed", lambda *command: ["/bin/false"])
     with pytest.raises(RelayError) as error, parties(WAN):
@@ -235,7 +222,7 @@ def test_a_relay_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_relay_that_ended_is_named_instead_of_the_parties(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = capture(monkeypatch)
+    started = captured_relays(monkeypatch)
 
     def run() -> None:
         with parties(WAN):
