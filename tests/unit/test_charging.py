@@ -130,17 +130,21 @@ def test_a_ledger_that_is_locked_at_the_end(ledger: Ledger, locked: sqlite3.Conn
 
 
 def runs_of_engines(source: str) -> list[set[str | None]]:
-    """Return the keywords of each call `engine_of(...).run(...)`."""
+    """Return the keywords of each call `engine_of(...).run(...)` or `....runner.run(...)`."""
     return [
         {keyword.arg for keyword in node.keywords}
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "run"
-        and isinstance(node.func.value, ast.Call)
-        and isinstance(node.func.value.func, ast.Name)
-        and node.func.value.func.id == "engine_of"
+        and _runs_programs(node.func.value)
     ]
+
+
+def _runs_programs(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "engine_of"
+    return isinstance(value, ast.Attribute) and value.attr == "runner"
 
 
 def test_whoever_runs_an_engine_on_records_charges(project: Path) -> None:
@@ -156,7 +160,5 @@ def test_whoever_runs_an_engine_on_records_charges(project: Path) -> None:
 
 
 def test_a_run_without_a_charge_is_found() -> None:
-    assert runs_of_engines("x = engine_of(model).run(job, starting=f)\nengine_of(m).run(job)") == [
-        {"starting"},
-        set(),
-    ]
+    runs = "x = engine_of(model).run(job, starting=f)", "engine_of(m).run(job)", "a.runner.run(job)"
+    assert runs_of_engines("\n".join(runs)) == [{"starting"}, set(), set()]
