@@ -10,6 +10,7 @@ from harness import cli, show, show_hosts
 from harness.cli import command, say
 from harness.commands.chosen import chosen_hosts
 from harness.commands.confusion import confusion
+from harness.commands.count import count
 from harness.commands.gap import gap
 from harness.commands.release import ReleaseOptions
 from harness.commands.thresholds import thresholds
@@ -64,6 +65,7 @@ RELEASES: dict[str, dict[str, str | bool]] = {
         "blocks": "tree",
     },
     "gap": {},
+    "count": {"relative_error": "0.1", "error_from": "100", "error_to": "1048576"},
 }
 
 
@@ -81,8 +83,10 @@ def run(options: ReleaseOptions, task: str, given: dict[str, str | bool]) -> Non
         confusion(options, threshold="")
     elif task == "thresholds":
         thresholds(options, **chosen)
-    else:
+    elif task == "gap":
         gap(options)
+    else:
+        count(options, **chosen)
 
 
 @command

@@ -47,7 +47,7 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
 
 @releasing(
     {
-        "task": "weights (default), confusion, thresholds or gap",
+        "task": "weights (default), confusion, thresholds, gap or count",
         "hosts": HOSTS_HELP,
         "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
         "only. Without it, each host takes what is in its own directory `shares`",
@@ -61,6 +61,7 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
             "of thresholds; see `./inv thresholds --help`",
         ),
         "positive-label": "of thresholds; see `./inv thresholds --help`",
+        **dict.fromkeys(("relative-error", "error-from", "error-to"), "of count; see `./inv count --help`"),
     },
     without=("records", "domain", "groups", "labels", "max_count"),
     input_form="",
@@ -78,6 +79,9 @@ def run(
     deterministic: bool = False,
     positive_label: str = "",
     blocks: str = "",
+    relative_error: str = "",
+    error_from: str = "",
+    error_to: str = "",
 ) -> None:
     """Run a release on shares, each party on its own host."""
     from harness.commands.hosts import run
@@ -92,6 +96,9 @@ def run(
         "deterministic": deterministic,
         "positive_label": positive_label,
         "blocks": blocks,
+        "relative_error": relative_error,
+        "error_from": error_from,
+        "error_to": error_to,
     }
     run(options, task, given)
 
