@@ -57,7 +57,7 @@ def table2_rows(rows: Iterable[Row], protocol: str, shape: str) -> Texts:
         roc = []
         if protocol == "pi_roc":
             line = row.extrapolated
-            further = _NONE if line is None else f"{seconds(line.seconds)} ± {line.line.residual:.0%}"
+            further = _NONE if line is None else f"{seconds(line.seconds)} ± {line.line.residual:.1%}"
             roc = [f"{row.thresholds:,}" if row.thresholds else _NONE, further]
         paper = str(row.paper) if row.paper.seconds < 100 else f"{row.paper.seconds:,.0f}"
         found.append([row.model, paper, run, *roc, spread(row.default), *ratios])
