@@ -139,7 +139,7 @@ NOISE = Suite(
             excluded=[
                 Exclusion(
                     {"model": ("spdz2k",)},
-                    "At 1.6 s a sample this takes almost two hours; it is run with 64 samples.",
+                    "At 0.7 s a sample this takes most of an hour; it is run with 64 samples.",
                 )
             ],
         ),
