@@ -208,8 +208,11 @@ def thresholds(
         "neighboring-relation": "replace_one (default: a client's group and value) or add_or_remove_one",
         "privacy-unit": "record (default: a client's value replaced or removed), or client (all it sends, "
         "there or not)",
+        "input-form": "split (default: the value and the size, in the client's group) or slots (default with "
+        "--privacy-unit client: no client can go beyond the range)",
     },
-    without=("labels", "max_count", "input_form"),
+    without=("labels", "max_count"),
+    input_form="",
     range="",
     steps="",
 )
@@ -287,7 +290,7 @@ def noise(
 @_task(
     help={
         "sampler": "default, symmetric or published; instead of the reference set",
-        "release": "weights, weights-only, weights-of-clients, gap, confusion, thresholds or "
+        "release": "weights, weights-only, weights-of-clients, gap, gap-of-clients, confusion, thresholds or "
         "thresholds-of-records; "
         "instead of a sampler",
         "epsilon": "the ε that the noise is made for; default: 1",

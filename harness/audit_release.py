@@ -28,6 +28,7 @@ from protocols.spec import (
     PI_CF,
     PI_COUNT,
     PI_GAP,
+    PI_GAP_SLOTS,
     PI_ROC,
     PI_ROC_RECORDS,
     PI_RW,
@@ -66,6 +67,7 @@ class Release:
 
 
 _OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
+_OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
 _TABLE = {"groups": 2, "labels": 2}
 
 
@@ -88,13 +90,14 @@ def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
     return declared
 
 
-def _sums(sizes: Mapping[str, int], *_: object) -> Declared:
-    return PI_GAP, {**sizes}
-
-
 def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
     """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
     return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
+
+
+def _of_pairs(sizes: Mapping[str, int]) -> int:
+    """Return how many cells pairs of clients with extreme values make."""
+    return 8 * sizes["groups"] ** 3
 
 
 _SCORED = {**_TABLE, "thresholds": PAPERS_THRESHOLDS}
@@ -108,13 +111,16 @@ RELEASES: dict[str, Release] = {
         _TABLE,
         lambda sizes: prod(sizes.values()),
         _table_of(PI_RW_SLOTS),
-        (NeighboringRelation.ZERO_OUT_ONE,),
+        _OF_CLIENTS,
     ),
     "confusion": Release(
         _TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF), _OF_RECORDS
     ),
     "count": Release(_TABLE, lambda sizes: prod(sizes.values()), _logarithms, _OF_RECORDS),
-    "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, lambda sizes: 8 * sizes["groups"] ** 3, _sums),
+    "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP)),
+    "gap-of-clients": Release(
+        {"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP_SLOTS), _OF_CLIENTS
+    ),
     "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
     "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
 }

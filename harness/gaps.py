@@ -19,7 +19,7 @@ from harness.records import Detail, RecordDomain
 from harness.values import ValueGrid
 from protocols.budget import NoisePlan
 from protocols.noise import error_bound
-from protocols.spec import PI_GAP
+from protocols.spec import PI_GAP, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: an error of a gap that people can work with
@@ -151,10 +151,10 @@ def _in_range(found: Interval, values: ValueGrid, most: float, centre: float) ->
 
 @dataclass(frozen=True)
 class GapStatistic(Statistic[Gaps]):
-    """Gaps between groups' mean performance values."""
+    """Gaps between groups' mean performance values. Args: spec: π_GAP of sums, or of clients' slots."""
 
+    spec: ProtocolSpec = PI_GAP
     name = "gap"
-    spec = PI_GAP
     detail = Detail.VALUE
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:

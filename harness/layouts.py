@@ -10,7 +10,7 @@ from harness.domain import XOR, Domain
 from harness.errors import RecordDomainError
 from harness.records import ClientRecords, Detail, RecordDomain
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
-from protocols.circuits.slots import slot_blocks
+from protocols.circuits.slots import slot_bits, slot_blocks
 from protocols.spec import KEYS, PRODUCT, SCORES, SLOTS, SPLIT, InputForm
 
 Table = npt.NDArray[np.int64]
@@ -62,6 +62,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     Raises: RecordsError: product form and a client with two groups.
     """
     domain = records.domain
+    if domain.values and form.name == SLOTS.name:
+        return _valued_slots(records)
     if domain.values:
         table = np.zeros((domain.cells, records.clients), dtype=np.int64)
         assert records.detail is not None
@@ -99,6 +101,15 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Table:
     assert form.name == SPLIT.name
     place = (chosen * clients + np.arange(clients))[chosen >= 0]
     return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
+
+
+def _valued_slots(records: ClientRecords) -> Table:
+    """Return each client's group and value as one slot: the group's code, then v + steps; 0 without one."""
+    domain, found = records.domain, np.zeros((1, records.clients), dtype=np.int64)
+    assert records.detail is not None and domain.values is not None
+    value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
+    found[0, records.client] = records.group + 1 + value
+    return found
 
 
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from protocols.circuits.logarithm import scale_bits
-from protocols.circuits.slots import slot_bits
+from protocols.circuits.slots import slot_bits, value_bits
 from protocols.published import protocol_4
 from protocols.release import LinearRelease, each_cell_once, logarithms, sums_and_sizes
 from protocols.tree import CountTree
@@ -245,6 +245,14 @@ def _logarithms(arguments: Mapping[str, str]) -> LinearRelease:
     return logarithms(int(arguments["groups"]) * int(arguments["labels"]), first_step)
 
 
+PI_GAP_SLOTS = replace(
+    PI_GAP,
+    name="pi_gap_slots",
+    arguments=("parties", "slots", "per_lane", "groups", "steps", "epsilon", "delta_bits"),
+    input_forms={SLOTS.name: replace(SLOTS, public=VALUED_SPLIT.public)},
+    slot_bits=lambda arguments: slot_bits(int(arguments["groups"])) + value_bits(int(arguments["steps"])),
+)
+
 PI_COUNT = ProtocolSpec(
     name="pi_count",
     source="the open problem of Pujol and Desfontaines; shifted logarithm, Finley et al. 2024",
@@ -261,6 +269,6 @@ PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
         *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF),
-        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_COUNT),
+        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT),
     )
 }

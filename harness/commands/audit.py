@@ -112,8 +112,8 @@ def _release(name: str, given: dict[str, str]) -> Audited:
     sizes = RELEASES[parse_choice("--release", name, list(RELEASES))].sizes
     offered = [f"--{size}" for size in sizes]
     relation = parse_relation(given["--neighboring-relation"]) or RELEASES[name].relations[0]
-    clients = relation is NeighboringRelation.ZERO_OUT_ONE and name != "gap"  # which has one value of each
-    offered += ["--cap"] * clients
+    several = "steps" not in sizes  # else a client has one value
+    offered += ["--cap"] * (several and relation is NeighboringRelation.ZERO_OUT_ONE)
     of = f"--release {name} under {relation}"
     _only(given, of, "--epsilon", "--delta", "--neighboring-relation", *offered)
     typed = {size: text for size in sizes if (text := given[f"--{size}"])}

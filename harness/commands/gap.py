@@ -6,13 +6,14 @@ from harness import show_gaps
 from harness.cli import command
 from harness.commands.release import ReleaseOptions
 from harness.gaps import GapStatistic
-from protocols.spec import PI_GAP
+from protocols.spec import PI_GAP, PI_GAP_SLOTS
 
 
 @command
 def gap(options: ReleaseOptions) -> None:
     """Run π_GAP on a file of clients' values or on shares, all parties on this machine."""
-    settings = options.settings(PI_GAP)
-    run, target = options.run(GapStatistic(), settings, show_gaps.STEPS)
+    spec = PI_GAP_SLOTS if options.by_slots else PI_GAP
+    settings = options.settings(spec)
+    run, target = options.run(GapStatistic(spec), settings, show_gaps.STEPS)
     show_gaps.gaps(run)
     options.conclude(run, target)

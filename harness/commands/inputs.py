@@ -25,6 +25,7 @@ from protocols.spec import (
     CLIENTS,
     PI_CF,
     PI_GAP,
+    PI_GAP_SLOTS,
     PI_ROC,
     PI_ROC_PUBLISHED,
     PI_ROC_RECORDS,
@@ -45,7 +46,7 @@ _OPENED = {"weights": PI_RW.revealed}  # by the task that an invitation names
 TASKS = {
     "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, Detail.NONE),
     "confusion": (PI_CF.input_forms, Detail.PREDICTION),
-    "gap": (PI_GAP.input_forms, Detail.VALUE),
+    "gap": ({**PI_GAP.input_forms, **PI_GAP_SLOTS.input_forms}, Detail.VALUE),
     "thresholds": (
         {**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms, **PI_ROC_PUBLISHED.input_forms},
         Detail.SCORE,

@@ -43,7 +43,7 @@ from harness.pipeline import (
 )
 from harness.records import DEFAULT_MAX_COUNT, Detail, read_records
 from protocols.budget import PrivacyUnit
-from protocols.spec import CLIENTS, SHARES, ProtocolSpec
+from protocols.spec import CLIENTS, SHARES, SLOTS, ProtocolSpec
 
 if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
@@ -87,6 +87,14 @@ class ReleaseOptions:
     @property
     def declared(self) -> tuple[str, str, str, str]:
         return self.domain, self.groups, self.labels, self.max_count
+
+    @property
+    def by_slots(self) -> bool:
+        """Whether slots are counted: where clients are the unit, unless another form is asked for."""
+        if self.input_form:
+            return self.input_form == SLOTS.name
+        by_shares = self.input_path == SHARES.name and not self.invite
+        return self.privacy_unit == PrivacyUnit.CLIENT and by_shares
 
     def settings(self, spec: ProtocolSpec) -> Settings:
         """Check the options and return what they stand for. Raises: OptionError; UnsupportedError."""

@@ -11,15 +11,14 @@ from harness.options import parse_choice
 from harness.pipeline import Run
 from harness.postprocess import REWEIGHINGS
 from harness.weights import WeightsOnlyStatistic, WeightsStatistic
-from protocols.budget import PrivacyUnit
-from protocols.spec import PI_RW, PI_RW_SLOTS, PI_RW_WEIGHTS, SHARES, SLOTS
+from protocols.spec import PI_RW, PI_RW_SLOTS, PI_RW_WEIGHTS
 
 
 @command
 def weights(options: ReleaseOptions, reweighing: str, reveal: str) -> None:
     """Run π_RW on a records file or on shares, all parties on this machine."""
     revealed = parse_choice("--reveal", reveal, ["counts", "weights"])
-    spec = PI_RW_WEIGHTS if revealed == "weights" else PI_RW_SLOTS if _by_slots(options) else PI_RW
+    spec = PI_RW_WEIGHTS if revealed == "weights" else PI_RW_SLOTS if options.by_slots else PI_RW
     settings = options.settings(spec)
     scheme = parse_choice("--reweighing", reweighing, list(REWEIGHINGS))
     run: Run[Any]
@@ -30,11 +29,3 @@ def weights(options: ReleaseOptions, reweighing: str, reveal: str) -> None:
         run, target = options.run(WeightsOnlyStatistic(scheme), settings, show.WEIGHTS_ONLY_STEPS)
         show.opened_weights(run)
     options.conclude(run, target)
-
-
-def _by_slots(options: ReleaseOptions) -> bool:
-    """Return whether slots are counted: where clients are the unit, unless another form is asked for."""
-    if options.input_form:
-        return options.input_form == SLOTS.name
-    by_shares = options.input_path == SHARES.name and not options.invite
-    return options.privacy_unit == PrivacyUnit.CLIENT and by_shares

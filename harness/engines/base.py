@@ -51,6 +51,13 @@ class Job:
         if self.given_bits is not None and self.source.resolve().is_relative_to(PROGRAMS.resolve()):
             raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
 
+    @property
+    def lanes(self) -> int:
+        """The most lanes that bits are input in, of noise or of clients' slots."""
+        given = dict(zip(self.spec.arguments, self.arguments, strict=False))
+        slots = int(given["slots"]) // int(given["per_lane"]) if self.spec.slot_bits else 0
+        return max((slots, *(lanes for _, lanes in self.fair_bits)))
+
     def check_parties(self, model: Model) -> None:
         """Raise UnsupportedError unless inputs and bits come from all of the model's parties.
 

@@ -6,7 +6,8 @@ cell, too, so that any string of bits is one record at most. Nothing has to be c
 
 from __future__ import annotations
 
-from protocols.circuits.noise import xor_of_inputs
+from protocols.circuits.coins import Coin
+from protocols.circuits.noise import flip, xor_of_inputs
 
 
 def slot_bits(cells: int) -> int:
@@ -97,13 +98,53 @@ def counts_of_slots(secret_integer, bit_vector, parties: int, slots: int, per_la
     slot. Returns: secret vector of counts.
     """
     total = 0
-    width = slot_bits(cells)
-    for in_lane, lanes in slot_blocks(slots, per_lane):
-        bits = xor_of_inputs(bit_vector, parties, lanes, in_lane * width)
-        found = [cell_indicators(bits[j * width : (j + 1) * width], cells) for j in range(in_lane)]
-        counts = [_total(secret_integer, bit_count(column)) for column in zip(*found)]
+    for found in _blocks(bit_vector, parties, slots, per_lane, slot_bits(cells)):
+        indicators = [cell_indicators(bits, cells) for bits in found]
+        counts = [_total(secret_integer, bit_count(column)) for column in zip(*indicators)]
         total = total + secret_integer.concat(counts)
     return total
+
+
+def value_bits(steps: int) -> int:
+    """Return how many bits v + steps takes, for v from -steps to steps."""
+    return (2 * steps).bit_length()
+
+
+def sums_of_slots(
+    secret_integer, bit_vector, parties: int, slots: int, per_lane: int, groups: int, steps: int
+):
+    """Add up, per group, the values in slots, and `steps` times their number.
+
+    Computes: a slot's value is compared with the largest; each of its bits, within its group, is counted.
+    Args: as `counts_of_slots`; a slot: the code of a group, then v + steps, lowest bit first. Returns:
+    secret vector of 2 * groups values, sum and scaled size of each group.
+    """
+    total, width = 0, slot_bits(groups)
+    for found in _blocks(bit_vector, parties, slots, per_lane, width + value_bits(steps)):
+        taken = [_in_groups(bits[:width], bits[width:], groups, steps) for bits in found]
+        nodes = []
+        for group in range(groups):
+            size = _total(secret_integer, bit_count([members[group] for members, _ in taken]))
+            planes = zip(*(values[group] for _, values in taken))
+            counts = [_total(secret_integer, bit_count(list(plane))) for plane in planes]
+            shifted = sum(count * (1 << i) for i, count in enumerate(counts))
+            nodes += [shifted - size * steps, size * steps]
+        total = total + secret_integer.concat(nodes)
+    return total
+
+
+def _in_groups(code, value, groups: int, steps: int):
+    """Return, per group, whether a slot is one of it, and its value's bits, 0 elsewhere."""
+    on_the_grid = flip(Coin(2 * steps + 1, len(value)), value)  # value < 2 steps + 1
+    members = [one & on_the_grid for one in cell_indicators(code, groups)]
+    return members, [[member & bit for bit in value] for member in members]
+
+
+def _blocks(bit_vector, parties: int, slots: int, per_lane: int, width: int):
+    """Yield the slots of each block, `width` bits each."""
+    for in_lane, lanes in slot_blocks(slots, per_lane):
+        bits = xor_of_inputs(bit_vector, parties, lanes, in_lane * width)
+        yield [bits[j * width : (j + 1) * width] for j in range(in_lane)]
 
 
 def _total(secret_integer, planes):

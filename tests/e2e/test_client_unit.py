@@ -151,7 +151,7 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
     plan = plan_noise(sums_and_sizes(2, 10), NeighboringRelation.ZERO_OUT_ONE, Fraction(20), DELTA)
     privacy = read(here / "gap" / "manifest.json")["privacy"]
     assert privacy["epsilon_exact"] == str(plan.exact.epsilon) and plan.changed == 20
-    assert (privacy["privacy_unit"], privacy["cap"], privacy["cap_kept_by"]) == ("client", 1, HONEST)
+    assert (privacy["privacy_unit"], privacy["cap"], privacy["cap_kept_by"]) == ("client", 1, ENFORCED)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from protocols.spec import PROTOCOLS, ProtocolSpec
 ARGUMENTS: dict[str, object] = {
     "form": "split", "path": "shares", "clients": 0, "records": 4, "parts": 0, "groups": 2, "labels": 2,
     "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40, "reweighing": "balanced",
-    "most_records": 1000, "slots": 9, "per_lane": 3,
+    "most_records": 1000, "slots": 9, "per_lane": 3, "steps": 5,
 }  # fmt: skip
 OPENING = ("asm_open", "vasm_open")
 # Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.

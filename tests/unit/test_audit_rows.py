@@ -23,6 +23,7 @@ from protocols.spec import (
     NO_INPUT,
     PI_CF,
     PI_COUNT,
+    PI_GAP_SLOTS,
     PI_ROC_PUBLISHED,
     PI_RW,
     PI_RW_SLOTS,
@@ -83,6 +84,7 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_roc_records.zero_out_one.values_moved", 30),
         ("pi_rw_slots.zero_out_one.values_moved", 4),
         ("pi_gap.zero_out_one.units_moved", 2000),
+        ("pi_gap_slots.zero_out_one.units_moved", 2000),
         ("pi_gap.replace_one.values_moved", 4),
         ("pi_gap.replace_one.units_moved", 4000),
         ("pi_gap.add_or_remove_one.units_moved", 2000),
@@ -146,7 +148,7 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
         elif NO_INPUT.name not in spec.input_forms:
             audited = {r for r in NeighboringRelation if f"{spec.name}.{r}.epsilon" in rows}
             assert ZERO_OUT in audited or spec in (PI_CF, PI_COUNT)
-            assert {ADD, REPLACE} <= audited or spec is PI_RW_SLOTS
+            assert {ADD, REPLACE} <= audited or spec in (PI_RW_SLOTS, PI_GAP_SLOTS)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -23,7 +23,7 @@ from protocols.noise import guarantee_of_moves, probability_mass
 from protocols.release import logarithms
 from protocols.spec import PI_COUNT
 
-ADD, REPLACE = NeighboringRelation
+ADD, REPLACE, _ = NeighboringRelation
 DELTA = Fraction(1, 2**40)
 COINS = design_coins(Fraction(1, 20), 25)
 

@@ -29,7 +29,7 @@ from protocols.spec import PI_LAP, PI_LAP_SYMMETRIC, PI_RW, PROTOCOLS, SPLIT, Pr
 # computed from noisy counts.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
-    *("samples", "slots", "per_lane", "epsilon", "offset", "most"),
+    *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most"),
     *("delta_bits", "reweighing", "most_records"),
 }
 
@@ -57,6 +57,7 @@ LANES = {
     "pi_roc_records": "nodes",
     "pi_roc_published": "nodes",
     "pi_gap": "nodes",
+    "pi_gap_slots": "nodes",
     "pi_count": "cells",
 }
 # What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
@@ -72,6 +73,7 @@ OPENED = {
     "pi_roc_records": "sums + noise",
     "pi_roc_published": "counts + noise",
     "pi_gap": "sums + noise",
+    "pi_gap_slots": "sums + noise",
     "pi_count": "logarithms + noise",
 }
 COUNTS = {
@@ -122,6 +124,10 @@ VALUES = {
         "columns": ["input_columns(sint, parties, (groups - 1 + 2 * (labels - 1)) * records)"],
         "cells": ["groups * labels * labels"],
     },
+    "pi_gap_slots": {
+        "sums": ["sums_of_slots(sint, sbitvec, parties, slots, per_lane, groups, int(steps))"],
+        "nodes": ["2 * groups"],
+    },
     "pi_gap": {"sums": ["input_columns(sint, parties, nodes)"], "nodes": ["2 * int(groups)"]},
     "pi_count": {
         "counts": ["input_columns(sint, parties, cells)"],
@@ -146,18 +152,8 @@ VALUES = {
 USES = {"pi_rw_weights": [f"{name} = {made}" for name, (made,) in WEIGHTS.items()]}
 
 CIRCUITS = (
-    "blocks",
-    "clients",
-    "coins",
-    "counts",
-    "division",
-    "logarithm",
-    "noise",
-    "slots",
-    "sorting",
-    "symmetric",
-    "thresholds",
-    "weights",
+    *("blocks", "clients", "coins", "counts", "division", "logarithm"),
+    *("noise", "slots", "sorting", "symmetric", "thresholds", "weights"),
 )
 MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
 # It takes no input and states no guarantee: its text is pinned, in test_published_program.py.
