@@ -33,8 +33,9 @@ NOTES = {
 }  # fmt: skip
 # Programs that turn integers into bits or compare them: MP-SPDZ opens these under a mask.
 MASKED = {"pi_rw_weights", "pi_roc_records", "pi_roc_published"}
-# Programs without a guarantee are for comparison, and no command runs them.
-RELEASING = [spec for spec in PROTOCOLS.values() if spec.release is not None]
+# Programs without a guarantee are for comparison, and no command runs them; others that are not linear in
+# their shares do not run in active models.
+RELEASING = [spec for spec in PROTOCOLS.values() if spec.release is not None and spec.linear]
 ACTIVE = [model for model in MODELS.values() if model.active]
 
 
