@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -111,22 +113,80 @@ def test_what_changed_is_compiled_anew(
     assert before.program_hash != after.program_hash and before.programs != after.programs
 
 
-def test_a_changed_circuit_is_compiled_anew(
-    home: Path, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def copied_circuits(tmp_path: Path) -> Path:
     circuits = tmp_path / "project" / "protocols" / "circuits"
     shutil.copytree(
         PROJECT / "protocols" / "circuits", circuits, ignore=shutil.ignore_patterns("__pycache__")
     )
-    before = compile_program(job, home, VERSION, OPTIONS)
+    return circuits
+
+
+NOT_PLAIN = [
+    "import protocols.circuits.noise",
+    "from protocols.circuits import noise",
+    "from protocols import circuits",
+    "from .circuits import noise",
+    "import importlib",
+    "from importlib import import_module",
+    "__import__('protocols.circuits.noise')",
+    "exec('import protocols.circuits.noise')",
+    "from protocols.circuits.that_is_not_there import noise",
+    "this is no program",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        (
+            "from protocols.circuits.symmetric import symmetric_geometric",
+            {"__init__", "symmetric", "noise", "coins"},
+        ),
+        ("def f():\n    from protocols.circuits.coins import design_coins", {"__init__", "coins"}),
+        ("from fractions import Fraction", {"__init__"}),
+        *((text, None) for text in NOT_PLAIN),
+    ],
+)
+def test_a_changed_circuit_that_a_program_can_use_is_compiled_anew(
+    text: str, used: set[str] | None, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    circuits = copied_circuits(tmp_path)
     monkeypatch.setattr(hashing, "PROJECT", tmp_path / "project")
-    assert compile_program(job, home, VERSION, OPTIONS).program_hash == before.program_hash
+    job.source.write_text(text)
+    before, changed = hashing.program_hash(job), set()
     for circuit in sorted(circuits.glob("*.py")):
-        text = circuit.read_text()
-        circuit.write_text(text + "\n")
-        assert compile_program(job, home, VERSION, OPTIONS).program_hash != before.program_hash
-        circuit.write_text(text)
-    assert compile_program(job, home, VERSION, OPTIONS).program_hash == before.program_hash
+        original = circuit.read_text()
+        circuit.write_text(original + "\n")
+        if hashing.program_hash(job) != before:
+            changed.add(circuit.stem)
+        circuit.write_text(original)
+    assert changed == ({path.stem for path in circuits.glob("*.py")} if used is None else used)
+    assert hashing.program_hash(job) == before
+
+
+def test_every_circuit_that_a_program_loads_counts() -> None:
+    """What Python itself loads for a program's imports is among what its hash is over."""
+    programs = sorted((PROJECT / "Programs" / "Source").glob("*.mpc"))
+    lines = [
+        re.findall(r"^from protocols.*?import (?:\([^)]*\)|.*)$", text, re.MULTILINE)
+        for text in (path.read_text() for path in programs)
+    ]
+    script = "import json, sys\nfor lines in json.load(sys.stdin):\n"
+    script += "    [sys.modules.pop(name) for name in list(sys.modules) if name.startswith('protocols')]\n"
+    script += "    exec('\\n'.join(lines), {})\n"
+    script += "    print(*(n for n in sys.modules if n.startswith('protocols.circuits.')))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(lines),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = [{name.rpartition(".")[2] for name in line.split()} for line in done.stdout.splitlines()]
+    assert len(loaded) == len(programs) and any(loaded)
+    for program, names in zip(programs, loaded, strict=True):
+        assert {path.stem for path in hashing.sources_of(program)[1:]} == names | {"__init__"}, program
 
 
 def test_a_refused_program_leaves_nothing(home: Path, job: Job) -> None:
