@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def test_one_relation_per_population() -> None:
         "Population 'loans' is accounted for per record under add_or_remove_one, this run would be "
         "per record under replace_one, and the two do not add up. Choose the former."
     )
+
+
+def test_clients_and_records_are_not_added_up() -> None:
+    of_clients = replace(release(NeighboringRelation.ZERO_OUT_ONE), unit=PrivacyUnit.CLIENT)
+    refuse_contradictions(Population("loans"), None, of_clients)
+    with pytest.raises(PopulationError, match=r"per record under .* per client under zero_out_one"):
+        refuse_contradictions(population(None, guarantee("1")), None, of_clients)
 
 
 def test_a_run_does_not_change_the_budget() -> None:
