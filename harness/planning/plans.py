@@ -47,7 +47,7 @@ from protocols.spec import (
 Shares = Mapping[str, Fraction]
 """What part of the records each group, or each label, has; they add up to 1."""
 
-MOST_PLANNED = 10**6  # records that parties handle one by one: beyond this nothing was measured
+MOST_PLANNED = 10**5  # records that parties handle one by one: beyond this nothing was measured
 _NEAR = 2  # places on the grid of epsilons, by which proportion may be wrong
 
 
