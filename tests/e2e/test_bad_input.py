@@ -84,7 +84,7 @@ OPTIONS = {
     "timeout 0": ("--records good.csv --epsilon 1 --timeout 0", "--timeout must be"),
     "relation": (
         "--records good.csv --epsilon 1 --neighboring-relation swap",
-        "--neighboring-relation must be add_or_remove_one or replace_one; got 'swap'",
+        "--neighboring-relation must be add_or_remove_one or replace_one or zero_out_one; got 'swap'",
     ),
     "input form": (
         "--records good.csv --epsilon 1 --input-form sum",

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.bootstrap import LOCK, spelled_out
+from tests.running import signals_not_ignored
 
 BOOTSTRAP = ("inv", "harness/__init__.py", "harness/bootstrap.py", "harness/console.py", LOCK)
 
@@ -159,12 +160,14 @@ def test_interrupted_set_up_leaves_nothing(number: signal.Signals, copy: Path) -
     marker = copy.parent / "pip-runs"
     env = with_fake_pip(copy, f"echo $$ > '{marker}.partial'; mv '{marker}.partial' '{marker}'; sleep 60")
     command = [sys.executable, str(copy / "inv")]
-    with subprocess.Popen(command, cwd=copy, env=env, stderr=subprocess.PIPE, text=True) as process:
+    with signals_not_ignored():
+        process = subprocess.Popen(command, cwd=copy, env=env, stderr=subprocess.PIPE, text=True)
+    with process:
         while not marker.exists():
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err.endswith("inv: interrupted; .venv was not made, and nothing of it is left.\n")
     assert "Traceback" not in err
