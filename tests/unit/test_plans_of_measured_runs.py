@@ -30,7 +30,11 @@ LARGER_BATCHES = "2026-11-21T04:06"
 EXCEPTIONS: dict[tuple[str, str, tuple[tuple[str, str | int], ...]], str] = {
     (UNITS, ROUNDS, (("model", "spdz2k"), ("samples", 3000))): "A batch of 10,000 ANDs takes more rounds "
     "than one of the smaller batches that fewer samples get, and a sum has one price for both.",
-    ("noise", ROUNDS, (("model", "sy-rep-ring"), ("samples", 16384))): "Above 3,000 samples, the most that unit "
+    (
+        "noise",
+        ROUNDS,
+        (("model", "sy-rep-ring"), ("samples", 16384)),
+    ): "Above 3,000 samples, the most that unit "
     "costs were measured on, ANDs fill more than one batch of 50,000.",
     ("scale", MPC_S, (("clients", 10**6), ("variant", "product"))): "Above 300,000 clients, the most that "
     "unit costs were measured on, seconds grow faster than clients.",
