@@ -84,5 +84,9 @@ def processes_below(directory: Path) -> dict[int, Path]:
 
 
 def files_below(directory: Path) -> set[str]:
-    """Return the relative names of all files, links and directories."""
-    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+    """Return the relative names of all files, links and directories; one that goes away may be missing."""
+    return {
+        str(Path(root, name).relative_to(directory))
+        for root, directories, files in os.walk(directory)  # rglob fails when a directory goes away
+        for name in (*directories, *files)
+    }
