@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from protocols.circuits.logarithm import scale_bits
 from protocols.circuits.slots import slot_bits, value_bits
+from protocols.groupwise import ShiftedLog
 from protocols.published import protocol_4
 from protocols.release import LinearRelease, each_cell_once, logarithms, sums_and_sizes
 from protocols.tree import CountTree
@@ -240,9 +240,8 @@ PI_GAP = ProtocolSpec(
 
 
 def _logarithms(arguments: Mapping[str, str]) -> LinearRelease:
-    offset = int(arguments["offset"])
-    first_step = 1 << (scale_bits(offset, int(arguments["most"])) - offset.bit_length() + 1)
-    return logarithms(int(arguments["groups"]) * int(arguments["labels"]), first_step)
+    law = ShiftedLog(int(arguments["offset"]), int(arguments["most"]))
+    return logarithms(int(arguments["groups"]) * int(arguments["labels"]), law.first_step)
 
 
 PI_GAP_SLOTS = replace(

@@ -5,7 +5,6 @@ Nothing here runs parties: laws are exact up to floats; what is numerical or sim
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -21,9 +20,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Column, Table
 
+from benchmarks.files import write_about
 from harness.cli import out, say
 from harness.palette import COLOURS, GREY
-from harness.report import environment
+from harness.pipeline import write_json
 from protocols.budget import NeighboringRelation, plan_noise
 from protocols.circuits.coins import Coin
 from protocols.groupwise import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
@@ -222,8 +222,6 @@ def show(found: Study) -> None:
 
 def write(found: Study, command: str, seconds: float, directory: Path) -> None:
     """Write `groupwise.json`, the picture and `about.json`."""
-    about = {"command": command, "wall_s": round(seconds, 1), "seed": SEED, "environment": environment()}
-    for name, content in (("groupwise.json", found.to_json()), ("about.json", about)):
-        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        (directory / name).write_text(text, encoding="utf-8")
+    write_about(directory, command, seconds, {"seed": SEED})
+    write_json(directory / "groupwise.json", found.to_json())
     figure(found).savefig(directory / "groupwise.png", dpi=110)
