@@ -18,7 +18,7 @@ from benchmarks.utility_plot import FIGURES, NAMES, by_setting, plot, title_of
 from harness import cli, show
 from harness.cli import command, say
 from harness.options import parse_relation, parse_whole
-from harness.pipeline import default_out, new_directory
+from harness.results import default_out, new_directory
 from protocols.budget import NeighboringRelation
 
 MOST_REPETITIONS = 1000

@@ -16,7 +16,7 @@ from benchmarks.validation.findings import Status
 from benchmarks.validation.side_by_side import AS_PUBLISHED
 from harness import cli, show
 from harness.cli import command, plain, say
-from harness.pipeline import default_out, new_directory
+from harness.results import default_out, new_directory
 
 RESULTS = Path(__file__).with_name("results")
 _STEPS = {

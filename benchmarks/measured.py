@@ -20,7 +20,7 @@ from harness.cli import INTERRUPTED_EXIT, command, plain, say
 from harness.errors import OptionError
 from harness.models import MODELS
 from harness.options import parse_choice, parse_names, parse_seconds, parse_whole
-from harness.pipeline import default_out
+from harness.results import default_out
 
 MOST_REPETITIONS = 1000
 _STEPS = {"measure": "measure"}

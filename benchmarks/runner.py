@@ -36,8 +36,7 @@ from benchmarks.results import (
 from benchmarks.suites import SUITES
 from harness import report
 from harness.errors import MixedResultsError, OptionError
-from harness.pipeline import write_json
-from harness.results import read_result
+from harness.results import read_result, write_json
 from harness.scratch import scratch_directory
 
 _PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)

@@ -15,7 +15,7 @@ from benchmarks.trust_plot import plot
 from harness import cli, show
 from harness.cli import command, say
 from harness.options import parse_whole
-from harness.pipeline import default_out, new_directory
+from harness.results import default_out, new_directory
 
 LEAST_RUNS, MOST_RUNS = 100, 100_000
 PLOT = "trust.png"

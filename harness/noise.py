@@ -20,7 +20,8 @@ from harness import report
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.errors import OptionError, OutputError
 from harness.models import Model
-from harness.pipeline import Settings, check_supported, new_directory, write_json
+from harness.pipeline import Settings, check_supported
+from harness.results import new_directory, write_json
 from harness.rounding import float_up
 from harness.schemes import engine_of
 from protocols import noise, symmetric

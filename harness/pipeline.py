@@ -5,15 +5,11 @@ Each step leaves files that parties could hold apart; a command that does all of
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -22,7 +18,7 @@ from harness import report
 from harness.accounts import Noise, Release
 from harness.charging import Account, Entry, entry
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, Runner
-from harness.errors import OptionError, ShareError, UnsupportedError, WriteError
+from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.feeding import (
     Fed,
     feed_directory,
@@ -35,8 +31,8 @@ from harness.models import Model
 from harness.networks import Network
 from harness.records import ClientRecords, Detail, RecordDomain
 from harness.relations import relation_for
+from harness.results import new_directory, write_json
 from harness.schemes import engine_of
-from harness.scratch import scratch_directory
 from protocols.budget import NeighboringRelation, NoisePlan, PrivacyUnit, plan_noise, plan_nominal_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
@@ -320,11 +316,6 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
         ) from None
 
 
-def default_out(task: str) -> Path:
-    """Return a new directory's name under `runs/`."""
-    return Path("runs") / f"{task}-{datetime.now():%Y%m%d-%H%M%S-%f}"
-
-
 def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: Fed) -> Job:
     """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits."""
     rows = 0 if settings.form.summed_by_party else fed.rows
@@ -355,39 +346,3 @@ def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: 
 
 def _as_text(arguments: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in arguments.items()}
-
-
-@contextmanager
-def new_directory(out: Path) -> Iterator[Path]:
-    """Yield a private directory that becomes `out` when all is well, and vanishes when it is not."""
-    if out.exists():
-        raise OptionError(f"--out {out} exists already; name a new directory.")
-    ours = [parent for parent in out.parents if not parent.exists()]
-    with ExitStack() as stack:
-        stack.callback(_remove_empty, ours)
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            partial = stack.enter_context(scratch_directory(out.parent))
-        except OSError as error:
-            raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
-        try:
-            yield partial
-            partial.rename(out)
-        except OSError as error:
-            where = Path(error.filename or partial)
-            said = out if where.is_relative_to(partial) else where
-            raise WriteError(f"Cannot write to {said}: {error.strerror}; no result was written.") from None
-
-
-def _remove_empty(directories: Sequence[Path]) -> None:
-    for directory in directories:
-        with suppress(OSError):  # it holds a result, this one or another
-            directory.rmdir()
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

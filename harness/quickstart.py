@@ -17,11 +17,12 @@ from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from harness.evaluation import Fold, evaluate, held_out_scores, reweighed, thresholded
 from harness.intervals import simulated_noise
 from harness.outputs import NoisyCounts
-from harness.pipeline import Settings, new_directory, run_on_records, write_json
+from harness.pipeline import Settings, run_on_records
 from harness.postprocess import REWEIGHINGS
 from harness.quickstart_report import Quickstart, write_report
 from harness.records import ClientRecords, Detail, RecordDomain, records_from_frame
 from harness.report import combined_manifest
+from harness.results import new_directory, write_json
 from harness.roc import (
     CurvesStatistic,
     NoisyCurves,

@@ -15,7 +15,7 @@ from harness import cli
 from harness.cli import command
 from harness.errors import OptionError
 from harness.options import parse_epsilon, parse_error_target
-from harness.pipeline import default_out, new_directory
+from harness.results import default_out, new_directory
 from harness.show import results
 
 _STEPS = {

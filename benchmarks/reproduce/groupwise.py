@@ -23,7 +23,7 @@ from rich.table import Column, Table
 from benchmarks.files import write_about
 from harness.cli import out, say
 from harness.palette import COLOURS, GREY
-from harness.pipeline import write_json
+from harness.results import write_json
 from protocols.budget import NeighboringRelation, plan_noise
 from protocols.circuits.coins import Coin
 from protocols.groupwise import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm

@@ -17,7 +17,8 @@ from harness.cli import command, out, plain, say
 from harness.contributions import MAX_CAP
 from harness.errors import AuditError, OptionError
 from harness.options import parse_choice, parse_delta, parse_epsilon, parse_relation, parse_whole
-from harness.pipeline import DEFAULT_DELTA, default_out, new_directory, write_json
+from harness.pipeline import DEFAULT_DELTA
+from harness.results import default_out, new_directory, write_json
 from harness.rounding import digits_up
 from protocols.audit import MAX_SENSITIVITY
 from protocols.budget import NeighboringRelation

@@ -20,7 +20,7 @@ from harness.hosts.checks import check_hosts
 from harness.hosts.fleet import clean_up, leftover_runs, set_up
 from harness.hosts.inventory import read_hosts
 from harness.options import parse_choice
-from harness.pipeline import default_out, new_directory, write_json
+from harness.results import default_out, new_directory, write_json
 
 
 @command

@@ -12,7 +12,8 @@ from harness.commands.chosen import chosen_model
 from harness.errors import OptionError
 from harness.noise import FALSE_ALARM, MOST_SAMPLES, WARNING, NoiseRun, choose_sampler, open_noise
 from harness.options import parse_choice, parse_delta, parse_epsilon, parse_seconds, parse_whole, require
-from harness.pipeline import DEFAULT_DELTA, Settings, default_out
+from harness.pipeline import DEFAULT_DELTA, Settings
+from harness.results import default_out
 from harness.rounding import digits_up
 from protocols.spec import NO_INPUT
 

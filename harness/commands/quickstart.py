@@ -8,7 +8,8 @@ from harness import cli, show, show_quickstart
 from harness.cli import command
 from harness.commands.chosen import chosen_model
 from harness.options import parse_delta, parse_epsilon
-from harness.pipeline import DEFAULT_DELTA, Settings, default_out
+from harness.pipeline import DEFAULT_DELTA, Settings
+from harness.results import default_out
 from protocols.spec import SPLIT
 
 

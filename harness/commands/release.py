@@ -35,13 +35,13 @@ from harness.pipeline import (
     Settings,
     Statistic,
     check_supported,
-    default_out,
     run_fed,
     run_for_invited,
     run_on_records,
     run_on_shares,
 )
 from harness.records import DEFAULT_MAX_COUNT, Detail, read_records
+from harness.results import default_out
 from protocols.budget import PrivacyUnit
 from protocols.spec import CLIENTS, SHARES, SLOTS, ProtocolSpec
 
