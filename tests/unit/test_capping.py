@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -26,6 +27,8 @@ COINS = {
     "one coin": (Coin(1, 2),),
     "rising outward": (Coin(3, 2), Coin(5, 3)),
 }
+
+FINE = design_coins(Fraction(1), 20)
 
 
 def exact_law(coins: tuple[Coin, ...], counts: Sequence[int], bound: int) -> list[Fraction]:
@@ -90,19 +93,26 @@ def test_one_atom_is_too_few() -> None:
     assert edge_mass(coins) < found <= guarantee_of_first_below(coins, 20).delta
 
 
+def roughly_uncovered(ratio: float, one: Sequence[int], other: Sequence[int]) -> float:
+    """As `uncovered`, for noise too fine to list exactly."""
+    p, q = (law_of_first_below(FINE, counts, 0) for counts in (one, other))
+    return max(float(np.maximum(0, a - ratio * b).sum()) for a, b in ((p, q), (q, p)))
+
+
+def test_it_takes_two_ratios_and_no_more() -> None:
+    found = guarantee_of_first_below(FINE, 3)
+    ratio = math.exp(found.epsilon)
+    for counts in itertools.product(range(-9, 10, 3), repeat=3):
+        for move in itertools.product((0, 1), repeat=3):
+            fewer = [n - by for n, by in zip(counts, move, strict=True)]
+            assert roughly_uncovered(ratio, counts, fewer) <= found.delta
+    assert roughly_uncovered(ratio**0.7, (0, 0, 0), (-1, -1, 0)) > 1000 * found.delta
+
+
 def test_counts_that_move_both_ways_take_a_third_ratio() -> None:
     """Why counts have to move the same way: else the bound fails, by far."""
-    coins, bound = design_coins(Fraction(1), 20), 0
-    found = guarantee_of_first_below(coins, 3)
-    ratio = float(worst_ratio(coins)) ** 2
-
-    def float_uncovered(one: Sequence[int], other: Sequence[int]) -> float:
-        p, q = (law_of_first_below(coins, counts, bound) for counts in (one, other))
-        return max(float(np.maximum(0, a - ratio * b).sum()) for a, b in ((p, q), (q, p)))
-
-    assert float_uncovered((-1, -1, 1), (0, 0, 0)) > 1000 * found.delta
-    for same_way in ((-1, -1, 0), (-2, -2, 0), (-1, -1, 1), (-2, -2, 1), (-1, -2, 0)):
-        assert float_uncovered((-1, -1, 1), same_way) <= found.delta
+    found = guarantee_of_first_below(FINE, 3)
+    assert roughly_uncovered(math.exp(found.epsilon), (-1, -1, 1), (0, 0, 0)) > 1000 * found.delta
 
 
 @pytest.mark.parametrize("bound", [0, 2])
