@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from fractions import Fraction
@@ -11,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.files import write_about
 from benchmarks.papers.gaps import gaps, rounds_to
 from benchmarks.reproduce.figures import Claim, Convergence, claims, figure4
 from benchmarks.reproduce.plots import FIGURES
 from benchmarks.reproduce.rates import NAMES, RATES, Rates, printed_figures, synthetic_rates
 from benchmarks.reproduce.tables import Table1Cell, Table2Cell, table1, table2
-from harness.report import environment
+from harness.results import write_json
 from harness.rounding import float_up
 
 SCHEMA = 1
 SEED = 20_230_417  # any; fixed, so that figures can be repeated
-RESULT, ABOUT = "gaps.json", "about.json"
+RESULT = "gaps.json"
 
 
 @dataclass(frozen=True)
@@ -118,18 +118,13 @@ def _measured(data: Path, splits: int, detail: Callable[[str], None]) -> Rates:
 def write(found: Reproduction, extent: Extent, command: str, seconds: float, directory: Path) -> None:
     """Write `gaps.json`, the four figures and `about.json`."""
     about = {
-        "schema": SCHEMA,
-        "command": command,
         "population": found.rates.about,
         "seed": SEED,
         "extent": asdict(extent),
         "paper": gaps()["paper"],
-        "wall_s": round(seconds, 1),
-        "environment": environment(),
     }
-    for name, content in ((RESULT, found.to_json()), (ABOUT, about)):
-        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        (directory / name).write_text(text, encoding="utf-8")
+    write_about(directory, command, seconds, about)
+    write_json(directory / RESULT, found.to_json())
     for name, draw in FIGURES.items():
         draw(found.figure4).savefig(directory / f"{name}.png", dpi=110)
 

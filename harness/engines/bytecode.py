@@ -49,9 +49,12 @@ class Bytecode:
 
 
 def cache_directory() -> Path:
-    """Return where compiled programs are kept: `$XDG_CACHE_HOME/fairshares`, else `~/.cache/fairshares`."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "fairshares" / "bytecode"
+    """Return where compiled programs are kept: `$XDG_CACHE_HOME/fairshares`, else `~/.cache/fairshares`.
+
+    A relative path there counts for nothing, as the XDG specification has it: parties run elsewhere.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
 
 
 def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:

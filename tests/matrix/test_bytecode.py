@@ -189,6 +189,16 @@ def test_every_circuit_that_a_program_loads_counts() -> None:
         assert {path.stem for path in hashing.sources_of(program)[1:]} == names | {"__init__"}, program
 
 
+@pytest.mark.parametrize("said", ["", "cache", "./cache"])
+def test_a_cache_that_is_nowhere_in_particular_is_in_the_home(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler and the parties run in directories of their own, where a relative path is another."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", said)
+    assert cache_directory() == tmp_path / ".cache/fairshares/bytecode"
+
+
 def test_a_refused_program_leaves_nothing(home: Path, job: Job) -> None:
     job.source.write_text("refuse")
     for _ in range(2):

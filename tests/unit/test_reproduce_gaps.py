@@ -14,7 +14,7 @@ import pytest
 from benchmarks.local_simulation import PublishedL, Simulated
 from benchmarks.papers.gaps import gaps, rounds_to
 from benchmarks.reproduce.figures import RATIOS, biased_gap, claims, figure4, with_ratio
-from benchmarks.reproduce.gaps import ABOUT, QUICK, RESULT, Reproduction, Stated, reproduce, write
+from benchmarks.reproduce.gaps import QUICK, RESULT, Reproduction, Stated, reproduce, write
 from benchmarks.reproduce.plots import FIGURES
 from benchmarks.reproduce.published import (
     M_L,
@@ -33,6 +33,7 @@ from benchmarks.reproduce.published import (
 from benchmarks.reproduce.rates import RATES, resampled, synthetic_rates
 from benchmarks.reproduce.show import show
 from benchmarks.reproduce.tables import RATE_RANGE, SCALED, Table1Cell, chance_of, errors_of, table1
+from benchmarks.results import ABOUT
 from protocols.local_dp import MechanismL, MechanismR
 from protocols.local_estimates import gap_weights, half_width, variance
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.reproduce.gaps import ABOUT, RESULT, WHOLE
+from benchmarks.reproduce.gaps import RESULT, WHOLE
 from benchmarks.reproduce.plots import FIGURES
 from benchmarks.reproduce.tables import table1
+from benchmarks.results import ABOUT
 from harness.rounding import float_up
 from tests.conftest import PROJECT
 
