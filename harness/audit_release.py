@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from math import prod
@@ -54,16 +54,17 @@ class Release:
 
     Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
     fall into then; declared: from sizes and budget to the protocol, and those of its arguments that its
-    linear map depends on; relations: those under which a command makes it.
+    linear map depends on; relations: those under which a command makes it; exchanged: as for `plan_noise`.
     """
 
     sizes: Mapping[str, int]
     cells: Callable[[Mapping[str, int]], int]
     declared: Callable[
-        [Mapping[str, int], NeighboringRelation, Fraction, Fraction, int],
+        [Mapping[str, int], NeighboringRelation, Fraction, Fraction, int, bool],
         Declared,
     ]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
+    exchanged: bool = False
 
 
 _OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
@@ -82,8 +83,9 @@ def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
         epsilon: Fraction,
         delta: Fraction,
         cap: int,
+        exchanged: bool,
     ) -> Declared:
-        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta, cap).blocks
+        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta, cap, exchanged).blocks
         table = {name: sizes[name] for name in _TABLE}
         return spec, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
 
@@ -124,6 +126,15 @@ RELEASES: dict[str, Release] = {
     "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
     "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
 }
+# Of clients whose slots a party can change: in active models.
+RELEASES |= {
+    f"{name}-active": replace(RELEASES[of], relations=_OF_CLIENTS, exchanged=True)
+    for name, of in {
+        "weights-of-clients": "weights-of-clients",
+        "gap-of-clients": "gap-of-clients",
+        "thresholds-of-clients": "thresholds-of-records",
+    }.items()
+}
 
 
 def audit_release(
@@ -134,35 +145,37 @@ def audit_release(
     epsilon: Fraction,
     delta: Fraction,
     cap: int = 1,
+    exchanged: bool = False,
 ) -> Audited:
     """Audit a release: what one record, or a client's, move by the declared linear map, and what that costs.
 
     Computes: basic composition over the values that a record moves, of the audited noise; for up to three
     also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
     unit, and each value's outermost atoms, one by one.
-    Args: cap: the most records of a client that are counted, where clients are zeroed out.
+    Args: cap, exchanged: as for `plan_noise`.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
     try:
         release = declared_release(spec, {name: str(value) for name, value in arguments.items()})
-        plan = plan_noise(release, relation, epsilon, delta, cap)
+        plan = plan_noise(release, relation, epsilon, delta, cap, exchanged)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    moved = values_moved(release, relation, cap)
+    moved = values_moved(release, relation, cap, exchanged)
     one = curve_of_coins(plan.coins)
     ratio = one.least_ratio(one.impossible)
     assert ratio is not None  # at that delta it is finite by definition
     figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
     if release.amounts:
-        moves = amounts_moved(release, relation)
+        moves = amounts_moved(release, relation, exchanged)
         figures["values_moved"], figures["units_moved"] = max(map(len, moves)), moved
         epsilon_found = moved * log_upper_bound(ratio)
         delta_found = max(impossible_mass(plan.coins, move) for move in moves)
     elif cap > 1:
-        most_cells = min(cap, release.cells)
-        figures["values_moved"], figures["units_moved"] = moved // cap * most_cells, moved
+        ways = 2 if exchanged else 1  # on a level some counts fall, and others may rise
+        levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
+        figures["values_moved"], figures["units_moved"] = levels * cells, moved
         epsilon_found = moved * log_upper_bound(ratio)
-        delta_found = impossible_mass_of_clients(plan.coins, moved // cap, cap)
+        delta_found = impossible_mass_of_clients(plan.coins, ways * levels, cap)
     else:
         epsilon_found, delta_found = log_upper_bound(ratio**moved), one.impossible * moved
     figures |= {"epsilon": epsilon_found, "delta": delta_found}
@@ -177,7 +190,8 @@ def audit_release(
     parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
     if plan.unit is PrivacyUnit.CLIENT:
         parameters["cap"] = cap
-    return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, joint, True, fault)
+    subject = f"{spec.name}.{relation}" + ".active" * exchanged
+    return Audited(subject, name, parameters, epsilon, figures, joint, True, fault)
 
 
 def audit_command(
@@ -203,10 +217,10 @@ def audit_command(
         several = relation is NeighboringRelation.ZERO_OUT_ONE and "steps" not in chosen
         cap = DEFAULT_CAP if several else 1
     try:
-        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap)
+        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, release.exchanged)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    return audit_release(name, spec, arguments, relation, epsilon, delta, cap)
+    return audit_release(name, spec, arguments, relation, epsilon, delta, cap, release.exchanged)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:

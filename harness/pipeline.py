@@ -68,6 +68,12 @@ class Settings:
         """What runs the model: the hosts if there are some, else its engine on this machine."""
         return self.hosts or engine_of(self.model)
 
+    @property
+    def exchanged(self) -> bool:
+        """Whether a party may move clients' records between cells, so that noise is for exchanged ones."""
+        of_clients = self.unit is PrivacyUnit.CLIENT
+        return of_clients and self.form.exchangeable and self.model.tolerates == "active"
+
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
         return relation_for(domain, self.form, self.relation, self.unit)
@@ -309,7 +315,8 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
         relation, epsilon = settings.relation_in(domain), statistic.charged(settings, domain)
         if statistic.nominal:
             return plan_nominal_noise(release, relation, epsilon, settings.delta)
-        return plan_noise(release, relation, epsilon, settings.delta, domain.most_together)
+        together = domain.most_together
+        return plan_noise(release, relation, epsilon, settings.delta, together, settings.exchanged)
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."

@@ -29,6 +29,10 @@ _EXISTENCE = (
     "to {} and {}; --neighboring-relation replace_one keeps to the requested ones."
 )
 _CAP = "What one client contributes: {}. Kept to by {}."
+EXCHANGED = (
+    "records exchanged for others, as a party can move one to another cell and fill an empty slot: twice as "
+    "much as for records left out"
+)
 _INFERRED = (
     "Groups and labels were read off the records, so which of them occur is not protected; "
     "declare them with --domain, or with --groups and --labels."
@@ -61,6 +65,7 @@ def privacy_fields(
         "input_path": form.path.described,
         "revealed": list(spec.revealed),
         **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
+        **({"noise_for": EXCHANGED} if plan.exchanged else {}),
         "public": [
             *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),
             "most records of one client",
@@ -234,6 +239,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
         f"(ε = {privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
         *([_EXISTENCE.format(*replaced)] if existence_only else []),
         *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
+        *([f"The noise is for {privacy['noise_for']}."] if "noise_for" in privacy else []),
         f"Public: {', '.join(privacy['public'])}.",
         _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),

@@ -83,8 +83,8 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         bins, settings = len(domain.thresholds), self.settings
         if self.flat:
             return CountTree(bins, (1,))
-        relation = settings.relation_in(domain)
-        return best_tree(bins, relation, settings.epsilon, settings.delta, domain.most_together)
+        relation, together = settings.relation_in(domain), domain.most_together
+        return best_tree(bins, relation, settings.epsilon, settings.delta, together, settings.exchanged)
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         if len(domain.labels) != 2:

@@ -249,39 +249,46 @@ def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> Linear
     return spec.release(arguments)
 
 
-def values_moved(release: LinearRelease, relation: NeighboringRelation, cap: int = 1) -> int:
+def values_moved(
+    release: LinearRelease, relation: NeighboringRelation, cap: int = 1, exchanged: bool = False
+) -> int:
     """Return by how much two neighbours' noisy values differ at most, in all: the L1 sensitivity.
 
     Where each differs by 1, that is how many do.
 
     Computes: the largest column; where a record is replaced, the largest difference of two columns; where a
-    client is zeroed out, the largest column as many times as it has records, `cap` at most.
+    client is zeroed out, the largest column as many times as it has records, `cap` at most, or the largest
+    difference, if others are exchanged for them.
     Guarantees: equal to the largest L1 distance between the values of any two neighbouring data sets.
-    [test: tests/unit/test_audit_release.py]
+    [test: tests/unit/test_audit_release.py, tests/unit/test_exchanged_records.py]
     """
     if release.amounts:
-        return max(map(sum, amounts_moved(release, relation)))
+        return max(map(sum, amounts_moved(release, relation, exchanged)))
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
-    if relation is not NeighboringRelation.REPLACE_ONE:
+    if relation is not NeighboringRelation.REPLACE_ONE and not exchanged:
         return cap * len(columns[0])
-    most = 0
+    most = len(columns[0]) if exchanged else 0  # for none
     for i, column in enumerate(columns):
         for other in columns[i + 1 :]:
             if len(column) + len(other) <= most:
                 break  # all further ones are smaller still
             most = max(most, len(column ^ other))
-    return most
+    return cap * most
 
 
-def amounts_moved(release: LinearRelease, relation: NeighboringRelation) -> set[tuple[int, ...]]:
+def amounts_moved(
+    release: LinearRelease, relation: NeighboringRelation, exchanged: bool = False
+) -> set[tuple[int, ...]]:
     """Return by how much noisy values differ, those that do, for all neighbours that listed cells make.
 
-    Computes: rows of the dense matrix of the map, or all differences of two of them.
+    Computes: rows of the dense matrix of the map, or all differences of two of them, or both.
     """
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
         np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
-    if relation is NeighboringRelation.REPLACE_ONE:
+    if exchanged:
+        rows = np.concatenate([rows, np.zeros((1, release.nodes), dtype=np.int64)])
+    if exchanged or relation is NeighboringRelation.REPLACE_ONE:
         rows = np.unique(np.concatenate([rows - row for row in rows]), axis=0)
     return {tuple(sorted(np.abs(row[row != 0]).tolist())) for row in rows if row.any()}
 

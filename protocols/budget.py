@@ -53,7 +53,7 @@ class NoisePlan:
     Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
     most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
     the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
-    guarantee of the whole release.
+    guarantee of the whole release; exchanged: as for `plan_noise`.
     """
 
     relation: NeighboringRelation
@@ -66,31 +66,37 @@ class NoisePlan:
     coins: tuple[Coin, ...]
     exact: Guarantee
     largest: int = 1
+    exchanged: bool = False
 
 
-def nodes_changed(release: LinearRelease, relation: NeighboringRelation, cap: int = 1) -> int:
+def nodes_changed(
+    release: LinearRelease, relation: NeighboringRelation, cap: int = 1, exchanged: bool = False
+) -> int:
     """Return by how much two neighbours' counts differ at most, in all.
 
     A replaced record is one removed and one added: twice the nodes of one, which a record that moves
     between cells without a common node reaches. A client that is zeroed out is `cap` records removed.
-    [test: tests/unit/test_budget.py]
+    [test: tests/unit/test_budget.py, tests/unit/test_exchanged_records.py]
+    Args: exchanged: as for `plan_noise`.
     """
-    one = release.most_nodes_of_a_record
-    if relation is NeighboringRelation.ZERO_OUT_ONE:
-        return cap * one
-    return 2 * one if relation is NeighboringRelation.REPLACE_ONE else one
+    both = exchanged or relation is NeighboringRelation.REPLACE_ONE
+    return cap * release.most_nodes_of_a_record * (2 if both else 1)
 
 
-def possible_moves(release: LinearRelease, relation: NeighboringRelation) -> frozenset[tuple[int, ...]]:
+def possible_moves(
+    release: LinearRelease, relation: NeighboringRelation, exchanged: bool = False
+) -> frozenset[tuple[int, ...]]:
     """Return by how much the noisy values of two neighbours differ, for all that may be furthest apart.
 
     Computes: of counts of records, `nodes_changed` ones; else, of each record or pair of records in listed
     cells, the amounts that are not 0, sorted.  [test: tests/unit/test_moves.py]
+    Args: exchanged: as for `plan_noise`.
     """
     if not release.amounts:
-        return frozenset([(1,) * nodes_changed(release, relation)])
+        return frozenset([(1,) * nodes_changed(release, relation, exchanged=exchanged)])
     records = [release.record(cell) for cell in range(release.cells)]
-    before: list[dict[int, int]] = records if relation is NeighboringRelation.REPLACE_ONE else [{}]
+    replaced = relation is NeighboringRelation.REPLACE_ONE
+    before: list[dict[int, int]] = [*records * (exchanged or replaced), *[{}] * (not replaced)]
     return frozenset(
         move
         for one in records
@@ -109,6 +115,7 @@ def plan_noise(
     epsilon: Fraction,
     delta: Fraction,
     cap: int = 1,
+    exchanged: bool = False,
 ) -> NoisePlan:
     """Choose the coins for a release, and compute its guarantee exactly.
 
@@ -116,15 +123,16 @@ def plan_noise(
     that moves by s uncovers its s outermost atoms, each at most e^(epsilon of a unit) times its outer
     neighbour.
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.
-    [test: tests/unit/test_budget.py, tests/unit/test_client_unit.py]
+    [test: tests/unit/test_budget.py, tests/unit/test_client_unit.py, tests/unit/test_exchanged_records.py]
     Args: epsilon: total, > 0; delta: total, in (0, 1); cap: the most records of a client that are counted,
-    where clients are zeroed out.
+    where clients are zeroed out; exchanged: whether a record that is gone leaves another in its place, as
+    where a party can flip bits m of a slot: a code x becomes x ^ m, and 0 for nothing becomes m.
     Raises: ValueError: no coins reach them; the message says which bound.
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
     together = _records_together(release, relation, cap)
-    moves = possible_moves(release, relation)
+    moves = possible_moves(release, relation, exchanged)
     changed, largest = together * max(map(sum, moves)), together * max(map(max, moves))
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
     inward = exp_bounds(node_epsilon * (largest - 1))[1]
@@ -133,14 +141,23 @@ def plan_noise(
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
     coins = design_coins(node_epsilon, bits)
     if together > 1:
-        exact = guarantee_of_clients(coins, release.most_nodes_of_a_record, cap)
+        exact = guarantee_of_clients(coins, nodes_changed(release, relation, exchanged=exchanged), cap)
     else:
         exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
-    unit = unit_of(relation)
     return NoisePlan(
-        relation, unit, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact, largest
+        relation,
+        unit_of(relation),
+        epsilon,
+        release.nodes,
+        changed,
+        node_epsilon,
+        bits,
+        coins,
+        exact,
+        largest,
+        exchanged,
     )
 
 

@@ -63,8 +63,10 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
     Computes: a record is in `nodes` counts, one of each level; the records of a client spread over a level
     in any way. The worst ratio of neighbouring atoms, once per record and level; per level the most that
-    counts uncover which move by `cap` in all.
-    Guarantees: deltas of basic composition, for every way to spread.  [test: tests/unit/test_client_unit.py]
+    counts uncover which move by `cap` in all. Records that are exchanged move twice as many: on each level
+    counts that fall, by `cap` in all, and counts that rise.
+    Guarantees: deltas of basic composition, for every way to spread.
+    [test: tests/unit/test_client_unit.py, tests/unit/test_exchanged_records.py]
     """
     epsilon = nodes * cap * log_upper_bound(worst_ratio(coins))
     return Guarantee(epsilon, nodes * most_uncovered(coins, cap))

@@ -56,6 +56,14 @@ class InputForm:
         summed = self.summed_by_party and path is SHARES
         return replace(self, path=path, summed_by_party=summed)
 
+    @property
+    def exchangeable(self) -> bool:
+        """Whether a party that changes its share of a slot puts a record of its choice into an empty one.
+
+        It does where bits are what keeps a client to its cap: any bits are a record, or none.
+        """
+        return self.capped == ENFORCED and not self.path.authenticated
+
 
 @dataclass(frozen=True)
 class ProtocolSpec:
@@ -98,10 +106,10 @@ PRODUCT = InputForm("product", True, False, _PUBLIC)
 PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, RECORDS_OF_UPLOADS))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 # A key enters as its bits, which are bits whatever a server adds to its share: that moves a record to
-# another cell, or out of all.
+# another cell, or out of all, and the key of none into a cell.
 KEYS = InputForm("keys", False, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"), capped=ENFORCED)
 SCORES = InputForm("scores", True, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"))
-# A slot is bits, which are bits whatever a server does to its share.
+# A slot is bits, which are bits whatever a server does to its share: that moves what is in it, empty or not.
 SLOTS = InputForm("slots", False, False, _PUBLIC, capped=ENFORCED, shares_bits=True)
 VALUED_SPLIT = replace(
     SPLIT, public=("groups", "range and grid of values", "number of clients", "number of uploads")

@@ -144,7 +144,12 @@ def _parts(size: int, part: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def best_tree(
-    bins: int, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction, cap: int = 1
+    bins: int,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int = 1,
+    exchanged: bool = False,
 ) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
@@ -152,7 +157,7 @@ def best_tree(
     blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
     Guarantees: no neighbour (a block's factor one more or less) is better.
     [test: tests/property/test_tree.py]
-    Args: cap: as for `plan_noise`.
+    Args: cap, exchanged: as for `plan_noise`.
     Raises: ValueError: no noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
@@ -160,7 +165,7 @@ def best_tree(
         tree = _descend(bins, levels)
         if tree is None:
             break
-        error = tree.mean_variance() * float(node_variance(tree, relation, epsilon, delta, cap))
+        error = tree.mean_variance() * float(node_variance(tree, relation, epsilon, delta, cap, exchanged))
         if error >= least:
             break
         best, least = tree, error
@@ -168,10 +173,15 @@ def best_tree(
 
 
 def node_variance(
-    tree: CountTree, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction, cap: int = 1
+    tree: CountTree,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int = 1,
+    exchanged: bool = False,
 ) -> Fraction:
     """Return the mean square error of one node's noise. Raises: ValueError: no noise fits."""
-    return mean_square_error(plan_noise(tree.release(1), relation, epsilon, delta, cap).coins)
+    return mean_square_error(plan_noise(tree.release(1), relation, epsilon, delta, cap, exchanged).coins)
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:

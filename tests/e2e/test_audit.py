@@ -78,7 +78,7 @@ def test_options_that_make_no_sense(options: str, said: str, tmp_path: Path) -> 
 
 def test_a_guarantee_that_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The figures are written all the same; the exit code tells."""
-    monkeypatch.setattr("protocols.budget.nodes_changed", lambda release, relation: 1)
+    monkeypatch.setattr("protocols.budget.nodes_changed", lambda *_, **__: 1)
     options = "--release weights --neighboring-relation replace_one --out found"
     done = call("audit", *options.split(), cwd=tmp_path)
     assert done.returncode == 1

@@ -47,9 +47,12 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def check_counts(directory: Path, truth: list[list[int]], cap: int, scale: int = 1) -> None:
+def check_counts(
+    directory: Path, truth: list[list[int]], cap: int, scale: int = 1, exchanged: bool = False
+) -> None:
     """Check a run's statement against the plan for its cap, and its counts against the truth."""
-    plan = plan_noise(each_cell_once(4), NeighboringRelation.ZERO_OUT_ONE, Fraction(20), DELTA, cap)
+    zero_out = NeighboringRelation.ZERO_OUT_ONE
+    plan = plan_noise(each_cell_once(4), zero_out, Fraction(20), DELTA, cap, exchanged)
     privacy = read(directory / "manifest.json")["privacy"]
     assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
     assert (privacy["epsilon_exact"], privacy["delta_exact"]) == (
@@ -83,6 +86,17 @@ def test_no_client_weighs_more_than_its_cap(model: Model, here: Path) -> None:
     said = succeed(*common, *DECLARED, "--cap", "weight-one", "--out", "one", cwd=here)
     assert "Counts are of clients, in steps of 1/60." in said
     check_counts(here / "one", [[LIGHT, 0], [0, 1]], 60, 60)
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["rep4-ring"]]))
+def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path) -> None:
+    """One that deviates moves records between cells, so that two counts tell whether a client is there."""
+    run = ("weights", "--records", "mine.csv", *CLIENT, *DECLARED, "--cap", "10", "--model", model.name)
+    said, active = succeed(*run, "--out", "out", cwd=here), model.name == "rep4-ring"
+    check_counts(here / "out", [[LIGHT, 0], [0, 10]], 10, exchanged=active)
+    assert ("The noise is for records exchanged for others" in said) == active
+    for name in ("manifest.json", "weights.json"):
+        assert ("noise_for" in read(here / "out" / name)["privacy"]) == active
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))

@@ -65,7 +65,10 @@ def test_whatever_a_client_sends_it_moves_one_sum_and_one_size(steps: int) -> No
 
 @pytest.mark.parametrize("model", model_parameters())
 def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
-    """60 honest clients, one without a value; every string of 6 bits, and words with more of them."""
+    """60 honest clients, one without a value; every string of 6 bits, and words with more of them.
+
+    A server changes its share of three slots: another group, another value, and a client that had none.
+    """
     form = next(iter(PI_GAP_SLOTS.input_forms.values()))
     assert engine_of(model).supports(PI_GAP_SLOTS, model, form) is None
     rng = np.random.default_rng(3)
@@ -75,7 +78,9 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     truth = reference.sums_and_sizes(group.tolist(), value.tolist(), GROUPS, STEPS)
     assert moves(sent) == truth
     words = [*sent, *range(64), -1, 2**62 + 1, -(2**40)]
-    expected = moves(words)
+    flipped = {58: 0b11, 59: 0b1100, 60: 0b1110}
+    expected = moves([word ^ flipped.get(at, 0) for at, word in enumerate(words)])
+    assert all(moves([words[at]]) != moves([words[at] ^ mask]) for at, mask in flipped.items())
 
     coins = design_coins(Fraction(EPSILON), DELTA_BITS)
     bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), 2 * GROUPS)).astype(bool)
@@ -83,6 +88,8 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
     seeds, rest = split_into_shares(XOR.encode(np.array(words)), XOR, model.parties)
     shares = [*(XOR.expand(seed, len(words)).ravel() for seed in seeds), rest.ravel()]
+    for at, mask in flipped.items():
+        shares[1][at] ^= np.uint64(mask)
     inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), words=shares)
     program = copy_of_program(PI_GAP_SLOTS.name, tmp_path)
     size = (len(words), model.slots_per_lane, GROUPS, STEPS)

@@ -91,14 +91,23 @@ def opened(case: Case, model: Model, directory: Path) -> tuple[list[int], list[i
 
 @pytest.mark.parametrize("model", model_parameters())
 def test_whatever_clients_send_each_counts_cap_records_at_most(model: Model, tmp_path: Path) -> None:
-    """All kinds at once, 200 clients: 800 slots, in lanes of 63 and a rest. A server flips bits, too."""
+    """All kinds at once, 200 clients: 800 slots, in lanes of 63 and a rest. A server flips bits, too.
+
+    It moves a record to another cell, and puts one into an empty slot: of 40 clients with one of the first
+    cell, and of 30 with none.
+    """
     assert engine_of(model).supports(PI_RW_SLOTS, model, SLOTS) is None
     rng = np.random.default_rng(8)
-    honest = rng.integers(0, 5, (200 - len(UPLOADS), CAP)).tolist()
+    others = rng.integers(0, 5, (130 - len(UPLOADS), CAP)).tolist()
     flipped = {(len(UPLOADS), 0): 1, (len(UPLOADS), 1): 7, (len(UPLOADS) + 1, 3): 2**63 + 4}
-    case = Case([*UPLOADS.values(), *honest], flipped=flipped)
-    found, noise = opened(case, model, tmp_path)
-    assert [value - x for value, x in zip(found, noise, strict=True)] == case.counts()
+    honest = Case([*UPLOADS.values(), *others], flipped=flipped)
+    words = [*honest.words, *[[1, 0, 0, 0]] * 40, *[[0, 0, 0, 0]] * 30]
+    moved = Case(words, flipped={**flipped, **{(client, 0): 2 for client in range(130, 200)}})
+    found, noise = opened(moved, model, tmp_path)
+    counts = [value - x for value, x in zip(found, noise, strict=True)]
+    assert counts == moved.counts()
+    added = [after - before for after, before in zip(counts, honest.counts(), strict=True)]
+    assert added == [0, 30, 40, 0]  # code 1 is 3 by then, and 0 is 2
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
@@ -125,3 +134,9 @@ def test_a_server_that_flips_bits_moves_one_record(slot: int, bits: int) -> None
     before, after = Case(words).counts(), Case(words, flipped={(1, slot): bits}).counts()
     moved = [a - b for a, b in zip(after, before, strict=True)]
     assert max(map(abs, moved)) <= 1 and sum(map(abs, moved)) <= 2
+
+
+def test_two_counts_tell_whether_a_record_is_there_whose_slot_a_server_flips() -> None:
+    """Not one, as without: so noise for records that are there or not would be too little."""
+    there, gone = (Case([[code, 0, 0, 0]], flipped={(0, 0): 2}).counts() for code in (1, 0))
+    assert [a - b for a, b in zip(there, gone, strict=True)] == [0, -1, 1, 0]

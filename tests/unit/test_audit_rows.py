@@ -83,6 +83,9 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_roc_records.zero_out_one.units_moved", 30),
         ("pi_roc_records.zero_out_one.values_moved", 30),
         ("pi_rw_slots.zero_out_one.values_moved", 4),
+        ("pi_rw_slots.zero_out_one.active.units_moved", 20),
+        ("pi_roc_records.zero_out_one.active.units_moved", 60),
+        ("pi_gap_slots.zero_out_one.active.units_moved", 4000),
         ("pi_gap.zero_out_one.units_moved", 2000),
         ("pi_gap_slots.zero_out_one.units_moved", 2000),
         ("pi_gap.replace_one.values_moved", 4),
@@ -149,6 +152,8 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
             audited = {r for r in NeighboringRelation if f"{spec.name}.{r}.epsilon" in rows}
             assert ZERO_OUT in audited or spec in (PI_CF, PI_COUNT)
             assert {ADD, REPLACE} <= audited or spec in (PI_RW_SLOTS, PI_GAP_SLOTS)
+            changeable = any(form.exchangeable for form in spec.input_forms.values())
+            assert (f"{spec.name}.{ZERO_OUT}.active.epsilon" in rows) == changeable
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -171,7 +176,7 @@ def test_a_claim_that_is_too_good_is_a_fault(sensitivity: int) -> None:
 
 def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """Composition that charges a replaced record for one value; the columns say two."""
-    monkeypatch.setattr("protocols.budget.nodes_changed", lambda release, relation: 1)
+    monkeypatch.setattr("protocols.budget.nodes_changed", lambda *_, **__: 1)
     found = audit_release("weights", PI_RW, TWO_BY_TWO, REPLACE, Fraction(1), DELTA)
     assert found.fault is not None and "a record moves 2 values" in found.fault
     assert found.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)

@@ -124,6 +124,6 @@ def test_pi_gap_declares_this_release() -> None:
 def test_a_wrong_sensitivity_is_found(
     claimed: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protocols.budget.possible_moves", lambda release, relation: frozenset(claimed))
+    monkeypatch.setattr("protocols.budget.possible_moves", lambda *_: frozenset(claimed))
     found = audit_command("gap", {"steps": 50}, REPLACE, Fraction(1), DELTA)
     assert found.fault is not None and "moves 200 units in all" in found.fault
