@@ -290,9 +290,9 @@ def noise(
 @_task(
     help={
         "sampler": "default, symmetric or published; instead of the reference set",
-        "release": "weights, weights-only, weights-of-clients, gap, gap-of-clients, confusion, thresholds or "
-        "thresholds-of-records, or, as in active models, weights-of-clients-active, gap-of-clients-active or "
-        "thresholds-of-clients-active; instead of a sampler",
+        "release": "weights, weights-only, weights-of-clients, gap, gap-of-clients, confusion, thresholds, "
+        "thresholds-of-records or cap, or, as in active models, weights-of-clients-active, "
+        "gap-of-clients-active or thresholds-of-clients-active; instead of a sampler",
         "epsilon": "the ε that the noise is made for; default: 1",
         "delta": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
         "sensitivity": "of a sampler: by how much a count may move, up to 64; default: 1",

@@ -61,7 +61,7 @@ class Federation:
         more = None
         if domain.values is not None:
             more = rng.integers(-domain.values.steps, domain.values.steps, size=records, endpoint=True)
-        elif self.detail:
+        elif self.detail.of_each:
             more = rng.integers(domain.shape[-1], size=records)
         group = rng.integers(self.groups, size=self.clients)[owner]
         names = np.array([f"client {i}" for i in range(self.clients)])

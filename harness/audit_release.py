@@ -9,6 +9,7 @@ from functools import cache
 from math import prod
 
 from harness.audit import DELTAS, Audited, Figure, budget_parameters, no_noise
+from harness.contributions import MAX_CAP, caps_to_choose_from
 from harness.errors import OptionError
 from harness.values import DEFAULT_STEPS
 from protocols.audit import (
@@ -23,8 +24,9 @@ from protocols.audit import (
 from protocols.budget import NeighboringRelation, PrivacyUnit, plan_noise
 from protocols.noise import log_upper_bound
 from protocols.published import composed_laplace, protocol_4
-from protocols.release import LinearRelease
+from protocols.release import FirstBelow, LinearRelease
 from protocols.spec import (
+    PI_CAP,
     PI_CF,
     PI_COUNT,
     PI_GAP,
@@ -66,6 +68,11 @@ class Release:
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
     exchanged: bool = False
 
+    @property
+    def counts_records(self) -> bool:
+        """Whether what it opens of a client is counts of records, which a cap bounds."""
+        return bool(self.sizes) and "steps" not in self.sizes
+
 
 _OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 _OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
@@ -97,6 +104,11 @@ def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
     return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
 
 
+def _largest_grid(*_: object) -> Declared:
+    """The most caps to choose from; fewer uncover less. How many clients may exceed one changes nothing."""
+    return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
+
+
 def _of_pairs(sizes: Mapping[str, int]) -> int:
     """Return how many cells pairs of clients with extreme values make."""
     return 8 * sizes["groups"] ** 3
@@ -125,6 +137,7 @@ RELEASES: dict[str, Release] = {
     ),
     "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
     "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
+    "cap": Release({}, lambda _: 1, _largest_grid, _OF_CLIENTS),
 }
 # Of clients whose slots a party can change: in active models.
 RELEASES |= {
@@ -155,8 +168,11 @@ def audit_release(
     Args: cap, exchanged: as for `plan_noise`.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
+    text = {name: str(value) for name, value in arguments.items()}
+    if spec.release and isinstance(index := spec.release(text), FirstBelow):
+        return _audit_index(name, spec, index, relation, epsilon, delta)
     try:
-        release = declared_release(spec, {name: str(value) for name, value in arguments.items()})
+        release = declared_release(spec, text)
         plan = plan_noise(release, relation, epsilon, delta, cap, exchanged)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
@@ -194,6 +210,36 @@ def audit_release(
     return Audited(subject, name, parameters, epsilon, figures, joint, True, fault)
 
 
+def _audit_index(
+    name: str,
+    spec: ProtocolSpec,
+    release: FirstBelow,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+) -> Audited:
+    """Audit an index: two ratios of the audited noise, the bound's and one count's; an atom of each."""
+    try:
+        plan = plan_noise(release, relation, epsilon, delta)
+    except ValueError as error:
+        raise no_noise(epsilon, delta, error) from None
+    one = curve_of_coins(plan.coins)
+    ratio = one.least_ratio(one.impossible)
+    assert ratio is not None  # as above
+    spent, uncovered = log_upper_bound(ratio**2), one.impossible * (1 + release.queries)
+    moved = {"values": release.queries + 1, "values_moved": release.queries}
+    fault = None
+    if spent > plan.exact.epsilon or uncovered > plan.exact.delta:
+        fault = f"an index of {release.queries} counts takes more than the ε and δ that are claimed"
+    parameters: dict[str, str | int] = {
+        "queries": release.queries,
+        **budget_parameters(epsilon, delta),
+        "neighboring_relation": str(relation),
+    }
+    figures: dict[str, Figure] = {**moved, "epsilon": spent, "delta": uncovered}
+    return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, None, True, fault)
+
+
 def audit_command(
     name: str,
     sizes: Mapping[str, int],
@@ -214,7 +260,7 @@ def audit_command(
     if relation not in release.relations:
         raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
     if cap is None:
-        several = relation is NeighboringRelation.ZERO_OUT_ONE and "steps" not in chosen
+        several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
     try:
         spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, release.exchanged)

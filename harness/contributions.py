@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError
+from protocols.capping import caps_up_to
 
 MAX_CAP = 1000
 WEIGHT_ONE = "weight-one"
@@ -79,6 +80,11 @@ class Cap:
         chosen: Indices = np.full((self.slots, clients), -1, dtype=np.int64)
         chosen[filled] = cell[order][(first + place)[filled]]
         return chosen
+
+
+def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
+    """Return the public grid of caps for clients with at most so many records; the last holds for all."""
+    return caps_up_to(min(max_count, MAX_CAP))
 
 
 def cap_from_json(found: Any, where: str) -> Cap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.contributions import Cap
+from harness.contributions import Cap, caps_to_choose_from
 from harness.domain import XOR, Domain
 from harness.errors import RecordDomainError
 from harness.records import ClientRecords, Detail, RecordDomain
@@ -36,9 +36,10 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
     group, label and predicted label, but for the last of each. `keys`: per record, its cell; with a cap per
     client, the cell in each of its slots. `scores`: per record, an indicator per group and label, but for
-    the last of each, and the score's bin. `slots`: the code of what is in each slot.
+    the last of each, and the score's bin. `slots`: the code of what is in each slot; of sizes, how many caps
+    the client exceeds.
     """
-    if form == SLOTS.name and domain.cap is None:
+    if form == SLOTS.name and domain.cap is None and domain.detail is not Detail.SIZE:
         raise RecordDomainError("The input form slots needs a cap on what one client contributes: --cap.")
     if form in (KEYS.name, SLOTS.name):
         return domain.cap.slots if domain.cap else 1
@@ -62,6 +63,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     Raises: RecordsError: product form and a client with two groups.
     """
     domain = records.domain
+    if domain.detail is Detail.SIZE:
+        return _caps_exceeded(records)
     if domain.values and form.name == SLOTS.name:
         return _valued_slots(records)
     if domain.values:
@@ -110,6 +113,13 @@ def _valued_slots(records: ClientRecords) -> Table:
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
     found[0, records.client] = records.group + 1 + value
     return found
+
+
+def _caps_exceeded(records: ClientRecords) -> Table:
+    """Return how many of the caps to choose from each client exceeds; none exceeds the last."""
+    sizes = np.bincount(records.client, minlength=records.clients)
+    caps = caps_to_choose_from(records.domain.max_count)[:-1]
+    return np.searchsorted(caps, sizes)[np.newaxis].astype(np.int64)
 
 
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:

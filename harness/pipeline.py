@@ -35,6 +35,7 @@ from harness.results import new_directory, write_json
 from harness.schemes import engine_of
 from protocols.budget import NeighboringRelation, NoisePlan, PrivacyUnit, plan_noise, plan_nominal_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.release import LinearRelease
 from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0
@@ -239,9 +240,7 @@ def run_fed(
         fed = feed(partial)
         model, domain = settings.model, fed.domain
         if domain.detail is not statistic.detail:
-            held, needed = (
-                each or "neither score nor prediction" for each in (domain.detail, statistic.detail)
-            )
+            held, needed = domain.detail.described, statistic.detail.described
             raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
         plan = plan_release(statistic, settings, domain)
         statistic.check(domain, fed.clients, plan)
@@ -252,7 +251,7 @@ def run_fed(
             plan.unit,
             plan.relation,
             out,
-            Noise(plan.coins, plan.changed) if plan.largest == 1 else None,
+            Noise(plan.coins, plan.changed) if plan.opened and plan.largest == 1 else None,
             fed.batches,
         )
         charging.check(release)
@@ -314,6 +313,7 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
         release = statistic.spec.release(_as_text(statistic.shape(domain)))
         relation, epsilon = settings.relation_in(domain), statistic.charged(settings, domain)
         if statistic.nominal:
+            assert isinstance(release, LinearRelease)
             return plan_nominal_noise(release, relation, epsilon, settings.delta)
         together = domain.most_together
         return plan_noise(release, relation, epsilon, settings.delta, together, settings.exchanged)

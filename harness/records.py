@@ -20,7 +20,7 @@ import numpy.typing as npt
 from harness.contributions import Cap, cap_from_json
 from harness.errors import RecordDomainError, RecordsError
 from harness.scores import Grid, bins_of, even_grid, grid_from_json, grid_to_json, read_scores
-from harness.tables import read_table
+from harness.tables import read_table, refuse_variants
 from harness.values import ValueGrid, read_values, values_from_json
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
@@ -39,6 +39,17 @@ class Detail(StrEnum):
     SCORE = "score"
     PREDICTION = "prediction"
     VALUE = "value"  # of a model's performance; such records have no label
+    SIZE = "size"  # how many records a client has, and nothing of any
+
+    @property
+    def of_each(self) -> bool:
+        """Whether each record holds it."""
+        return self not in (Detail.NONE, Detail.SIZE)
+
+    @property
+    def described(self) -> str:
+        """As messages say it."""
+        return {"": "neither score nor prediction", "size": "their number alone"}.get(self, str(self))
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,8 @@ class RecordDomain:
             raise RecordDomainError(f"The maximum count must be between 1 and 2^62, not {self.max_count}.")
         if (self.detail is Detail.SCORE) != bool(self.thresholds):
             raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
+        if self.detail is Detail.SIZE and self.cap:
+            raise RecordDomainError("The domain says how much of a client counts: there is no cap to choose.")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,7 +106,7 @@ class RecordDomain:
         if self.values:
             return len(self.groups), 2  # a sum of values, and as many times `steps` as there are
         pairs = len(self.groups), len(self.labels)
-        if self.detail is Detail.NONE:
+        if not self.detail.of_each:
             return pairs
         return *pairs, len(self.thresholds if self.detail is Detail.SCORE else self.labels)
 
@@ -129,6 +142,8 @@ class RecordDomain:
             found["values"] = self.values.to_json()
         elif self.detail is Detail.PREDICTION:
             found["predictions"] = True
+        elif self.detail is Detail.SIZE:
+            found["sizes"] = True
         if self.cap:
             found["cap"] = self.cap.to_json()
         return found
@@ -155,7 +170,8 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
     """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
     if isinstance(found, dict) and "values" in found:
         found = {"labels": [], "max_count": 1, **found}
-    needed, further = {"groups", "labels"}, {"max_count", "thresholds", "predictions", "values", "cap"}
+    needed = {"groups", "labels"}
+    further = {"max_count", "thresholds", "predictions", "sizes", "values", "cap"}
     if not isinstance(found, dict) or not needed <= set(found) <= needed | further:
         raise RecordDomainError(
             f"{where} must have the keys groups, labels and, if wanted, max_count and thresholds."
@@ -166,14 +182,17 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
         raise RecordDomainError(f"groups and labels in {where} must be lists of strings, in double quotes.")
     if type(max_count) is not int:
         raise RecordDomainError(f"max_count in {where} must be a whole number.")
-    predictions = found.get("predictions", False)
-    if type(predictions) is not bool or (predictions and "thresholds" in found):
-        raise RecordDomainError(f"{where} may have thresholds, or predictions true or false, not both.")
+    flags = predictions, sizes = found.get("predictions", False), found.get("sizes", False)
+    if not all(type(flag) is bool for flag in flags) or sum((*flags, "thresholds" in found)) > 1:
+        raise RecordDomainError(
+            f"{where} may have thresholds, or predictions or sizes true or false, and only one of them."
+        )
     grid = grid_from_json(found["thresholds"], where) if "thresholds" in found else ()
-    detail = Detail.SCORE if grid else Detail.PREDICTION if predictions else Detail.NONE
+    detail = Detail.PREDICTION if predictions else Detail.SIZE if sizes else Detail.NONE
+    detail = Detail.SCORE if grid else detail
     valued = values_from_json(found["values"], where) if "values" in found else None
     if valued and detail:
-        raise RecordDomainError(f"{where} may have values, or thresholds or predictions, not both.")
+        raise RecordDomainError(f"{where} may have values, or thresholds, predictions or sizes, not both.")
     detail = Detail.VALUE if valued else detail
     groups, labels = (tuple(sorted(values)) for values in lists)
     cap = cap_from_json(found["cap"], where) if "cap" in found else None
@@ -200,8 +219,9 @@ class ClientRecords:
         if not len(self.client) == len(self.group) == len(self.label):
             raise RecordsError("Every record needs a client, a group and a label.")
         found = None if self.detail is None else len(self.detail)
-        if found != (len(self.client) if self.domain.detail else None):
-            raise RecordsError(f"Every record needs a {self.domain.detail or 'group and a label, no more'}.")
+        if found != (len(self.client) if self.domain.detail.of_each else None):
+            needed = self.domain.detail if self.domain.detail.of_each else "group and a label, no more"
+            raise RecordsError(f"Every record needs a {needed}.")
         if not self.clients:
             raise RecordsError("There are no clients; at least one is needed.")
         most = np.bincount(self.client, minlength=self.clients)
@@ -296,7 +316,7 @@ def read_records(
         none = np.zeros(0, dtype=np.int64)
         client_ids = np.array([path.stem], dtype=object)
         declared = domain.with_detail(detail)
-        return ClientRecords(declared, client_ids, none, none, none, none if detail else None)
+        return ClientRecords(declared, client_ids, none, none, none, none if detail.of_each else None)
     return records_from_frame(frame, domain, max_count, str(path), rows, detail, positive_from)
 
 
@@ -327,7 +347,7 @@ def records_from_frame(
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
         for kind, names in (("groups", groups), ("labels", labels)):
-            _refuse_variants(names, f"{where} has the {kind}")
+            refuse_variants(names, f"{where} has the {kind}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
     domain = domain.with_detail(detail)
     known = {"group": domain.groups} | ({} if domain.values else {"label": domain.labels})
@@ -366,31 +386,12 @@ def records_from_frame(
     )
 
 
-def _refuse_variants(names: Sequence[str], what: str) -> None:
-    """Refuse names that differ in blanks, in case or in how a number is written: most often they are one."""
-    found: dict[object, str] = {}
-    for name in names:
-        other = found.setdefault(_plain(name), name)
-        if other != name:
-            raise RecordDomainError(
-                f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "
-                "with --domain."
-            )
-
-
-def _plain(name: str) -> object:
-    try:
-        return float(name)
-    except ValueError:
-        return " ".join(name.split()).casefold()
-
-
 def _columns(detail: Detail, positive_from: float | None) -> tuple[str, ...]:
     """Return the columns that hold this detail, or the scores from which predictions follow."""
     if detail is Detail.VALUE:
         return ("client_id", "group", "value")
     read = detail if positive_from is None else Detail.SCORE
-    return (*_COLUMNS, str(read)) if read else _COLUMNS
+    return (*_COLUMNS, str(read)) if read.of_each else _COLUMNS
 
 
 def _is_missing(text: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import RecordsError
+from harness.errors import RecordDomainError, RecordsError
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
@@ -96,3 +96,25 @@ def _check_columns(path: Path, found: list[str], names: Sequence[str]) -> None:
     repeated = [name for name in names if found.count(name) > 1]
     if repeated:
         raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")
+
+
+def refuse_variants(names: Sequence[str], what: str) -> None:
+    """Refuse names that differ in blanks, in case or in how a number is written: most often they are one.
+
+    Args: what: how the message calls them. Raises: RecordDomainError: names the two.
+    """
+    found: dict[object, str] = {}
+    for name in names:
+        other = found.setdefault(_plain(name), name)
+        if other != name:
+            raise RecordDomainError(
+                f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "
+                "with --domain."
+            )
+
+
+def _plain(name: str) -> object:
+    try:
+        return float(name)
+    except ValueError:
+        return " ".join(name.split()).casefold()

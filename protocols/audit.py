@@ -244,9 +244,10 @@ def composed(curve: PrivacyCurve, times: int) -> PrivacyCurve:
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearRelease:
     """Return the linear map that a protocol noises. Raises: ValueError: nobody has declared it."""
-    if spec.release is None:
+    release = spec.release(arguments) if spec.release else None
+    if not isinstance(release, LinearRelease):
         raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
-    return spec.release(arguments)
+    return release
 
 
 def values_moved(

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from protocols.capping import guarantee_of_first_below
 from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins, exp_bounds
 from protocols.noise import Guarantee, guarantee, guarantee_of_clients, guarantee_of_moves
-from protocols.release import LinearRelease
+from protocols.release import FirstBelow, LinearRelease
 
 _EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
 
@@ -53,7 +54,8 @@ class NoisePlan:
     Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
     most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
     the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
-    guarantee of the whole release; exchanged: as for `plan_noise`.
+    guarantee of the whole release; exchanged: as for `plan_noise`; opened: whether the noisy values are, not
+    only what follows from them.
     """
 
     relation: NeighboringRelation
@@ -67,6 +69,7 @@ class NoisePlan:
     exact: Guarantee
     largest: int = 1
     exchanged: bool = False
+    opened: bool = True
 
 
 def nodes_changed(
@@ -110,7 +113,7 @@ def possible_moves(
 
 
 def plan_noise(
-    release: LinearRelease,
+    release: LinearRelease | FirstBelow,
     relation: NeighboringRelation,
     epsilon: Fraction,
     delta: Fraction,
@@ -131,14 +134,14 @@ def plan_noise(
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
+    if isinstance(release, FirstBelow):
+        return _plan_first_below(release, relation, epsilon, delta)
     together = _records_together(release, relation, cap)
     moves = possible_moves(release, relation, exchanged)
     changed, largest = together * max(map(sum, moves)), together * max(map(max, moves))
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
     inward = exp_bounds(node_epsilon * (largest - 1))[1]
-    bits = max(MIN_DELTA_BITS, bits_at_most(delta / (changed * inward)))
-    if bits > MAX_DELTA_BITS:
-        raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
+    bits = _bits_of_a_value(delta / (changed * inward))
     coins = design_coins(node_epsilon, bits)
     if together > 1:
         exact = guarantee_of_clients(coins, nodes_changed(release, relation, exchanged=exchanged), cap)
@@ -159,6 +162,36 @@ def plan_noise(
         largest,
         exchanged,
     )
+
+
+def _plan_first_below(
+    release: FirstBelow, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> NoisePlan:
+    """Choose the coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
+
+    A party that flips bits of a slot has two neighbours differ in another pair of codes: of two codes one
+    still exceeds all caps that the other does, so that all counts move the same way.
+    """
+    if relation is not NeighboringRelation.ZERO_OUT_ONE:
+        raise ValueError(f"which count is the first below a bound is opened of clients, not under {relation}")
+    node_epsilon = Fraction(epsilon * _EPSILON_GRID // 2, _EPSILON_GRID)
+    bits = _bits_of_a_value(delta / release.nodes)
+    coins = design_coins(node_epsilon, bits)
+    exact = guarantee_of_first_below(coins, release.queries)
+    if exact.epsilon > epsilon or exact.delta > delta:
+        raise ValueError("the coins that were found do not keep to epsilon and delta")
+    unit = unit_of(relation)
+    return NoisePlan(
+        relation, unit, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False
+    )
+
+
+def _bits_of_a_value(delta: Fraction) -> int:
+    """Return the delta_bits of coins with at most this delta. Raises: ValueError: there are none."""
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+    if bits > MAX_DELTA_BITS:
+        raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
+    return bits
 
 
 def _records_together(release: LinearRelease, relation: NeighboringRelation, cap: int) -> int:

@@ -108,6 +108,18 @@ def symmetric_noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int
     return -distance if sign else distance
 
 
+def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
+    """Return how many caps come before the first that so few clients exceed, with noise on either number.
+
+    Args: sizes: how many records each client has; caps: the last holds whatever is exceeded; noise: of
+    `above`, then of each cap's count.
+    """
+    for i, cap in enumerate(caps[:-1]):
+        if sum(size > cap for size in sizes) + noise[1 + i] <= above + noise[0]:
+            return i
+    return len(caps) - 1
+
+
 def sums_and_sizes(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
     """Return, per group, the sum of its clients' values, and their number times the steps."""
     found = []

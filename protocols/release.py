@@ -40,6 +40,22 @@ class LinearRelease:
         return dict(zip(self.columns[cell], amounts, strict=True))
 
 
+@dataclass(frozen=True)
+class FirstBelow:
+    """The index of the first of `queries` counts that is, with noise, at or below a bound with noise.
+
+    Nothing else is opened. A client that comes or goes moves the counts that it moves all the same way, each
+    by 1, so that it does not matter how many (`capping.guarantee_of_first_below`).
+    """
+
+    queries: int
+
+    @property
+    def nodes(self) -> int:
+        """How many values get noise: the counts, and the bound."""
+        return self.queries + 1
+
+
 def each_cell_once(cells: int) -> LinearRelease:
     """Return the release of every cell with noise of its own (π_RW, π_CF)."""
     return LinearRelease(cells, tuple((cell,) for cell in range(cells)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.groupwise import ShiftedLog
 from protocols.published import protocol_4
-from protocols.release import LinearRelease, each_cell_once, logarithms, sums_and_sizes
+from protocols.release import FirstBelow, LinearRelease, each_cell_once, logarithms, sums_and_sizes
 from protocols.tree import CountTree
 
 
@@ -70,15 +70,16 @@ class ProtocolSpec:
     """One protocol, independent of any engine.
 
     Attributes: name: the program `Programs/Source/<name>.mpc`; source: paper and protocol; arguments:
-    the program's arguments, in order; outputs: names of the `OUT` lines; revealed: what is opened, to
-    whom; release: from the program's arguments by name (epsilon and delta_bits are not needed), and
-    `steps` where clients' values are on a grid, to the linear map whose values it noises, from which every
-    guarantee is derived; None where nobody has declared one, and then the program releases nothing that a
-    guarantee could be stated for; portable: whether the program keeps to the subset that the embedded
-    engine runs; input_paths: the ways that its
-    text has for clients' values; by_thousands: whether it turns integers into bits by the thousand:
-    MP-SPDZ's quickest way makes that many at once, at least; linear: whether, up to the noise, it only adds
-    up what is not multiplied by its input form, so that who shifts a share shifts what is opened, no more;
+    the program's arguments, in order; outputs: names of the `OUT` lines; revealed: what is opened, to whom;
+    release: from the program's arguments by name (epsilon and delta_bits are not needed), and `steps` where
+    clients' values are on a grid, to the linear map whose values it noises, or to what it opens instead of
+    noisy values, from which every guarantee is derived; None where nobody has declared one, and then the
+    program releases nothing that a guarantee could be stated for; portable: whether the program keeps to the
+    subset that the embedded engine runs; input_paths: the ways that its text has for clients' values;
+    by_thousands: whether it turns integers into bits by the thousand: MP-SPDZ's quickest way makes that many
+    at once, at least; linear: whether, up to the noise, it only adds up what is not multiplied by its input
+    form, so that who shifts a share shifts what is opened, no more; else active models run it on bits alone,
+    which stay bits;
     slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one.
     """
 
@@ -88,7 +89,7 @@ class ProtocolSpec:
     input_forms: Mapping[str, InputForm]
     outputs: tuple[str, ...]
     revealed: tuple[str, ...]
-    release: Callable[[Mapping[str, str]], LinearRelease] | None = None
+    release: Callable[[Mapping[str, str]], LinearRelease | FirstBelow] | None = None
     portable: bool = True
     input_paths: tuple[InputPath, ...] = (SHARES,)
     by_thousands: bool = True
@@ -272,10 +273,28 @@ PI_COUNT = ProtocolSpec(
     linear=False,
 )
 
+PI_CAP = ProtocolSpec(
+    name="pi_cap",
+    source="AboveThreshold (Dwork and Roth 2014) for the cap of Amin et al. 2019",
+    arguments=("parties", "slots", "per_lane", "queries", "above", "epsilon", "delta_bits"),
+    input_forms={
+        SLOTS.name: replace(
+            SLOTS,
+            public=("caps to choose from", "how many clients may exceed the cap", *_PUBLIC[1:]),
+        )
+    },
+    outputs=("index",),
+    revealed=("which cap was chosen, to all parties",),
+    release=lambda arguments: FirstBelow(int(arguments["queries"])),
+    by_thousands=False,
+    linear=False,
+    slot_bits=lambda arguments: slot_bits(int(arguments["queries"])),
+)
+
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
         *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF),
-        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT),
+        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP),
     )
 }

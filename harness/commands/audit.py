@@ -110,11 +110,11 @@ def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
 
 
 def _release(name: str, given: dict[str, str]) -> Audited:
-    sizes = RELEASES[parse_choice("--release", name, list(RELEASES))].sizes
+    chosen = RELEASES[parse_choice("--release", name, list(RELEASES))]
+    sizes = chosen.sizes
     offered = [f"--{size}" for size in sizes]
-    relation = parse_relation(given["--neighboring-relation"]) or RELEASES[name].relations[0]
-    several = "steps" not in sizes  # else a client has one value
-    offered += ["--cap"] * (several and relation is NeighboringRelation.ZERO_OUT_ONE)
+    relation = parse_relation(given["--neighboring-relation"]) or chosen.relations[0]
+    offered += ["--cap"] * (chosen.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
     of = f"--release {name} under {relation}"
     _only(given, of, "--epsilon", "--delta", "--neighboring-relation", *offered)
     typed = {size: text for size in sizes if (text := given[f"--{size}"])}

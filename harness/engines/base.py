@@ -181,7 +181,8 @@ class Engine(Runner):
 
         Guarantees: in an active model no client value that came as a plain additive share is a factor
         of a secret x secret product: a server could add to its share and have the product carry other
-        clients' values past the noise.  [test: tests/unit/test_supports.py]
+        clients' values past the noise. Nor does anything but sums depend on one, unless it was shared as
+        bits, which are bits whatever a server does to its share.  [test: tests/unit/test_supports.py]
         """
         if form.name not in spec.input_forms:
             return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
@@ -197,7 +198,7 @@ class Engine(Runner):
                 f"Input form {form.name!r} multiplies plain shares, which one active server could use to "
                 f"open a client's value in {model.name}; {ways}."
             )
-        if model.active and not spec.linear and not form.path.authenticated:
+        if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
             return (
                 f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
                 f"{model.name} to where the noise does not hide it; use a passive model."

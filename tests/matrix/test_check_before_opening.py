@@ -21,7 +21,7 @@ from protocols.spec import PROTOCOLS, ProtocolSpec
 ARGUMENTS: dict[str, object] = {
     "form": "split", "path": "shares", "clients": 0, "records": 4, "parts": 0, "groups": 2, "labels": 2,
     "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40, "reweighing": "balanced",
-    "most_records": 1000, "slots": 9, "per_lane": 3, "steps": 5,
+    "most_records": 1000, "slots": 9, "per_lane": 3, "steps": 5, "queries": 3, "above": 1,
 }  # fmt: skip
 OPENING = ("asm_open", "vasm_open")
 # Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
@@ -32,10 +32,14 @@ NOTES = {
     "ldmc", "gldmc", "ldmint", "ldms", "gldms", "ldmsb",
 }  # fmt: skip
 # Programs that turn integers into bits or compare them: MP-SPDZ opens these under a mask.
-MASKED = {"pi_rw_weights", "pi_roc_records", "pi_roc_published"}
+MASKED = {"pi_rw_weights", "pi_roc_records", "pi_roc_published", "pi_cap"}
 # Programs without a guarantee are for comparison, and no command runs them; others that are not linear in
-# their shares do not run in active models.
-RELEASING = [spec for spec in PROTOCOLS.values() if spec.release is not None and spec.linear]
+# their shares, unless these are bits, do not run in active models.
+RELEASING = [
+    spec
+    for spec in PROTOCOLS.values()
+    if spec.release is not None and (spec.linear or spec.slot_bits is not None)
+]
 ACTIVE = [model for model in MODELS.values() if model.active]
 
 

@@ -61,6 +61,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.report",
         "harness.roc",
         "harness.confusion",
+        "harness.chosen_cap",
         "harness.group_counts",
         "harness.gaps",
         "harness.hosts",

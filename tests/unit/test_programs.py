@@ -22,14 +22,14 @@ from harness.weights import WeightsStatistic
 from protocols.budget import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
-from protocols.spec import PI_LAP, PI_LAP_SYMMETRIC, PI_RW, PROTOCOLS, SPLIT, ProtocolSpec
+from protocols.spec import PI_CAP, PI_LAP, PI_LAP_SYMMETRIC, PI_RW, PROTOCOLS, SPLIT, ProtocolSpec
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
 # least 20 (coins.py refuses others), the rest are sizes, names of forms, who takes part, and how weights are
 # computed from noisy counts.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
-    *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most"),
+    *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
     *("delta_bits", "reweighing", "most_records"),
 }
 
@@ -47,34 +47,20 @@ MADE_OTHERWISE = {
     },
 }
 LANES = {
-    "pi_lap": "samples",
-    "pi_lap_symmetric": "samples",
-    "pi_rw": "cells",
-    "pi_rw_weights": "cells",
-    "pi_rw_slots": "cells",
-    "pi_cf": "cells",
-    "pi_roc": "nodes",
-    "pi_roc_records": "nodes",
-    "pi_roc_published": "nodes",
-    "pi_gap": "nodes",
-    "pi_gap_slots": "nodes",
-    "pi_count": "cells",
+    **dict.fromkeys(("pi_lap", "pi_lap_symmetric", "pi_cap"), "samples"),
+    **dict.fromkeys(("pi_rw", "pi_rw_weights", "pi_rw_slots", "pi_cf", "pi_count"), "cells"),
+    **dict.fromkeys(("pi_roc", "pi_roc_records", "pi_roc_published", "pi_gap", "pi_gap_slots"), "nodes"),
 }
 # What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
-# values alone, and how that is made. Nothing may scale it up, as the noise is for one record that adds 1.
+# values alone, and how that is made; of π_CAP, an index that noise on all counts decides. Nothing may scale
+# it up, as the noise is for one record that adds 1.
 OPENED = {
-    "pi_lap": "noise",
-    "pi_lap_symmetric": "noise",
-    "pi_rw": "counts + noise",
+    **dict.fromkeys(("pi_lap", "pi_lap_symmetric"), "noise"),
+    **dict.fromkeys(("pi_rw", "pi_rw_slots", "pi_cf", "pi_roc_published"), "counts + noise"),
+    **dict.fromkeys(("pi_roc", "pi_roc_records", "pi_gap", "pi_gap_slots"), "sums + noise"),
     "pi_rw_weights": "found",
-    "pi_rw_slots": "counts + noise",
-    "pi_cf": "counts + noise",
-    "pi_roc": "sums + noise",
-    "pi_roc_records": "sums + noise",
-    "pi_roc_published": "counts + noise",
-    "pi_gap": "sums + noise",
-    "pi_gap_slots": "sums + noise",
     "pi_count": "logarithms + noise",
+    "pi_cap": "index",
 }
 COUNTS = {
     "counts": [
@@ -88,6 +74,7 @@ WEIGHTS = {
     "chosen": ["layout(groups, labels, reweighing, int(most_records), len(coins))"],
     "found": ["weights(sint, sbitvec, counts + noise, chosen)"],
 }
+INDEX = {"index": ["first_below(sint, counts, above, noise)"]}
 BLOCKS = {
     "sums": ["block_sums(sint, counts, histograms, bins, sizes)"],
     "nodes": ["count_blocks(histograms, bins, sizes)"],
@@ -134,6 +121,13 @@ VALUES = {
         "logarithms": ["shifted_log(sint, counts, int(offset), int(most))"],
         "cells": ["int(groups) * int(labels)"],
     },
+    "pi_cap": {
+        "counts": [
+            "counts_from_each_on(sint, counts_of_slots(sint, sbitvec, parties, slots, per_lane, queries))"
+        ],
+        "samples": ["queries + 1"],
+        **INDEX,
+    },
     "pi_roc": {**BLOCKS, "counts": ["input_columns(sint, parties, histograms * bins)"]},
     "pi_roc_records": {
         **BLOCKS,
@@ -149,10 +143,13 @@ VALUES = {
 }
 
 # Where noise, or the coins that it is made of, may be used but for making and printing it, word for word.
-USES = {"pi_rw_weights": [f"{name} = {made}" for name, (made,) in WEIGHTS.items()]}
+USES = {
+    program: [f"{name} = {made}" for name, (made,) in values.items()]
+    for program, values in {"pi_rw_weights": WEIGHTS, "pi_cap": INDEX}.items()
+}
 
 CIRCUITS = (
-    *("blocks", "clients", "coins", "counts", "division", "logarithm"),
+    *("blocks", "clients", "coins", "counts", "division", "first_below", "logarithm"),
     *("noise", "slots", "sorting", "symmetric", "thresholds", "weights"),
 )
 MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
@@ -160,22 +157,10 @@ MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
 PINNED = "pi_lap_published"
 # Names of the engines that open values, directly or in a file, or that other than XORed bits come from.
 BUILT_IN = {
-    "check_point",
-    "program",
-    "sint",
-    "cint",
-    "listen_for_clients",
-    "accept_client_connection",
-    "get_cmdline_arg",
+    *("check_point", "program", "sint", "cint", "print_ln", "start_timer", "stop_timer"),
+    *("listen_for_clients", "accept_client_connection", "get_cmdline_arg"),
     *("sbits", "sbitvec", "regint", "for_range", "if_", "break_point"),
-    "print_ln",
-    "int",
-    "len",
-    "sum",
-    "range",
-    "ValueError",
-    "start_timer",
-    "stop_timer",
+    *("int", "len", "sum", "range", "ValueError"),
 }
 
 NOISY = {name: spec for name, spec in PROTOCOLS.items() if name != PINNED}
@@ -368,6 +353,21 @@ def test_opened_noise_comes_from_the_same_circuit(spec: ProtocolSpec, old: str, 
     text = text_of(spec)
     assert text.count(old) == 1
     assert faults(text.replace(old, new), spec) != []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("above, noise)", "above, noise * 0)"),
+        ("index.reveal()", "(index + counts).reveal()"),
+        ("samples = queries + 1", "samples = queries"),
+        ("slots, per_lane, queries))", "slots, per_lane, queries) * 9)"),
+    ],
+)
+def test_an_index_is_decided_by_noise_on_all_counts(old: str, new: str) -> None:
+    text = text_of(PI_CAP)
+    assert text.count(old) == 1
+    assert faults(text.replace(old, new), PI_CAP) != []
 
 
 @pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)

@@ -21,6 +21,7 @@ from harness.records import Detail, RecordDomain
 from harness.roc import CurvesStatistic, PublishedCurvesStatistic, curves_as_published, noisy_curves
 from harness.scores import as_grid
 from protocols import reference
+from protocols.audit import declared_release
 from protocols.budget import NeighboringRelation, PrivacyUnit
 from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
 from protocols.circuits.coins import design_coins
@@ -58,8 +59,7 @@ class Vector:
 def test_a_record_changes_the_sums_that_the_guarantee_counts(blocks: str, histograms: int) -> None:
     """The circuit's linear map is, column by column, the one that epsilon follows from."""
     arguments = {"groups": str(histograms), "labels": "1", "bins": "8", "blocks": blocks}
-    assert PI_ROC.release is not None
-    release, sizes = PI_ROC.release(arguments), block_sizes(blocks)
+    release, sizes = declared_release(PI_ROC, arguments), block_sizes(blocks)
     assert release.nodes == count_blocks(histograms, 8, sizes)
     for cell, column in enumerate(release.columns):
         one = np.zeros(8 * histograms, dtype=np.int64)

@@ -103,7 +103,7 @@ def test_shape_and_cells() -> None:
 
 
 def test_a_domain_has_one_detail() -> None:
-    with pytest.raises(RecordDomainError, match="not both"):
+    with pytest.raises(RecordDomainError, match="only one of them"):
         domain_from_json({**SCORED.to_json(), "predictions": True}, "here")
     with pytest.raises(RecordDomainError, match="go together"):
         RecordDomain(("a", "b"), ("0", "1"), detail=Detail.SCORE)

@@ -68,7 +68,7 @@ class Everywhere(MpSpdzEngine):
 def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
     """The rule, written out: no product of plain client shares where a party may deviate."""
     plain = form.name in ("product", "scores") and form.path.name == "shares"
-    plain = plain or (spec.name == "pi_count" and form.path.name == "shares")
+    plain = plain or (spec.name == "pi_count" and form.path.name == "shares")  # pi_cap is of bits
     known = form.name in spec.input_forms and form.path in spec.input_paths
     return known and not (model.adversary == "active" and plain)
 

@@ -1,0 +1,113 @@
+"""π_CAP as a statistic: how many records of a client are to count, chosen with differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from harness.contributions import caps_to_choose_from
+from harness.engines.base import EngineResult
+from harness.errors import OutputError, RecordDomainError
+from harness.pipeline import Statistic
+from harness.records import ClientRecords, Detail, RecordDomain
+from harness.scores import DEFAULT_THRESHOLDS
+from protocols.budget import NeighboringRelation, NoisePlan
+from protocols.capping import allowed_above
+from protocols.spec import PI_CAP
+from protocols.tree import CountTree, best_tree
+
+
+@dataclass(frozen=True)
+class NextRelease:
+    """The release that clients are to be capped for.
+
+    Attributes: task: weights or thresholds; epsilon, delta: its totals; thresholds: how many, of curves;
+    exchanged: whether its noise is for exchanged records, as in active models.
+    """
+
+    task: str
+    epsilon: Fraction
+    delta: Fraction
+    thresholds: int = DEFAULT_THRESHOLDS
+    exchanged: bool = False
+
+    def allowed_above(self, domain: RecordDomain) -> int:
+        """Return how many clients should have more records than the cap, so that the release errs least.
+
+        Computes: `capping.allowed_above`. Weights: a count per cell, of which a record beyond the cap is in
+        one. Curves: cumulative counts, one per cell and threshold. By the tree's exact variance they err by
+        `counts_of_curves` times as much as one count with all of epsilon, added up, and evenly spread scores
+        have a record in half of those of its cell. The tree is the best one for a cap of 1; errors grow in
+        proportion to the cap, up to how the noise is rounded.
+        Guarantees: the least error of such a sum.  [test: tests/unit/test_chosen_cap.py]
+        """
+        epsilon = self.epsilon / 2 if self.exchanged else self.epsilon
+        cells = len(domain.groups) * len(domain.labels)
+        if self.task == "weights":
+            return allowed_above(epsilon, cells)
+        relation = NeighboringRelation.ZERO_OUT_ONE
+        tree = best_tree(self.thresholds, relation, self.epsilon, self.delta)
+        return allowed_above(epsilon, cells * counts_of_curves(tree), (self.thresholds + 1) // 2)
+
+
+def counts_of_curves(tree: CountTree) -> int:
+    """Return the error of all of a tree's cumulative counts in units of that of one count without a tree.
+
+    Computes: bins · levels · the root of their mean variance, as a node has the noise of an epsilon divided
+    by the number of levels; rounded up.
+    """
+    return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
+
+
+@dataclass(frozen=True)
+class ChosenCap:
+    """A cap, and what it was chosen from.
+
+    Attributes: caps: the public grid; index: into it; above: how many clients were to have more at most.
+    """
+
+    caps: tuple[int, ...]
+    index: int
+    above: int
+
+    @property
+    def cap(self) -> int:
+        return self.caps[self.index]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of `cap.json` but for the privacy statement."""
+        return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above}
+
+
+@dataclass(frozen=True)
+class CapStatistic(Statistic[ChosenCap]):
+    """The least cap that few enough clients exceed, up to noise. Args: release: that it is for."""
+
+    release: NextRelease
+    name = "cap"
+    spec = PI_CAP
+    detail = Detail.SIZE
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        caps = caps_to_choose_from(domain.max_count)
+        if len(caps) == 1:
+            raise RecordDomainError("A client has one record at most: there is no cap to choose.")
+        return {"queries": len(caps) - 1, "above": self.release.allowed_above(domain)}
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> ChosenCap:  # noqa: ARG002
+        caps, opened = caps_to_choose_from(domain.max_count), result.outputs["index"]
+        if len(opened) != 1 or not 0 <= opened[0] < len(caps):
+            raise OutputError("The parties opened something else than the place of a cap in its grid.")
+        return ChosenCap(caps, opened[0], self.release.allowed_above(domain))
+
+    def files(self, found: ChosenCap) -> Mapping[str, Mapping[str, Any]]:
+        return {"cap.json": found.to_json()}
+
+
+def sizes_alone(records: ClientRecords) -> ClientRecords:
+    """Return the same records as far as a cap needs them: who has how many."""
+    domain = replace(records.domain, detail=Detail.SIZE, thresholds=(), cap=None)
+    return replace(records, domain=domain, detail=None)
