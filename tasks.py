@@ -41,7 +41,7 @@ def schemes(_c: Context, json: bool = False) -> None:
         **DOMAIN_HELP,
         "out": "directory for one file per party",
         "task": "what the shares are for: weights (default), confusion (records also have a column "
-        "prediction), thresholds (a column score) or gap (columns client_id, group and value)",
+        "prediction), thresholds (a column score), gap (columns client_id, group and value) or cap",
         **{name: f"with --task gap: {said}" for name, said in VALUES_HELP.items()},
         "threshold": "with --task confusion: predict the second label from this score on; a column score "
         "instead of prediction",
@@ -243,6 +243,22 @@ def count(
     from harness.commands.count import count
 
     count(options, relative_error, error_from, error_to)
+
+
+@releasing(
+    {
+        "shares": "instead of --records: what `share --task cap` or `aggregate` wrote",
+        "release": "what clients are to be capped for: weights (default) or thresholds",
+        "release-epsilon": "the ε that it is to have; the smaller, the more clients may exceed the cap",
+        "max-count": "most records of one client, and the largest cap, up to 1000",
+    },
+    without=("input_form", "neighboring_relation", "privacy_unit"),
+)
+def cap(options: ReleaseOptions, release: str = "weights", release_epsilon: str = "") -> None:
+    """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
+    from harness.commands.cap import cap
+
+    cap(options, release, release_epsilon)
 
 
 @_task(

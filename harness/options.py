@@ -22,6 +22,7 @@ _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 _EXAMPLES = {
     "--epsilon": "--epsilon 1",
+    "--release-epsilon": "--release-epsilon 1",
     "--n": "--n 1000",
     "--records": "--records my.csv",
     "--out": "--out results",
@@ -40,12 +41,12 @@ def require(options: dict[str, str]) -> None:
             raise OptionError(f"{name} is missing; give it a value, for example {_EXAMPLES[name]}.")
 
 
-def parse_epsilon(text: str) -> Fraction:
+def parse_epsilon(text: str, option: str = "--epsilon") -> Fraction:
     """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
     value = _rational(text)
     if value is None or not 0 < value <= MAX_EPSILON:
         raise OptionError(
-            f"--epsilon must be a number above 0 and at most {MAX_EPSILON}, for example 1; got {text!r}."
+            f"{option} must be a number above 0 and at most {MAX_EPSILON}, for example 1; got {text!r}."
         )
     return value
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness import cli, show, show_hosts
 from harness.cli import command, say
+from harness.commands.cap import cap
 from harness.commands.chosen import chosen_hosts
 from harness.commands.confusion import confusion
 from harness.commands.count import count
@@ -65,6 +66,7 @@ RELEASES: dict[str, dict[str, str | bool]] = {
         "blocks": "tree",
     },
     "gap": {},
+    "cap": {"release": "weights", "release_epsilon": ""},
     "count": {"relative_error": "0.1", "error_from": "100", "error_to": "1048576"},
 }
 
@@ -85,6 +87,8 @@ def run(options: ReleaseOptions, task: str, given: dict[str, str | bool]) -> Non
         thresholds(options, **chosen)
     elif task == "gap":
         gap(options)
+    elif task == "cap":
+        cap(options, **chosen)
     else:
         count(options, **chosen)
 

@@ -23,6 +23,7 @@ from protocols.budget import NeighboringRelation, PrivacyUnit
 from protocols.circuits.clients import CHECKS
 from protocols.spec import (
     CLIENTS,
+    PI_CAP,
     PI_CF,
     PI_GAP,
     PI_GAP_SLOTS,
@@ -46,6 +47,7 @@ _OPENED = {"weights": PI_RW.revealed}  # by the task that an invitation names
 TASKS = {
     "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, Detail.NONE),
     "confusion": (PI_CF.input_forms, Detail.PREDICTION),
+    "cap": (PI_CAP.input_forms, Detail.SIZE),
     "gap": ({**PI_GAP.input_forms, **PI_GAP_SLOTS.input_forms}, Detail.VALUE),
     "thresholds": (
         {**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms, **PI_ROC_PUBLISHED.input_forms},

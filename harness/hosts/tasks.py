@@ -47,7 +47,7 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
 
 @releasing(
     {
-        "task": "weights (default), confusion, thresholds, gap or count",
+        "task": "weights (default), confusion, thresholds, gap, count or cap",
         "hosts": HOSTS_HELP,
         "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
         "only. Without it, each host takes what is in its own directory `shares`",
@@ -62,6 +62,7 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
         ),
         "positive-label": "of thresholds; see `./inv thresholds --help`",
         **dict.fromkeys(("relative-error", "error-from", "error-to"), "of count; see `./inv count --help`"),
+        **dict.fromkeys(("release", "release-epsilon"), "of cap; see `./inv cap --help`"),
     },
     without=("records", "domain", "groups", "labels", "max_count"),
     input_form="",
@@ -82,6 +83,8 @@ def run(
     relative_error: str = "",
     error_from: str = "",
     error_to: str = "",
+    release: str = "",
+    release_epsilon: str = "",
 ) -> None:
     """Run a release on shares, each party on its own host."""
     from harness.commands.hosts import run
@@ -99,6 +102,8 @@ def run(
         "relative_error": relative_error,
         "error_from": error_from,
         "error_to": error_to,
+        "release": release,
+        "release_epsilon": release_epsilon,
     }
     run(options, task, given)
 

@@ -291,3 +291,23 @@ def test_options_of_another_release_are_refused(hosts: Site) -> None:
     hosts.write()
     done = call(*RUN, "--task", "gap", "--variant", "records", cwd=hosts.home)
     assert done.returncode == 1 and "--variant does not go with --task gap" in done.stderr
+
+
+def test_a_cap_is_chosen_on_hosts(hosts: Site) -> None:
+    """From shares that this machine sends; 20 of 50 clients have four records, and three may have more."""
+    hosts.write()
+    rows = [f"c{k},{'ab'[k % 2]},0\n" for k in range(50) for _ in range(1 if k < 30 else 4)]
+    (hosts.home / "sizes.csv").write_text("client_id,group,label\n" + "".join(rows))
+    declared = ["--groups", "a,b", "--labels", "0,1", "--model", MODEL.name]
+    shared = call(
+        "share", "--task", "cap", "--records", "sizes.csv", "--out", "sizes", *declared, cwd=hosts.home
+    )
+    assert shared.returncode == 0, shared.stderr
+    run = ["hosts.run", "--task", "cap", "--model", MODEL.name, "--shares", "sizes", "--epsilon", "20"]
+    refused = call(*run, "--out", "cap", cwd=hosts.home)
+    assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr
+    refused = call(*run, "--release-epsilon", "1", "--input-form", "split", "--out", "cap", cwd=hosts.home)
+    assert refused.returncode == 1 and "--input-form must be slots" in refused.stderr
+    done = call(*run, "--release-epsilon", "1", "--out", "cap", cwd=hosts.home)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((hosts.home / "cap" / "cap.json").read_text())["cap"] == 4

@@ -18,10 +18,10 @@ import pytest
 from harness.chosen_cap import CapStatistic, NextRelease, sizes_alone
 from harness.domain import XOR
 from harness.models import MODELS, Model
-from harness.pipeline import Settings, run_on_records
+from harness.pipeline import Settings, run_on_records, run_on_shares
 from harness.records import ClientRecords, RecordDomain
 from harness.schemes import engine_of
-from harness.sharing import split_into_shares
+from harness.sharing import SUFFIX, share, split_into_shares
 from protocols import reference
 from protocols.budget import PrivacyUnit
 from protocols.circuits.coins import design_coins
@@ -141,19 +141,29 @@ def test_whatever_clients_send_each_exceeds_one_number_of_caps(model: Model, tmp
         assert opened(last, model, tmp_path / str(more)) == (index,)
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
-    """At ε = 20, where noise decides nothing: of 40 clients, 20 have more than 3 records, and none over 6."""
-    sizes = np.repeat([0, 1, 3, 4, 6], [5, 5, 10, 10, 10])
-    client = np.repeat(np.arange(40), sizes)
-    zeros = np.zeros(len(client), dtype=np.int64)
-    domain = RecordDomain(("a", "b"), ("0", "1"), 30)
-    records = sizes_alone(ClientRecords(domain, np.arange(40).astype(str), client, zeros, zeros))
-    delta = Fraction(1, 2**40)
+DELTA = Fraction(1, 2**40)
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 60)
+STATISTIC = CapStatistic(NextRelease("weights", Fraction(1, 2), DELTA))  # 7 clients may exceed the cap
+
+
+def settings(model: Model) -> Settings:
+    """At ε = 20, where noise decides nothing."""
     form = PI_CAP.input_forms[SLOTS.name]
-    settings = Settings(model, form, Fraction(20), delta, unit=PrivacyUnit.CLIENT)
-    statistic = CapStatistic(NextRelease("weights", Fraction(1, 2), delta))  # 7 clients may exceed the cap
-    run = run_on_records(statistic, records, settings, tmp_path / "out", lambda step: None)
+    return Settings(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
+
+
+def records(sizes: Sequence[int]) -> ClientRecords:
+    client = np.repeat(np.arange(len(sizes)), sizes)
+    zeros = np.zeros(len(client), dtype=np.int64)
+    return sizes_alone(ClientRecords(DOMAIN, np.arange(len(sizes)).astype(str), client, zeros, zeros))
+
+
+HONEST = [0] * 5 + [1] * 5 + [3] * 10 + [4] * 10 + [6] * 10  # 10 have more than 4 records, nobody over 6
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
+    run = run_on_records(STATISTIC, records(HONEST), settings(model), tmp_path / "out", lambda step: None)
     assert (run.found.above, run.found.cap) == (7, 6)
     privacy = run.manifest["privacy"]
     assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
@@ -161,3 +171,24 @@ def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
     assert "cap" not in privacy and "noise_for" not in privacy
     found = json.loads((tmp_path / "out" / "cap.json").read_text())
     assert found == {"schema": 1, **run.found.to_json(), "privacy": privacy}
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_uploads_that_are_not_sound_are_out_at_every_party(model: Model, tmp_path: Path) -> None:
+    """A wrong length to one party, too much to one, one twice, one to some parties only."""
+    shares, form = tmp_path / "shares", PI_CAP.input_forms[SLOTS.name]
+    names = [
+        share(records(sizes), form, XOR, model.parties, shares)
+        for sizes in (HONEST, *[[50] * 20] * 4, [50] * 5)
+    ]
+    short, long, twice, absent = (
+        shares / f"party-{party}" / f"{name}{SUFFIX}"
+        for name, party in zip(names[1:5], (1, model.parties - 1, 0, 1), strict=True)
+    )
+    short.write_bytes(short.read_bytes()[:-1])
+    long.write_bytes(long.read_bytes() + bytes(8))
+    (shares / "party-0" / f"again{SUFFIX}").write_bytes(twice.read_bytes())
+    absent.unlink()
+    run = run_on_shares(STATISTIC, shares, settings(model), tmp_path / "out", lambda step: None)
+    assert (run.manifest["inputs"]["clients"], run.manifest["inputs"]["excluded_uploads"]) == (45, 4)
+    assert run.found.cap == 6  # 5 have more, and 20 more would be too many

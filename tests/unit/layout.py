@@ -77,6 +77,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.hosts.tasks",
         "harness.quickstart",
         "harness.show",
+        "harness.show_cap",
         "harness.show_counts",
         "harness.show_gaps",
         "harness.show_hosts",
