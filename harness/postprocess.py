@@ -66,7 +66,7 @@ def balanced_weights(noisy: NoisyCounts) -> GroupWeights:
     least 95 %.  [test: tests/statistical/test_weight_intervals.py]
     Edge cases: a pair that nobody has gets a count near 0, so a large weight that applies to nobody.
     """
-    return _group_weights(noisy, BALANCED, lambda c: c.sum() / (c.size * c))
+    return _group_weights(noisy, BALANCED)
 
 
 def label_weights(noisy: NoisyCounts) -> GroupWeights:
@@ -75,7 +75,7 @@ def label_weights(noisy: NoisyCounts) -> GroupWeights:
     Source: PrivFairFL, section 4.1, "Extending to other reweighing algorithms", for m labels.
     Guarantees, edge cases: as `balanced_weights`.
     """
-    return _group_weights(noisy, LABEL, lambda c: 0 * c + c.sum() / (c.shape[1] * c.sum(axis=0)))
+    return _group_weights(noisy, LABEL)
 
 
 def kamiran_calders_weights(noisy: NoisyCounts) -> GroupWeights:
@@ -86,11 +86,7 @@ def kamiran_calders_weights(noisy: NoisyCounts) -> GroupWeights:
     Guarantees, edge cases: as `balanced_weights`; intervals of pairs with less than about 100/epsilon
     records hold more than 95 %.
     """
-    return _group_weights(
-        noisy,
-        KAMIRAN_CALDERS,
-        lambda c: c.sum(axis=1, keepdims=True) * c.sum(axis=0) / (c.sum() * c),
-    )
+    return _group_weights(noisy, KAMIRAN_CALDERS)
 
 
 REWEIGHINGS: dict[str, Callable[[NoisyCounts], GroupWeights]] = {
@@ -100,13 +96,29 @@ REWEIGHINGS: dict[str, Callable[[NoisyCounts], GroupWeights]] = {
 }
 
 
-def _group_weights(noisy: NoisyCounts, reweighing: str, weigh: Callable[[Table], Table]) -> GroupWeights:
-    raised = np.maximum(noisy.table, FLOOR)
+# Of positive counts, shape (..., groups, labels).
+_FORMULAS: dict[str, Callable[[Table], Table]] = {
+    BALANCED: lambda c: _sum(c, -2, -1) / (c.shape[-2] * c.shape[-1] * c),
+    LABEL: lambda c: 0 * c + _sum(c, -2, -1) / (c.shape[-1] * _sum(c, -2)),
+    KAMIRAN_CALDERS: lambda c: _sum(c, -1) * _sum(c, -2) / (_sum(c, -2, -1) * c),
+}
+
+
+def weights_of_counts(counts: Table, reweighing: str) -> Table:
+    """Return a scheme's weights of noisy counts: shape (..., groups, labels), for as many tables."""
+    return _FORMULAS[reweighing](np.maximum(counts, FLOOR))
+
+
+def _sum(counts: Table, *axes: int) -> Table:
+    return np.asarray(counts.sum(axis=axes, keepdims=True))
+
+
+def _group_weights(noisy: NoisyCounts, reweighing: str) -> GroupWeights:
     return GroupWeights(
         domain=noisy.domain,
         noisy_counts=noisy.table,
         floored=noisy.table < FLOOR,
-        weights=weigh(raised),
-        interval=count_intervals(raised, reweighing, noisy.coins),
+        weights=weights_of_counts(noisy.table, reweighing),
+        interval=count_intervals(np.maximum(noisy.table, FLOOR), reweighing, noisy.coins),
         reweighing=reweighing,
     )

@@ -6,6 +6,11 @@ import json
 import time
 from pathlib import Path
 
+from benchmarks.reproduce.capping.population import movielens, zipf
+from benchmarks.reproduce.capping.report import show as show_capping
+from benchmarks.reproduce.capping.report import write as write_capping
+from benchmarks.reproduce.capping.study import SEED
+from benchmarks.reproduce.capping.study import study as study_capping
 from benchmarks.reproduce.gaps import QUICK, WHOLE, reproduce, write
 from benchmarks.reproduce.groupwise import show as show_groupwise
 from benchmarks.reproduce.groupwise import study
@@ -14,7 +19,7 @@ from benchmarks.reproduce.show import show
 from harness import cli
 from harness.cli import command
 from harness.errors import OptionError
-from harness.options import parse_epsilon, parse_error_target
+from harness.options import parse_epsilon, parse_error_target, parse_whole
 from harness.results import default_out, new_directory
 from harness.show import results
 
@@ -52,6 +57,49 @@ def groupwise(epsilon: str, target: tuple[str, str, str], out: str, as_json: boo
     results(directory)
     if as_json:
         print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+
+
+_CAPPING_STEPS = {"data": "populations", "compute": "expected errors", "draw": "draw and write"}
+_MOST_CLIENTS = 1_000_000
+
+
+@command
+def capping(data: str, clients: str, exponents: str, out: str, as_json: bool) -> None:
+    """Compute what caps on clients' records cost and save; no parties are started."""
+    if as_json:
+        cli.out.stderr = True  # nothing but JSON on stdout
+    sizes = [parse_whole("--clients", each, 100, _MOST_CLIENTS) for each in clients.split(",")]
+    laws = [_parse_exponent(each) for each in exponents.split(",")]
+    directory, started = Path(out) if out else default_out("reproduce.capping"), time.monotonic()
+    with new_directory(directory) as partial, cli.steps(_CAPPING_STEPS) as begin:
+        begin("data")
+        populations = [zipf(size, law, SEED) for law in laws for size in sizes]
+        if data:
+            populations.append(movielens(Path(data)))
+        begin("compute")
+        found = study_capping(populations, begin.detail)
+        begin("draw")
+        told = f"./inv reproduce.capping --clients {clients} --exponents {exponents}"
+        write_capping(
+            found,
+            f"{told} --movielens {Path(data).name}" if data else told,
+            time.monotonic() - started,
+            partial,
+        )
+    show_capping(found)
+    results(directory)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+
+
+def _parse_exponent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.5 <= value <= 4:
+        raise OptionError(f"--exponents must be numbers from 0.5 to 4, separated by commas; got {text!r}.")
+    return value
 
 
 @command

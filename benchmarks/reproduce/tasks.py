@@ -48,4 +48,27 @@ def groupwise(
     groupwise(epsilon, (relative_error, error_from, error_to), out, json)
 
 
-reproduce = Collection("reproduce", gaps, groupwise)
+@by_name(
+    help={
+        "movielens": "the directory that MovieLens 1M or 100K was unpacked into; default: synthetic only",
+        "clients": "of each synthetic population; default: 1000,10000,100000",
+        "exponents": "a of the law n^-a by which a client has n records; default: 1.5,2",
+        "out": "a new directory for the results; default: runs/reproduce.capping-<time>",
+        "json": "print all numbers as JSON, and nothing else, on standard output",
+    }
+)
+def capping(
+    _c: Context,
+    movielens: str = "",
+    clients: str = "1000,10000,100000",
+    exponents: str = "1.5,2",
+    out: str = "",
+    json: bool = False,
+) -> None:
+    """Draw what caps on clients' records cost and save, how to choose one, and the paper's bounds."""
+    from benchmarks.reproduce.commands import capping
+
+    capping(movielens, clients, exponents, out, json)
+
+
+reproduce = Collection("reproduce", capping, gaps, groupwise)

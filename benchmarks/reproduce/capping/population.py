@@ -1,0 +1,104 @@
+"""Clients with few records and many, and what a cap leaves of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data.movielens import load_movielens
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+GROUPS = 2
+MOST = 1000  # records of a synthetic client
+# Of a client with one record, and of one with the most; between them by the logarithm of their number.
+_IN_SECOND_GROUP = (0.5, 0.3)
+_POSITIVE = ((0.4, 0.6), (0.4, 0.3))  # per group
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Clients of two groups, each with records of label 0 and 1.
+
+    Attributes: group: shape (clients,), 0 or 1; records: shape (clients, 2), how many of each label.
+    """
+
+    name: str
+    group: Counts
+    records: Counts
+
+    @property
+    def slug(self) -> str:
+        """Return the name as a file's may be."""
+        return re.sub("[^a-z0-9.]+", "-", self.name.lower().replace(",", ""))
+
+    @property
+    def sizes(self) -> Counts:
+        """Return each client's number of records."""
+        return np.asarray(self.records.sum(axis=1))
+
+    @property
+    def table(self) -> Counts:
+        """Return the records of each group and label: shape (2, 2)."""
+        return self._by_group(self.records)
+
+    def missing(self, cap: int) -> int:
+        """Return how many records a cap leaves out: the sum of max(0, n_k - cap), exactly."""
+        return int(np.maximum(0, self.sizes - cap).sum())
+
+    def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Counts:
+        """Draw capped tables: a client above the cap keeps a uniformly random choice of its records.
+
+        Returns: shape (draws, 2, 2).
+        """
+        above = self.sizes > cap
+        tables = np.repeat(
+            self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
+        )
+        zeros, ones = self.records[above].T
+        for g in range(GROUPS):
+            of_group = self.group[above] == g
+            kept = rng.hypergeometric(ones[of_group], zeros[of_group], cap, (draws, int(of_group.sum())))
+            tables[:, g] += np.stack([(cap - kept).sum(axis=1), kept.sum(axis=1)], axis=1)
+        return tables
+
+    def _by_group(self, records: Counts) -> Counts:
+        return np.stack([records[self.group == g].sum(axis=0) for g in range(GROUPS)])
+
+
+def zipf(clients: int, exponent: float, seed: int) -> Population:
+    """Draw clients that have n records in proportion to n^-exponent, 1 <= n <= 1000.
+
+    Computes: the more records a client has, the less likely it is of the second group, and the further
+    apart are the groups' shares of label 1: so that a cap biases what is counted.
+    """
+    rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
+    sizes = np.arange(1, MOST + 1)
+    weights = sizes**-exponent
+    drawn = rng.choice(sizes, clients, p=weights / weights.sum())
+    activity = np.log(drawn) / np.log(MOST)
+
+    def between(ends: tuple[float, float]) -> Floats:
+        return np.asarray(ends[0] + (ends[1] - ends[0]) * activity)
+
+    group = (rng.random(clients) < between(_IN_SECOND_GROUP)).astype(np.int64)
+    ones = rng.binomial(drawn, np.where(group == 0, between(_POSITIVE[0]), between(_POSITIVE[1])))
+    return Population(
+        f"Zipf {exponent:g}, {clients:,} clients", group, np.stack([drawn - ones, ones], axis=1)
+    )
+
+
+def movielens(path: Path) -> Population:
+    """Return MovieLens' users: group by gender (F, M), a record per rating, label 1 for 4 or 5 stars."""
+    ratings = load_movielens(path)
+    users = ratings.table.groupby("user", sort=True)
+    ones = users["liked"].sum().to_numpy(dtype=np.int64)
+    zeros = users.size().to_numpy(dtype=np.int64) - ones
+    group = np.asarray(users["gender"].first() == "M", dtype=np.int64)
+    name = ratings.name if ratings.whole else f"{ratings.name}, in part"
+    return Population(name, group, np.stack([zeros, ones], axis=1))
