@@ -11,7 +11,16 @@ from benchmarks.reproduce.tasks import reproduce
 from benchmarks.tasks import bench
 from harness.commands.plan_task import plan  # noqa: F401  (a command by being here)
 from harness.hosts.tasks import hosts
-from harness.tasking import CAP_HELP, DOMAIN_HELP, LEDGER_HELP, RECORDS, RELEASE_HELP, VALUES_HELP, releasing
+from harness.tasking import (
+    CAP_HELP,
+    CHOSEN_CAP_HELP,
+    DOMAIN_HELP,
+    LEDGER_HELP,
+    RECORDS,
+    RELEASE_HELP,
+    VALUES_HELP,
+    releasing,
+)
 from harness.tasking import by_name as _task
 
 if TYPE_CHECKING:
@@ -132,13 +141,14 @@ def send(
         "change its values; so active models take product",
         "invite": "instead of --records: a directory; each client takes an invitation there, and sends",
         "clients": "how many clients are invited",
-        **CAP_HELP,
+        **CHOSEN_CAP_HELP,
     },
     input_form="",
     input_path="shares",
     invite="",
     clients="",
     cap="",
+    cap_epsilon="",
 )
 def weights(options: ReleaseOptions, reweighing: str = "balanced", reveal: str = "counts") -> None:
     """Compute DP sample weights per group and label (π_RW)."""
@@ -177,10 +187,11 @@ def confusion(options: ReleaseOptions, threshold: str = "") -> None:
         "deterministic": "one threshold per group, no randomisation; most often needs a tolerance",
         "positive-label": "the label that counts as positive; default: the last in order",
         "blocks": "tree (default: the blocks of bins with the least error) or flat (bins only)",
-        **CAP_HELP,
+        **CHOSEN_CAP_HELP,
     },
     input_form="",
     cap="",
+    cap_epsilon="",
 )
 def thresholds(
     options: ReleaseOptions,

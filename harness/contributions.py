@@ -17,6 +17,7 @@ from protocols.capping import caps_up_to
 
 MAX_CAP = 1000
 WEIGHT_ONE = "weight-one"
+AUTO = "auto"  # a cap that π_CAP chooses
 WEIGHT_SLOTS = 60  # 1 to 6 records, and 10, 12, 15, 20, 30, 60, share them out exactly
 
 Indices = npt.NDArray[np.int64]

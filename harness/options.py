@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 from harness.clients.uploads import MAX_CONNECTIONS
-from harness.contributions import MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
+from harness.contributions import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 from harness.errors import OptionError
 from protocols.budget import Budget, NeighboringRelation
 from protocols.circuits.coins import MAX_EPSILON
@@ -113,6 +113,11 @@ def parse_cap(text: str) -> Cap:
     """Read how much of a client counts: a number of records, or weight-one. Raises: OptionError."""
     if text == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)
+    if text == AUTO:
+        raise OptionError(
+            "Clients have to know the cap before they share: choose it by ./inv cap, then say --cap with the "
+            f"number. --cap {AUTO} does both where --records holds all clients' records."
+        )
     value = _rational(text)
     if value is None or value.denominator != 1 or not 1 <= value <= MAX_CAP:
         raise OptionError(

@@ -142,10 +142,11 @@ def run_on_records(
     out: Path,
     progress: Progress,
     task: str | None = None,
+    earlier: Mapping[str, dict[str, Any]] | None = None,
 ) -> Run[T]:
     """Share all clients' records, run the protocol, write its files and `manifest.json` into `out`.
 
-    Args: task: what the manifest calls the run; the statistic's name unless given.
+    Args: task, earlier: as for `run_fed`.
     Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
     """
     model, form = settings.model, settings.form
@@ -161,7 +162,7 @@ def run_on_records(
         fed = feed_shares(aggregates, form, model, partial, lasting=False, uploaded=sent)
         return replace(fed, domain=records.domain, share_s=share_s)
 
-    return run_fed(statistic, feed, settings, out, progress, task)
+    return run_fed(statistic, feed, settings, out, progress, task, earlier)
 
 
 def run_on_shares(
@@ -227,11 +228,13 @@ def run_fed(
     out: Path,
     progress: Progress,
     task: str | None = None,
+    earlier: Mapping[str, dict[str, Any]] | None = None,
 ) -> Run[T]:
     """Run the protocol on what the parties are fed; write its files and `manifest.json` into `out`.
 
     Args: feed: has the parties' inputs ready, given a directory for what it needs meanwhile; task: what
-    the manifest calls the run; the statistic's name unless given.
+    the manifest calls the run; the statistic's name unless given; earlier: manifests of releases on the same
+    clients that this one was chosen after; what the files say is then of all of them together.
     Raises: FairSharesError: `out` does not exist then.
     """
     started, task = time.monotonic(), task or statistic.name
@@ -271,6 +274,9 @@ def run_fed(
         )
         inputs, charged, wall_s = fed.public(settings.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(task, result, privacy, inputs, charged, wall_s, fed.share_s, fed.uploaded)
+        if earlier:
+            manifest = report.combined_manifest(task, {**earlier, task: manifest})
+            privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has moved or removed all else
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         for name, fields in statistic.files(found).items():

@@ -154,8 +154,8 @@ def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[st
     """Return the manifest of several releases on the same people, made by one model.
 
     Computes: epsilon, delta, seconds, rounds and bytes add up (basic composition), a party's memory is the
-    most that it took in one; what was opened or is public in one is so in all of them together. `parts`
-    holds each release's own manifest.
+    most that it took in one; what was opened or is public in one is so in all of them together; what else one
+    says, and a later one does not say otherwise, goes for all. `parts` holds each release's own manifest.
     [test: tests/unit/test_report.py]
     Args: parts: by name, in the order of the releases, alike in model, relation, unit and clients.
     """
@@ -166,7 +166,7 @@ def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[st
         for name in ("epsilon", "delta")
     }
     privacy = {
-        **privacies[0],
+        **{name: value for privacy in privacies for name, value in privacy.items()},
         **{name: float_up(total) for name, total in exact.items()},
         **{f"{name}_exact": str(total) for name, total in exact.items()},
         "epsilon_requested": str(sum(Fraction(privacy["epsilon_requested"]) for privacy in privacies)),
@@ -176,7 +176,7 @@ def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[st
         },
     }
     return {
-        **manifests[0],
+        **manifests[-1],
         "task": task,
         "program_hash": " ".join(part["program_hash"] for part in manifests),
         "privacy": privacy,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Column, Table
 
-from harness.cli import command, out, plain, say
+from harness.cli import command, err, out, plain, say
 from harness.models import get_model
 from harness.report import privacy_statement
 
@@ -30,6 +30,13 @@ HOST_STEPS = {
     "look": "look at each host",
     "ports": "hosts: reach each other",
     "send": "send each party's shares to its host",
+}
+CAP_STEPS = {  # of a run that chooses a cap before another
+    "cap share": "clients: split their numbers of records into shares",
+    "cap aggregate": "parties: take the shares of sizes",
+    "cap compile": "compile the choice of the cap",
+    "cap run": "parties: run π_CAP",
+    "cap read": "read the cap",
 }
 WEIGHTS_ONLY_STEPS = {**WEIGHT_STEPS, "read": "read the weights"}
 
@@ -65,6 +72,20 @@ def table_of(*names: str) -> Table:
 def results(directory: Path) -> None:
     """Print where the result files are, last."""
     out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
+
+
+def going_on_with(cap: int) -> None:
+    """Say on stderr what the first of two runs chose, since its epsilon is spent whatever the other does."""
+    say(f"Cap: {cap} records of a client. If the run that follows fails, repeat it with --cap {cap}.", err)
+
+
+def chosen_cap(manifest: dict[str, Any], directory: Path) -> None:
+    """Print what the first of two runs chose. Args: manifest: of both; directory: of the first's files."""
+    first = manifest["parts"]["cap"]["privacy"]
+    say(
+        f"The cap, {manifest['privacy']['cap']} records of a client, was chosen by π_CAP, a release "
+        f"of its own with ε = {first['epsilon']:.4g} of the total. Its files: {plain(str(directory))}"
+    )
 
 
 def one_machine(saw_records: bool) -> None:

@@ -59,6 +59,10 @@ CAP_HELP = {
     "cap": "with --privacy-unit client: how many records of a client count, for example 10; or weight-one: "
     "all do, and together as much as one",
 }
+CHOSEN_CAP_HELP = {
+    "cap": f"{CAP_HELP['cap']}; or auto, with --records: first chosen by π_CAP, a release of its own",
+    "cap-epsilon": "what --cap auto spends of ε on choosing the cap; default: a tenth",
+}
 VALUES_HELP = {
     "range": "ends of the range of clients' performance values, for example 0,1; with --groups",
     "steps": "values are rounded to so many steps on each side of the range's centre; default: 1000",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import cli, show
+from harness.capped_run import cap_directory, run_with_chosen_cap
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
 from harness.commands.chosen import (
@@ -18,9 +20,11 @@ from harness.commands.chosen import (
     with_cap,
 )
 from harness.commands.ledger import show_charge
+from harness.contributions import AUTO
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
 from harness.options import (
+    parse_cap,
     parse_choice,
     parse_clients,
     parse_delta,
@@ -40,15 +44,18 @@ from harness.pipeline import (
     run_on_records,
     run_on_shares,
 )
-from harness.records import DEFAULT_MAX_COUNT, Detail, read_records
+from harness.records import DEFAULT_MAX_COUNT, ClientRecords, Detail, read_records
 from harness.results import default_out
 from protocols.budget import PrivacyUnit
-from protocols.spec import CLIENTS, SHARES, SLOTS, ProtocolSpec
+from protocols.noise import Guarantee
+from protocols.spec import CLIENTS, PI_CAP, SHARES, SLOTS, ProtocolSpec
 
 if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
 
 T = TypeVar("T")
+
+CAP_SHARE = Fraction(1, 10)  # of epsilon and delta, for --cap auto: docs/decisions/0021-share-of-the-cap.md
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class ReleaseOptions:
     invite: str = ""
     clients: str = ""
     cap: str = ""
+    cap_epsilon: str = ""
     range: str = ""
     steps: str = ""
     hosts: str = ""
@@ -114,12 +122,17 @@ class ReleaseOptions:
         path = CLIENTS.name if self.invite else self.input_path
         if self.shares and path != SHARES.name:
             raise OptionError("--shares come by --input-path shares; leave out --input-path.")
+        if self.cap == AUTO and not self.chooses_cap:
+            parse_cap(self.cap)  # which says why not
+        if self.cap_epsilon and not self.chooses_cap:
+            raise OptionError(f"--cap-epsilon is what --cap {AUTO} may spend; say both, or neither.")
         hosts = self._hosts() if self.hosts else None
+        of_cap = self._of_the_cap()
         settings = Settings(
             model=hosts.model if hosts else chosen_model(self.model),
             form=chosen_form(spec.input_forms, self.input_form, path),
-            epsilon=parse_epsilon(self.epsilon),
-            delta=parse_delta(self.delta),
+            epsilon=parse_epsilon(self.epsilon) - of_cap.epsilon,
+            delta=parse_delta(self.delta) - of_cap.delta,
             relation=parse_relation(self.neighboring_relation),
             unit=unit,
             timeout_s=parse_seconds(self.timeout),
@@ -128,6 +141,25 @@ class ReleaseOptions:
         )
         check_supported(spec, settings)
         return settings
+
+    @property
+    def chooses_cap(self) -> bool:
+        """Whether a first run is to choose the cap: only where all clients' records are at hand."""
+        return self.cap == AUTO and bool(self.records)
+
+    def _of_the_cap(self) -> Guarantee:
+        """Return how much of the command's epsilon and delta choosing the cap may spend."""
+        if not self.chooses_cap:
+            return Guarantee(Fraction(0), Fraction(0))
+        total, delta = parse_epsilon(self.epsilon), parse_delta(self.delta) * CAP_SHARE
+        if not self.cap_epsilon:
+            return Guarantee(total * CAP_SHARE, delta)
+        epsilon = parse_epsilon(self.cap_epsilon, "--cap-epsilon")
+        if epsilon >= total:
+            raise OptionError(
+                f"--cap-epsilon {self.cap_epsilon} leaves nothing of --epsilon {self.epsilon}, the total."
+            )
+        return Guarantee(epsilon, delta)
 
     def run(
         self,
@@ -141,7 +173,7 @@ class ReleaseOptions:
         Args: steps: what to call the steps; positive_from: as for `read_records`.
         """
         target = Path(self.out) if self.out else default_out(statistic.name)
-        with cli.steps({**show.HOST_STEPS, **steps}) as begin:
+        with cli.steps({**show.HOST_STEPS, **show.CAP_STEPS, **steps}) as begin:
             if settings.hosts is not None:
                 return self._run_on_hosts(statistic, settings, target, begin), target
             if self.shares:
@@ -158,8 +190,23 @@ class ReleaseOptions:
             most = parse_max_count(self.max_count) if self.max_count else DEFAULT_MAX_COUNT
             path = Path(self.records)
             records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)
+            if self.chooses_cap:
+                return self._run_after_cap(statistic, records, settings, target, begin), target
             records = replace(records, domain=with_cap(records.domain, self.cap, settings.unit))
             return run_on_records(statistic, records, settings, target, begin), target
+
+    def _run_after_cap(
+        self,
+        statistic: Statistic[T],
+        records: ClientRecords,
+        settings: Settings,
+        target: Path,
+        begin: Progress,
+    ) -> Run[T]:
+        spent = self._of_the_cap()
+        form = PI_CAP.input_forms[SLOTS.name]
+        of_cap = replace(settings, form=form, epsilon=spent.epsilon, delta=spent.delta)
+        return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, show.going_on_with)
 
     def _hosts(self) -> HostsRunner:
         from harness.hosts.runner import HostsRunner  # it loads what talks ssh
@@ -204,6 +251,8 @@ class ReleaseOptions:
 
         Raises: problem, if there is one: why the result falls short although its epsilon is spent.
         """
+        if self.chooses_cap:
+            show.chosen_cap(run.manifest, cap_directory(target))
         if self.hosts:
             show.on_hosts(bool(self.shares))
         else:

@@ -61,6 +61,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.report",
         "harness.roc",
         "harness.confusion",
+        "harness.capped_run",
         "harness.chosen_cap",
         "harness.group_counts",
         "harness.gaps",

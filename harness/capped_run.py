@@ -1,0 +1,68 @@
+"""Two releases about the same clients: a cap on what each contributes, then a statistic with that cap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from harness.accounts import Release
+from harness.charging import Entry
+from harness.chosen_cap import CapStatistic, NextRelease, sizes_alone
+from harness.contributions import Cap, caps_to_choose_from
+from harness.engines.base import Progress
+from harness.errors import OptionError
+from harness.pipeline import Run, Settings, Statistic, plan_release, run_on_records
+from harness.records import ClientRecords
+from protocols.budget import compose
+from protocols.noise import Guarantee
+
+T = TypeVar("T")
+
+
+def cap_directory(out: Path) -> Path:
+    """Return where the files of the first run are, if those of the second are in `out`."""
+    return out.with_name(f"{out.name}-cap")
+
+
+def run_with_chosen_cap(
+    statistic: Statistic[T],
+    records: ClientRecords,
+    of_cap: Settings,
+    settings: Settings,
+    out: Path,
+    progress: Progress,
+    chosen: Callable[[int], None],
+) -> Run[T]:
+    """Choose a cap by π_CAP, then run the statistic with it; each is a release, and a charge, of its own.
+
+    The cap's files are in a directory beside `out`. They stay if the statistic fails: their epsilon is spent,
+    and the cap can be used again. What the statistic's files say of privacy is of both runs together.
+    Args: of_cap, settings: of the two releases, alike but for epsilon, delta and form; progress: told the
+    steps of the first with "cap " before them; chosen: told the cap.
+    Raises: FairSharesError: `out` does not exist then. What can be known before is found before anything is
+    spent: that no noise fits the largest cap, that the budget does not hold both, that a directory exists.
+    """
+    domain, cap_out = records.domain, cap_directory(out)
+    if domain.cap:
+        raise OptionError("The domain file says how much of a client counts; leave out --cap.")
+    for directory in (out, cap_out):
+        if directory.exists():
+            raise OptionError(f"{directory} exists already; name another directory by --out.")
+    next_release = NextRelease(statistic.name, settings.epsilon, settings.delta, exchanged=settings.exchanged)
+    if domain.thresholds:
+        next_release = replace(next_release, thresholds=len(domain.thresholds))
+    caps = caps_to_choose_from(domain.max_count)
+    plan = plan_release(statistic, settings, replace(domain, cap=Cap(caps[-1])))
+    both = compose(Guarantee(each.epsilon, each.delta) for each in (of_cap, settings))
+    release = Release(statistic.name, settings.model.name, both, plan.unit, plan.relation, out)
+    Entry(settings.account).check(release)
+
+    def first(step: str) -> None:
+        progress(f"cap {step}")
+
+    cap = run_on_records(CapStatistic(next_release), sizes_alone(records), of_cap, cap_out, first)
+    chosen(cap.found.cap)
+    capped = replace(records, domain=replace(domain, cap=Cap(cap.found.cap)))
+    return run_on_records(statistic, capped, settings, out, progress, earlier={"cap": cap.manifest})
