@@ -18,10 +18,17 @@ def slot_bits(cells: int) -> int:
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), with none left over and none added.
 
-    An empty slot that only filled a lane would be one more that a server could fill.
+    An empty slot that only filled a lane would be one more that a server could fill. No block has one lane
+    where others have more: MP-SPDZ reads a single lane by another instruction, and puts instructions of a
+    kind together, so that parties' bits would be read in another order than they are in.
+    [test: tests/unit/test_slots.py, tests/matrix/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
-    return [(per_lane, lanes)] * (lanes > 0) + [(1, rest)] * (rest > 0)
+    if rest == 1:
+        lanes, rest = lanes - 1, rest + per_lane
+    if lanes < 2:
+        return [(1, slots)]
+    return [(per_lane, lanes)] + [(1, rest)] * (rest > 0)
 
 
 def cell_of_code(code: int, cells: int) -> int:

@@ -111,9 +111,10 @@ def test_whatever_clients_send_each_counts_cap_records_at_most(model: Model, tmp
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_other_sizes(model: Model, tmp_path: Path) -> None:
-    """15 cells take all codes of 4 bits; 80 slots are a lane and a rest of 17."""
-    case = Case(np.random.default_rng(7).integers(0, 16, (20, CAP)).tolist(), groups=3, labels=5)
+@pytest.mark.parametrize("clients", [20, 79])
+def test_other_sizes(model: Model, clients: int, tmp_path: Path) -> None:
+    """15 cells take all codes of 4 bits. Of 316 slots, one more than five lanes, 64 have a lane each."""
+    case = Case(np.random.default_rng(7).integers(0, 16, (clients, CAP)).tolist(), groups=3, labels=5)
     found, noise = opened(case, model, tmp_path)
     assert [value - x for value, x in zip(found, noise, strict=True)] == case.counts()
 
