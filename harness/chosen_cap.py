@@ -19,13 +19,19 @@ from protocols.capping import allowed_above
 from protocols.spec import PI_CAP
 from protocols.tree import CountTree, best_tree
 
+# What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
+# times the clients above it. Both as `./inv reproduce.capping` found: docs/decisions/0021-choosing-a-cap.md
+RATIOS = 8
+CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
+
 
 @dataclass(frozen=True)
 class NextRelease:
     """The release that clients are to be capped for.
 
-    Attributes: task: weights or thresholds; epsilon, delta: its totals; thresholds: how many, of curves;
-    exchanged: whether its noise is for exchanged records, as in active models.
+    Attributes: task: weights or thresholds, or counts; epsilon, delta: its totals; thresholds: how many, of
+    curves; exchanged: whether its noise is for exchanged records, as in active models; counts: how many, if
+    they are to err least as they are.
     """
 
     task: str
@@ -33,21 +39,25 @@ class NextRelease:
     delta: Fraction
     thresholds: int = DEFAULT_THRESHOLDS
     exchanged: bool = False
+    counts: int = 1
 
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should have more records than the cap, so that the release errs least.
 
-        Computes: `capping.allowed_above`. Weights: a count per cell, of which a record beyond the cap is in
-        one. Curves: cumulative counts, one per cell and threshold. By the tree's exact variance they err by
-        `counts_of_curves` times as much as one count with all of epsilon, added up, and evenly spread scores
-        have a record in half of those of its cell. The tree is the best one for a cap of 1; errors grow in
-        proportion to the cap, up to how the noise is rounded.
-        Guarantees: the least error of such a sum.  [test: tests/unit/test_chosen_cap.py]
+        Computes: `capping.allowed_above`. Counts: a record beyond the cap is in one of them. Weights: the
+        counts of all cells, with `RATIOS` times as many clients. Curves: cumulative counts, one per cell and
+        threshold. By the tree's exact variance they err by `counts_of_curves` times as much as one count with
+        all of epsilon, added up, and evenly spread scores have a record in half of those of its cell. The
+        tree is the best one for a cap of 1; errors grow in proportion to the cap, up to how the noise is
+        rounded.
+        Guarantees: the least error of such a sum, but for weights.  [test: tests/unit/test_chosen_cap.py]
         """
         epsilon = self.epsilon / 2 if self.exchanged else self.epsilon
         cells = len(domain.groups) * len(domain.labels)
+        if self.task == "counts":
+            return allowed_above(epsilon, self.counts)
         if self.task == "weights":
-            return allowed_above(epsilon, cells)
+            return allowed_above(epsilon / RATIOS, cells)
         relation = NeighboringRelation.ZERO_OUT_ONE
         tree = best_tree(self.thresholds, relation, self.epsilon, self.delta)
         return allowed_above(epsilon, cells * counts_of_curves(tree), (self.thresholds + 1) // 2)

@@ -61,7 +61,7 @@ CAP_HELP = {
 }
 CHOSEN_CAP_HELP = {
     "cap": f"{CAP_HELP['cap']}; or auto, with --records: first chosen by π_CAP, a release of its own",
-    "cap-epsilon": "what --cap auto spends of ε on choosing the cap; default: a tenth",
+    "cap-epsilon": "what --cap auto spends of ε on choosing the cap; default: a fifth",
 }
 VALUES_HELP = {
     "range": "ends of the range of clients' performance values, for example 0,1; with --groups",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import cli, show
 from harness.capped_run import cap_directory, run_with_chosen_cap
+from harness.chosen_cap import CAP_SHARE
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
 from harness.commands.chosen import (
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
 
 T = TypeVar("T")
-
-CAP_SHARE = Fraction(1, 10)  # of epsilon and delta, for --cap auto: docs/decisions/0021-share-of-the-cap.md
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ def succeed(*arguments: str, cwd: Path) -> str:
 
 @pytest.mark.parametrize("model", RING)
 def test_a_cap_and_the_release_with_it(model: Model, here: Path) -> None:
-    """Four counts at ε = 1: three clients may exceed the cap, and two do. Both runs are charged."""
+    """Weights of four counts at ε = 8: three clients may exceed the cap, and two do. Both are charged."""
     common = ("--records", "mine.csv", *DECLARED, "--model", model.name, "--population", "p")
-    said = succeed("cap", *common, "--epsilon", "20", "--release-epsilon", "1", "--out", "cap", cwd=here)
+    said = succeed("cap", *common, "--epsilon", "20", "--release-epsilon", "8", "--out", "cap", cwd=here)
     assert "all records of a client together, there or not" in said and "Opened: which cap was chosen" in said
     (line,) = (line for line in said.splitlines() if line.startswith("Next: "))
     words = shlex.split(line.removeprefix("Next: ./inv "))
@@ -79,7 +79,16 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
         ("--epsilon 1", "--release-epsilon is missing"),
         ("--release-epsilon 1", "--epsilon is missing"),
         ("--epsilon 1 --release-epsilon 0", "--release-epsilon must be a number above 0"),
-        ("--epsilon 1 --release-epsilon 1 --release gap", "--release must be weights or thresholds"),
+        (
+            "--epsilon 1 --release-epsilon 1 --release gap",
+            "--release must be weights or thresholds or counts",
+        ),
+        (
+            "--epsilon 1 --release-epsilon 1 --release counts",
+            "and --counts (how many; 1 for one sum) go together",
+        ),
+        ("--epsilon 1 --release-epsilon 1 --counts 4", "--release counts and --counts"),
+        ("--epsilon 1 --release-epsilon 1 --release counts --counts 0", "--counts must be a whole number"),
         ("--epsilon 1 --release-epsilon 1 --cap 5", "cap has no option --cap"),
         ("--epsilon 1 --release-epsilon 1 --neighboring-relation replace_one", "cap has no option"),
         ("--epsilon 1 --release-epsilon 1 --input-path clients", "cap has no option --input-path"),

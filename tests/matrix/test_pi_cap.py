@@ -143,7 +143,9 @@ def test_whatever_clients_send_each_exceeds_one_number_of_caps(model: Model, tmp
 
 DELTA = Fraction(1, 2**40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 60)
-STATISTIC = CapStatistic(NextRelease("weights", Fraction(1, 2), DELTA))  # 7 clients may exceed the cap
+STATISTIC = CapStatistic(
+    NextRelease("counts", Fraction(1, 2), DELTA, counts=4)
+)  # 7 clients may exceed the cap
 
 
 def settings(model: Model) -> Settings:

@@ -84,7 +84,7 @@ def test_what_is_compiled_is_what_is_accounted_for(model: Model) -> None:
     job = make_job(STATISTIC, settings(model), plan, fed)
     told = dict(zip(PI_CAP.arguments, job.arguments, strict=True))
     queries = len(caps_to_choose_from(50)) - 1
-    assert (told["queries"], told["above"], told["slots"]) == (str(queries), "3", "9")
+    assert (told["queries"], told["above"], told["slots"]) == (str(queries), "31", "9")
     assert design_coins(Fraction(told["epsilon"]), int(told["delta_bits"])) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {queries + 1}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
@@ -144,7 +144,7 @@ def test_an_index_is_a_cap() -> None:
     assert len(caps) == 12
     for index in (0, 11):
         found = read((index,), plan)
-        assert found.to_json() == {"cap": caps[index], "caps": list(caps), "allowed_above": 3}
+        assert found.to_json() == {"cap": caps[index], "caps": list(caps), "allowed_above": 31}
 
 
 def read(opened: tuple[int, ...], plan: NoisePlan) -> ChosenCap:
@@ -152,10 +152,13 @@ def read(opened: tuple[int, ...], plan: NoisePlan) -> ChosenCap:
     return STATISTIC.read(result, DOMAIN, 9, plan)
 
 
-def test_weights_are_counts_of_cells() -> None:
-    assert WEIGHTS.allowed_above(DOMAIN) == allowed_above(Fraction(1), 4) == 3
-    assert replace(WEIGHTS, epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 11
-    assert replace(WEIGHTS, exchanged=True).allowed_above(DOMAIN) == 7  # twice the noise
+def test_counts_take_the_papers_rule_and_weights_eight_times_as_many() -> None:
+    assert replace(WEIGHTS, task="counts", epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 2  # one sum
+    counts = replace(WEIGHTS, task="counts", counts=4)
+    assert counts.allowed_above(DOMAIN) == allowed_above(Fraction(1), 4) == 3
+    assert replace(counts, epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 11
+    assert replace(counts, exchanged=True).allowed_above(DOMAIN) == 7  # twice the noise
+    assert WEIGHTS.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 4) == 31
 
 
 @pytest.mark.parametrize("bins", [21, 1001])

@@ -20,6 +20,7 @@ from benchmarks.reproduce.capping.errors import (
     draw_noise,
 )
 from benchmarks.reproduce.capping.population import Floats, Population
+from harness.chosen_cap import RATIOS
 from protocols.budget import NeighboringRelation, plan_noise
 from protocols.capping import allowed_above, best_cap, clients_above, law_of_first_below
 from protocols.release import FirstBelow
@@ -29,7 +30,7 @@ CELLS = {SUM: 1, COUNTS: 4, WEIGHTS: 4, GAP: 4}  # how many counts are released
 # that in tables. What all clients lose alike leaves ratios as they are.
 _RATIOS = (1, 4, 8, 16)
 TRIED: dict[str, tuple[int, ...]] = {SUM: (1,), COUNTS: (1,), WEIGHTS: _RATIOS, GAP: _RATIOS}
-AIMS = {SUM: 1, COUNTS: 1, WEIGHTS: 8, GAP: 8}
+AIMS = {SUM: 1, COUNTS: 1, WEIGHTS: RATIOS, GAP: RATIOS}
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
 SHARE = Fraction(1, 5)  # in tables
 PI_CAP, HISTOGRAM = MECHANISMS = ("π_CAP", "noisy histogram")
