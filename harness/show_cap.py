@@ -18,8 +18,11 @@ STEPS = {
 }
 
 
-def cap(run: Run[ChosenCap], command: str) -> None:
-    """Print a finished run's cap, the next command, its privacy statement and its cost."""
+def cap(run: Run[ChosenCap], command: str, again: bool) -> None:
+    """Print a finished run's cap, the next command, its privacy statement and its cost.
+
+    Args: again: whether clients have to share again for it.
+    """
     found = run.found
     table = Table()
     for heading in ("cap", "clients that may exceed it, up to noise"):
@@ -30,6 +33,6 @@ def cap(run: Run[ChosenCap], command: str) -> None:
     if found.index == len(found.caps) - 1:
         say("It is the largest: by the noisy counts, too many clients exceed all others.")
     say(f"Next: {plain(command)}")
-    if "--records" not in command:
+    if again:
         say(f"There, clients share again, with --cap {found.cap}; what they shared for this is a cap's only.")
     statement(run.manifest, "the cap")

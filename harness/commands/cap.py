@@ -42,7 +42,7 @@ def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str
         parse_whole("--counts", counts, 1, MOST_COUNTS) if counts else 1,
     )
     run, target = options.run(CapStatistic(wanted), settings, show_cap.STEPS)
-    show_cap.cap(run, _next_command(options, wanted, release_epsilon, run.found.cap))
+    show_cap.cap(run, _next_command(options, wanted, release_epsilon, run.found.cap), not options.records)
     options.conclude(run, target)
 
 

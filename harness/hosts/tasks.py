@@ -62,7 +62,7 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
         ),
         "positive-label": "of thresholds; see `./inv thresholds --help`",
         **dict.fromkeys(("relative-error", "error-from", "error-to"), "of count; see `./inv count --help`"),
-        **dict.fromkeys(("release", "release-epsilon"), "of cap; see `./inv cap --help`"),
+        **dict.fromkeys(("release", "release-epsilon", "counts"), "of cap; see `./inv cap --help`"),
     },
     without=("records", "domain", "groups", "labels", "max_count"),
     input_form="",
@@ -85,6 +85,7 @@ def run(
     error_to: str = "",
     release: str = "",
     release_epsilon: str = "",
+    counts: str = "",
 ) -> None:
     """Run a release on shares, each party on its own host."""
     from harness.commands.hosts import run
@@ -104,6 +105,7 @@ def run(
         "error_to": error_to,
         "release": release,
         "release_epsilon": release_epsilon,
+        "counts": counts,
     }
     run(options, task, given)
 

@@ -34,9 +34,9 @@ def succeed(*arguments: str, cwd: Path) -> str:
 
 @pytest.mark.parametrize("model", RING)
 def test_a_cap_and_the_release_with_it(model: Model, here: Path) -> None:
-    """Weights of four counts at ε = 8: three clients may exceed the cap, and two do. Both are charged."""
+    """Weights of four counts at ε = 4: seven clients may exceed the cap, and two do. Both are charged."""
     common = ("--records", "mine.csv", *DECLARED, "--model", model.name, "--population", "p")
-    said = succeed("cap", *common, "--epsilon", "20", "--release-epsilon", "8", "--out", "cap", cwd=here)
+    said = succeed("cap", *common, "--epsilon", "20", "--release-epsilon", "4", "--out", "cap", cwd=here)
     assert "all records of a client together, there or not" in said and "Opened: which cap was chosen" in said
     (line,) = (line for line in said.splitlines() if line.startswith("Next: "))
     words = shlex.split(line.removeprefix("Next: ./inv "))
@@ -62,7 +62,8 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
     own = ("--records", "mine.csv", *DECLARED, "--model", model.name)
     succeed("share", *own, "--task", "cap", "--out", "sizes", cwd=here)
     succeed("share", *own, "--cap", "5", "--out", "slots", cwd=here)
-    run = ("cap", "--epsilon", "20", "--release-epsilon", "1", "--model", model.name, "--shares")
+    counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1/2")
+    run = ("cap", "--epsilon", "20", *counts, "--model", model.name, "--shares")
     said = succeed(*run, "sizes", "--out", "cap", cwd=here)
     assert "There, clients share again, with --cap 6" in said
     done = call(*run, "slots", "--out", "other", cwd=here)

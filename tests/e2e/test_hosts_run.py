@@ -308,6 +308,7 @@ def test_a_cap_is_chosen_on_hosts(hosts: Site) -> None:
     assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr
     refused = call(*run, "--release-epsilon", "1", "--input-form", "split", "--out", "cap", cwd=hosts.home)
     assert refused.returncode == 1 and "--input-form must be slots" in refused.stderr
-    done = call(*run, "--release-epsilon", "1", "--out", "cap", cwd=hosts.home)
+    counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1")
+    done = call(*run, *counts, "--out", "cap", cwd=hosts.home)
     assert done.returncode == 0, done.stderr
     assert json.loads((hosts.home / "cap" / "cap.json").read_text())["cap"] == 4
