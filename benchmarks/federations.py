@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from benchmarks.papers.privfairfl import privfairfl
+from harness.contributions import Cap
 from harness.records import ClientRecords, Detail, RecordDomain
 from harness.scores import even_grid
 from harness.values import ValueGrid
@@ -21,9 +22,11 @@ SHAPES = {name: (shape.clients, shape.records) for name, shape in privfairfl().s
 
 @dataclass(frozen=True)
 class Federation:
-    """How many clients and records there are, of what. Attributes: thresholds: 0 unless records have scores.
+    """How many clients and records there are, of what.
 
     With performance values a client has one record, whatever `records` says.
+    Attributes: thresholds: 0 unless records have scores; cap: on the records of a client that count, 0 where
+    a record is the privacy unit.
     """
 
     clients: int
@@ -32,19 +35,21 @@ class Federation:
     labels: int
     detail: Detail = Detail.NONE
     thresholds: int = 0
+    cap: int = field(default=0, repr=False)  # as records are drawn by what is in `repr`
 
     @property
     def domain(self) -> RecordDomain:
         """What all of its clients declare; the most records of a client are what the first one has."""
-        groups = tuple(f"group {i}" for i in range(self.groups))
+        groups, cap = tuple(f"group {i}" for i in range(self.groups)), Cap(self.cap) if self.cap else None
         if self.detail is Detail.VALUE:
-            return RecordDomain(groups, (), 1, detail=self.detail, values=ValueGrid(0.0, 1.0))
+            return RecordDomain(groups, (), 1, detail=self.detail, values=ValueGrid(0.0, 1.0), cap=cap)
         return RecordDomain(
             groups,
             tuple(f"label {i}" for i in range(self.labels)),
             max(1, -(-self.records // self.clients)),
             detail=self.detail,
             thresholds=even_grid(self.thresholds) if self.detail is Detail.SCORE else (),
+            cap=cap,
         )
 
     def made_up(self) -> ClientRecords:

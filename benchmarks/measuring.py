@@ -41,11 +41,14 @@ from harness.records import RecordDomain
 from harness.roc import CurvesStatistic, PublishedCurvesStatistic
 from harness.schemes import engine_of
 from harness.weights import WeightsOnlyStatistic, WeightsStatistic
+from protocols.budget import PrivacyUnit
 from protocols.spec import (
     CLIENTS,
     NO_INPUT,
     PATHS,
+    PI_GAP_SLOTS,
     PI_ROC_RECORDS,
+    PI_RW_SLOTS,
     PRODUCT,
     SPLIT,
     InputForm,
@@ -58,6 +61,8 @@ _STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
     ("pi_rw", "weights"): lambda _: WeightsOnlyStatistic(),
     ("pi_cf", "default"): lambda _: ConfusionStatistic(),
     ("pi_gap", "default"): lambda _: GapStatistic(),
+    ("pi_rw", "slots"): lambda _: WeightsStatistic(spec=PI_RW_SLOTS),
+    ("pi_gap", "slots"): lambda _: GapStatistic(PI_GAP_SLOTS),
     ("pi_roc", "default"): CurvesStatistic,
     ("pi_roc", "records"): lambda settings: CurvesStatistic(settings, spec=PI_ROC_RECORDS),
     ("pi_roc", "published"): PublishedCurvesStatistic,
@@ -198,15 +203,16 @@ def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
 def _settings(cell: Mapping[str, Level], form: InputForm) -> Settings:
     epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
     network = parse_network(str(cell["network"]))
-    return Settings(model_of(cell), form, epsilon, delta, network=network)
+    unit = PrivacyUnit.CLIENT if cell.get("cap") else PrivacyUnit.RECORD
+    return Settings(model_of(cell), form, epsilon, delta, unit=unit, network=network)
 
 
 def _federation(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
     clients, records, groups, labels = (
         int(cell[name]) for name in ("clients", "records", "groups", "labels")
     )
-    thresholds = int(cell.get("thresholds", 0))
-    return Federation(clients, records, groups, labels, statistic.detail, thresholds)
+    thresholds, cap = int(cell.get("thresholds", 0)), int(cell.get("cap", 0))
+    return Federation(clients, records, groups, labels, statistic.detail, thresholds, cap)
 
 
 def _sampler(cell: Mapping[str, Level]) -> Sampler:

@@ -169,6 +169,41 @@ _RECORDS, _PUBLISHED = _protocol("pi_roc", "records"), _protocol("pi_roc", "publ
 _COARSE = axis("thresholds", 101)
 _DELAYED, _NARROW = axis("network", "20ms,10Gbit"), axis("network", "0ms,20Mbit")
 
+_SLOTS, _GAP_SLOTS = _protocol("pi_rw", "slots"), _protocol("pi_gap", "slots")
+_CAP, _ONE_VALUE = axis("cap", 10), axis("cap", 1)
+
+
+def _capped(records: int, *clients: int) -> Axis:
+    """Return federations of so many clients, each with as many records."""
+    return [{"shape": "", "clients": size, "records": records * size} for size in clients]
+
+
+_NO_LABELS: Axis = [{"groups": 2, "labels": 0}]
+CLIENTS_AS_UNIT = Suite(
+    "clients",
+    "Clients as the privacy unit: weights and gaps from slots, score curves from capped keys",
+    grids=(
+        Grid(
+            [
+                *(_SLOTS, axis("model", *CHEAP), _capped(10, 100, 1000, 10_000, 100_000)),
+                *(_TWO_BY_TWO, _CAP, _HERE),
+            ],
+            3,
+        ),
+        Grid([_SLOTS, axis("model", "mpyc"), _capped(10, 100, 1000), _TWO_BY_TWO, _CAP, _HERE], 3),
+        Grid([_SLOTS, axis("model", "spdz2k"), _capped(10, 1000, 10_000), _TWO_BY_TWO, _CAP, _HERE], 1),
+        Grid([_GAP_SLOTS, axis("model", *CHEAP), _capped(1, 1000, 10_000), _NO_LABELS, _ONE_VALUE, _HERE], 3),
+        Grid(
+            [
+                *(_RECORDS, axis("model", *CHEAP), _capped(10, 100, 10_000)),
+                *(_TWO_BY_TWO, _CURVE, _CAP, _HERE),
+            ],
+            1,
+        ),
+    ),
+    quick=(Grid([_SLOTS, axis("model", "ring", "mpyc"), _capped(10, 30), _TWO_BY_TWO, _CAP, _HERE], 1),),
+)
+
 # Small and large runs of all that programs are made of, none of them a cell of another suite: what plans are
 # made from (`benchmarks.units`), so that the other suites can tell whether they are right.
 UNITS = Suite(
@@ -215,6 +250,12 @@ UNITS = Suite(
             ],
             3,
         ),
+        Grid([_SLOTS, axis("model", *CHEAP, "mpyc"), _capped(10, 300, 5000), _TWO_BY_TWO, _CAP, _HERE], 3),
+        Grid([_GAP_SLOTS, axis("model", *CHEAP, "mpyc"), _capped(1, 3000), _NO_LABELS, _ONE_VALUE, _HERE], 3),
+        Grid(
+            [_RECORDS, axis("model", *CHEAP), _capped(10, 1000), _TWO_BY_TWO, _CURVE, _CAP, _HERE],
+            3,
+        ),
         Grid([_RW, axis("model", *ALL), _growing(None, 90), _TWO_BY_TWO, _EPSILON, _DELAYED], 3),
         Grid(
             [_ROC, axis("model", *CHEAP, "mpyc"), _growing(90, 300), _TWO_BY_TWO, _COARSE, _EPSILON, _NARROW],
@@ -228,4 +269,4 @@ UNITS = Suite(
     ),
 )
 
-SUITES = {suite.name: suite for suite in (TABLE2, SCALE, NOISE, NETWORK, UNITS)}
+SUITES = {suite.name: suite for suite in (TABLE2, SCALE, NOISE, NETWORK, CLIENTS_AS_UNIT, UNITS)}

@@ -87,6 +87,7 @@ table2 = _measured("table2", "Measure weights and score curves as in PrivFairFL'
 scale = _measured("scale", "Measure how costs grow with clients and records: PrivFairFL's Figures 1 and 2.")
 noise = _measured("noise", "Measure what samples of noise cost, by sampler, number, ε and model.")
 network = _measured("network", "Measure what delay and bandwidth between parties do, by protocol and model.")
+clients = _measured("clients", "Measure what clients as the privacy unit cost: slots and capped keys.")
 units = _measured("units", "Measure what `./inv plan` predicts from: unit costs of this machine.", units=True)
 
 _RESULTS = "a directory that a suite wrote, or one of such directories; default: those of the repository"
@@ -110,4 +111,4 @@ def report(_c: Context, results: str = "", out: str = "") -> None:
     report(results, out)
 
 
-bench = Collection("bench", utility, trust, table2, scale, noise, network, units, validate, report)
+bench = Collection("bench", utility, trust, table2, scale, noise, network, clients, units, validate, report)

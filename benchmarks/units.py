@@ -92,7 +92,7 @@ def fit(model: Model, runs: Sequence[Measured]) -> dict[str, Any]:
     here = [run for run in runs if run.network is None]
     figures: dict[str, dict[str, float]] = {}
     for figure, names in FIGURES[model.engine].items():
-        things = [amounts(run.counts, model, run.rounds or 0.0) for run in here]
+        things = [amounts(run.counts, run.rounds or 0.0) for run in here]
         rows = np.array([[thing[name] for name in names] for thing in things], dtype=np.float64)
         values = np.array([run.figure(figure) for run in here], dtype=np.float64)
         costs = least_squares(rows / values[:, np.newaxis], np.ones(len(here)))

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from harness.domain import FIELD, RING, Domain
 from harness.errors import OptionError
 
+_SORTED_AT_ONCE = (
+    10_000  # keys, for which the largest batches are made: docs/decisions/0013-counting-records.md
+)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -33,15 +37,16 @@ class Model:
     batches: tuple[int, int] | None = None
     broken: bool = False
 
-    def batch(self, lanes: int) -> int | None:
+    def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the size of batches for this many noisy values, None for the machine's own choice.
 
         Few rounds for many values, little waste for few: docs/decisions/0008-cost-of-noise.md.
+        Args: keys: that are sorted, which takes thousands of ANDs for each.
         """
         if self.batches is None or not lanes:
             return None
         least, most = self.batches
-        return min(most, max(least, 4 * lanes))
+        return max(min(most, max(least, 4 * lanes)), min(_SORTED_AT_ONCE, keys))
 
     @property
     def slots_per_lane(self) -> int:

@@ -17,7 +17,7 @@ from harness.results import read_result
 # Of a cell's name: the order of the factors, and the levels that go without saying.
 _ORDER = (
     *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
-    *("groups", "labels", "epsilon", "network", "model"),
+    *("groups", "labels", "cap", "epsilon", "network", "model"),
 )
 _USUAL: dict[str, Level] = {
     "input_path": "shares",

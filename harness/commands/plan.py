@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from rich.table import Table
 from harness import cli
 from harness.cli import command, plain, say
 from harness.commands.chosen import chosen_form
+from harness.contributions import Cap
 from harness.errors import OptionError
-from harness.models import MODELS, get_model
+from harness.models import MODELS, Model, get_model
 from harness.networks import Network, parse_network
 from harness.options import (
+    parse_cap,
     parse_choice,
     parse_delta,
     parse_epsilon,
@@ -37,6 +39,8 @@ from harness.results import SCHEMA
 from harness.rounding import digits_up, float_up
 from harness.scores import DEFAULT_THRESHOLDS, MAX_THRESHOLDS
 from harness.values import DEFAULT_STEPS, MAX_STEPS
+from protocols.budget import PrivacyUnit
+from protocols.spec import SLOTS
 
 MOST = 10**12  # clients, or records
 _PARTIES_HERE = (
@@ -61,6 +65,8 @@ class PlanOptions:
     epsilon: str
     delta: str
     neighboring_relation: str
+    privacy_unit: str
+    cap: str
     input_form: str
     reveal: str
     reweighing: str
@@ -78,6 +84,9 @@ class PlanOptions:
         kind = self.reveal or self.variant or next(iter(kinds))
         option = "--variant" if self.task == "thresholds" else "--reveal"
         task = kinds[parse_choice(option, kind, list(kinds))]
+        unit = PrivacyUnit(parse_choice("--privacy-unit", self.privacy_unit, list(map(str, PrivacyUnit))))
+        if unit is PrivacyUnit.CLIENT and task.of_slots and self.input_form in ("", SLOTS.name):
+            task = replace(task, spec=task.of_slots)
         clients = parse_whole("--clients", self.clients, 1, MOST)
         models = list(MODELS.values())
         settings = Settings(
@@ -86,7 +95,9 @@ class PlanOptions:
             parse_epsilon(self.epsilon),
             parse_delta(self.delta),
             parse_relation(self.neighboring_relation),
+            unit,
         )
+        valued = task.detail is Detail.VALUE and unit is PrivacyUnit.CLIENT
         return Asked(
             task,
             settings,
@@ -98,6 +109,7 @@ class PlanOptions:
             _whole_or("--thresholds", self.thresholds, 2, MAX_THRESHOLDS, DEFAULT_THRESHOLDS),
             _whole_or("--steps", self.steps, 1, MAX_STEPS, DEFAULT_STEPS),
             parse_choice("--reweighing", self.reweighing or next(iter(REWEIGHINGS)), list(REWEIGHINGS)),
+            parse_cap(self.cap) if self.cap else Cap(1) if valued else None,
         )
 
     def _refuse_strangers(self) -> None:
@@ -143,36 +155,65 @@ def plan(options: PlanOptions) -> None:
     asked, network, target = options.asked(), parse_network(options.network), options.target()
     units = read_units(Path(options.units) if options.units else RECORDED)
     models = [get_model(options.model)] if options.model else list(MODELS.values())
-    errors = expected(asked)
+    asked.check_size()
+    releases = _releases(asked, models, target)
     plans = [plan_model(asked, model, units, network) for model in models]
-    needed = _Needed(target, errors.records_for(_people(asked), target), epsilon_for(asked, errors, target))
     if options.json:
-        print(
-            json.dumps(_to_json(asked, errors, needed, plans, network, units), indent=2, ensure_ascii=False)
-        )
+        print(json.dumps(_to_json(asked, releases, plans, network, units), indent=2, ensure_ascii=False))
         return
-    _show_errors(asked, errors, needed)
+    for each in releases:
+        _show_errors(each)
     _show_costs(plans, network, units)
 
 
 @dataclass(frozen=True)
-class _Needed:
-    """What it takes for an error: so many records at this epsilon, or this epsilon (None: no one does)."""
+class _Release:
+    """What to expect of a release in models that add the same noise, and what an error takes.
 
+    Attributes: error: that is aimed at; people: how many records, or clients, it takes at this epsilon;
+    epsilon: that it takes with these, None if none is enough; alone: whether all models are here.
+    """
+
+    models: tuple[Model, ...]
+    asked: Asked
+    errors: Expected
     error: float
-    records: int
+    people: int
     epsilon: Fraction | None
+    alone: bool
+
+
+def _releases(asked: Asked, models: list[Model], target: float) -> list[_Release]:
+    """Return one for all models, or one for those that withstand active parties and one for the others."""
+    found = []
+    for exchanged in (False, True):
+        alike = tuple(model for model in models if asked.by(model).settings.exchanged is exchanged)
+        if alike:
+            here = asked.by(alike[0])
+            errors = expected(here)
+            people, epsilon = errors.records_for(_people(asked), target), epsilon_for(here, errors, target)
+            found.append(_Release(alike, here, errors, target, people, epsilon, len(alike) == len(models)))
+    return found
+
+
+def _by_clients(asked: Asked) -> bool:
+    return asked.task.detail is Detail.VALUE or asked.cap is not None
 
 
 def _people(asked: Asked) -> int:
-    return asked.clients if asked.task.detail is Detail.VALUE else asked.records
+    return asked.clients if _by_clients(asked) else asked.records
 
 
-def _show_errors(asked: Asked, errors: Expected, needed: _Needed) -> None:
-    noise, valued = asked.noise(), asked.task.detail is Detail.VALUE
-    unit = "clients" if valued else "records"
+def _show_errors(release: _Release) -> None:
+    asked, errors = release.asked, release.errors
+    noise, valued, cap = asked.noise(), asked.task.detail is Detail.VALUE, asked.cap
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
-    say(f"[bold]What would come out[/], at ε = {spent} and δ = {delta} ({noise.relation})")
+    where = "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
+    say(f"[bold]What would come out[/]{where}, at ε = {spent} and δ = {delta} ({noise.relation})")
+    if cap and not valued:
+        say(f"{cap.described[0].upper()}{cap.described[1:]}.")
+        if not cap.weight_one and asked.records > asked.clients * cap.slots:
+            say(f"What it leaves out of {asked.records / asked.clients:,.3g} records each is no error here.")
     counted = {Detail.SCORE: "of records at or above a threshold", Detail.VALUE: "of a group's clients"}
     say(f"Count {counted.get(asked.task.detail, 'of a group and label')}: off by {errors.count:,.3g} (RMS).")
     worst = max(errors.each, key=errors.each.__getitem__)
@@ -189,9 +230,10 @@ def _show_errors(asked: Asked, errors: Expected, needed: _Needed) -> None:
         say(f"Groups that are alike would seem {_share(errors.gap)} apart, by the noise alone.")
     if not errors.known:
         say("[bold]Mostly noise[/]: above 10 % these figures only say that it is too much.")
-    epsilon = "no ε up to 20" if needed.epsilon is None else f"ε = {float(needed.epsilon):g}"
+    epsilon = "no ε up to 20" if release.epsilon is None else f"ε = {float(release.epsilon):g}"
+    unit = "clients" if _by_clients(asked) else "records"
     say(
-        f"For an error of {_share(needed.error)}: {needed.records:,} {unit} at this ε, or {epsilon} with "
+        f"For an error of {_share(release.error)}: {release.people:,} {unit} at this ε, or {epsilon} with "
         f"these {_people(asked):,}."
     )
 
@@ -237,43 +279,24 @@ def _bytes(count: float) -> str:
 
 def _to_json(
     asked: Asked,
-    errors: Expected,
-    needed: _Needed,
+    releases: list[_Release],
     plans: list[ModelPlan],
     network: Network | None,
     units: UnitCosts,
 ) -> dict[str, Any]:
-    noise = asked.noise()
+    valued = asked.task.detail is Detail.VALUE
     return {
         "schema": SCHEMA,
         "task": asked.task.name,
         "protocol": asked.task.spec.name,
         "input_form": asked.settings.form.name,
         "clients": asked.clients,
-        "records": _people(asked),
+        "records": asked.clients if valued else asked.records,
+        "cap": None if asked.cap is None else asked.cap.to_json(),
         "groups": {name: float(share) for name, share in asked.groups.items()},
-        "labels": None
-        if asked.task.detail is Detail.VALUE
-        else {name: float(share) for name, share in asked.labels.items()},
+        "labels": None if valued else {name: float(share) for name, share in asked.labels.items()},
         "thresholds": asked.thresholds if asked.task.detail is Detail.SCORE else None,
-        "privacy": {
-            "epsilon_requested": str(asked.settings.epsilon),
-            "epsilon": float_up(noise.exact.epsilon),
-            "delta": float_up(noise.exact.delta),
-            "neighboring_relation": str(noise.relation),
-        },
-        "errors": {
-            "count_rmse": errors.count,
-            "of": errors.what,
-            "rmse": dict(errors.each),
-            "gap": errors.gap,
-            "known": errors.known,
-        },
-        "needed": {
-            "error": needed.error,
-            "records": needed.records,
-            "epsilon": None if needed.epsilon is None else float(needed.epsilon),
-        },
+        "releases": [_release_json(each) for each in releases],
         "network": None
         if network is None
         else {
@@ -283,6 +306,32 @@ def _to_json(
         },
         "models": [_model_json(each) for each in plans],
         "units": dict(units.measured),
+    }
+
+
+def _release_json(release: _Release) -> dict[str, Any]:
+    asked, errors, noise = release.asked, release.errors, release.asked.noise()
+    return {
+        "models": [model.name for model in release.models],
+        "privacy": {
+            "epsilon_requested": str(asked.settings.epsilon),
+            "epsilon": float_up(noise.exact.epsilon),
+            "delta": float_up(noise.exact.delta),
+            "neighboring_relation": str(noise.relation),
+            "privacy_unit": str(noise.unit),
+        },
+        "errors": {
+            "count_rmse": errors.count,
+            "of": errors.what,
+            "rmse": dict(errors.each),
+            "gap": errors.gap,
+            "known": errors.known,
+        },
+        "needed": {
+            "error": release.error,
+            "clients" if _by_clients(asked) else "records": release.people,
+            "epsilon": None if release.epsilon is None else float(release.epsilon),
+        },
     }
 
 

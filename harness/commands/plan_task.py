@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoke import Context
 
-from harness.tasking import DOMAIN_HELP, RELEASE_HELP, VALUES_HELP, by_name
+from harness.tasking import CAP_HELP, DOMAIN_HELP, RELEASE_HELP, VALUES_HELP, by_name
 
 
 @by_name(
@@ -24,6 +24,8 @@ from harness.tasking import DOMAIN_HELP, RELEASE_HELP, VALUES_HELP, by_name
         "epsilon": RELEASE_HELP["epsilon"],
         "delta": RELEASE_HELP["delta"],
         "neighboring-relation": RELEASE_HELP["neighboring-relation"],
+        "privacy-unit": RELEASE_HELP["privacy-unit"],
+        "cap": CAP_HELP["cap"],
         "model": "only this one; default: all",
         "network": "none (default: all parties on one machine), lan, wan, or a round-trip time and a "
         "bandwidth, for example 40ms,100Mbit",
@@ -49,6 +51,8 @@ def plan(
     epsilon: str = "",
     delta: str = "2^-40",
     neighboring_relation: str = "",
+    privacy_unit: str = "record",
+    cap: str = "",
     model: str = "",
     network: str = "none",
     error: str = "0.01",

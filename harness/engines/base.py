@@ -14,7 +14,7 @@ from harness.engines.outlines import PartyLog
 from harness.errors import UnsupportedError
 from harness.models import Model
 from harness.networks import MeasuredNetwork, Network
-from protocols.spec import CLIENTS, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
 
 LOOPBACK = "127.0.0.1"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -57,6 +57,12 @@ class Job:
         given = dict(zip(self.spec.arguments, self.arguments, strict=False))
         slots = int(given["slots"]) // int(given["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
+
+    def batch(self, model: Model) -> int | None:
+        """Return how much material the machine prepares at once, None for its own choice."""
+        given = dict(zip(self.spec.arguments, self.arguments, strict=False))
+        keys = int(given["records"]) if KEYS.name in self.spec.input_forms else 0
+        return model.batch(self.lanes, keys)
 
     def check_parties(self, model: Model) -> None:
         """Raise UnsupportedError unless inputs and bits come from all of the model's parties.

@@ -103,7 +103,7 @@ class MpSpdzEngine(Engine):
         job.check_parties(model)
         options = compile_options(job.spec, model)
         bytecode = compile_program(job, found.home, found.full_version, options)
-        batch = model.batch(job.lanes)
+        batch = job.batch(model)
         # -OF . prints opened values at every party, so that their agreement can be checked.
         words = [str(found.home / str(model.virtual_machine)), *(["-N", "2"] if model.parties == 2 else [])]
         words += [

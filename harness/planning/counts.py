@@ -1,21 +1,21 @@
-"""How much of what a program uses: from the noise circuit itself, or from MP-SPDZ's compiler."""
+"""How much of what a program uses: from the circuits themselves, or from MP-SPDZ's compiler."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 
 from harness.engines.base import Job
 from harness.engines.bytecode import compilers_estimate
 from harness.engines.mpspdz import compile_options, find_installation
 from harness.errors import PlanError
 from harness.models import Model
-from protocols.circuits.coins import Coin, design_coins
-from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
-from protocols.circuits.sorting import WORD, MarkerRanks
+from harness.planning.circuits import Tally, keys_tally, noise_tally, slots_tally
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.circuits.sorting import WORD
 from protocols.spec import PI_CF, PI_GAP, PI_LAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PRODUCT
 
 _ROUNDS_AROUND = 3  # of the virtual machine: two to turn noise into integers, and opening
@@ -32,7 +32,8 @@ class Counts:
     Attributes: rounds: of the virtual machine, one after the other; gates: ANDs on vectors, whatever their
     length; inputs, input_bits: integers and bits that parties feed in; ands: of single bits; dabits: bits
     turned into integers; decomposed: integers turned into bits, by bits where each costs; multiplications:
-    of integers; products: those within inner products; lanes: noisy values.
+    of integers; products: those within inner products; batch: how much of these is prepared at once, None
+    for the machine's own choice.
     """
 
     rounds: int
@@ -44,55 +45,65 @@ class Counts:
     decomposed: int
     multiplications: int
     products: int
-    lanes: int
+    batch: int | None
 
 
 def counts_of(job: Job, model: Model) -> Counts:
     """Return what a job's program uses in this model; no data are needed.
 
-    Computes: noise from its circuit, whose gates are counted as they are made, and what clients sent, which
-    is only added up or multiplied. Programs that do more are compiled, and the compiler's estimate is read.
-    Guarantees: where nothing is compiled, the compiler's estimate all the same.
+    Computes: noise from its circuit, whose gates are counted as they are made, and what clients sent: added
+    up or multiplied, slots counted by their circuit, keys sorted, which takes whole batches, as the machine
+    does not foresee what its loops use. Programs that do more are compiled, and the estimate is read.
+    Guarantees: where nothing is compiled or sorted, the compiler's estimate all the same.
     [test: tests/unit/test_plan_counts.py; tests/matrix/test_plan_counts.py]
     Raises: PlanError: it takes MP-SPDZ's compiler, which is not here; CompileError: that refuses the program.
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
-    fed = _fed(job.spec.name, arguments)
+    fed = _fed(job, model, arguments)
     if fed is None or arguments.get("path", "shares") != "shares":
-        return _compiled(job, model, arguments)
+        return read_estimate(estimate(job, model), job.batch(model))
     coins = design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"]))
-    wires, depth = _noise_circuit(coins)
-    lanes = max(lanes for _, lanes in job.fair_bits)
+    noise, lanes = noise_tally(coins), max(lanes for _, lanes in job.fair_bits)
+    ands, batch = noise.ands * lanes + fed.bits.ands, job.batch(model)
+    if batch and job.spec is PI_ROC_RECORDS:
+        ands += -ands % (batch * WORD)
     return Counts(
-        rounds=depth + _ROUNDS_AROUND + (fed.values > 0) + fed.rounds,
-        gates=wires,
+        rounds=max(noise.depth, fed.bits.depth) + _ROUNDS_AROUND + (fed.values > 0) + fed.rounds,
+        gates=noise.gates + fed.bits.gates,
         inputs=fed.values * model.parties,
-        input_bits=fair_bits_per_sample(coins) * lanes * model.parties,
-        ands=wires * lanes,
-        dabits=(len(coins) + 1) * lanes,
-        decomposed=0,
+        input_bits=(fair_bits_per_sample(coins) * lanes + fed.bits.input_bits) * model.parties,
+        ands=ands,
+        dabits=noise.dabits * lanes + fed.bits.dabits,
+        decomposed=fed.decomposed,
         multiplications=fed.multiplications,
         products=fed.products,
-        lanes=lanes,
+        batch=batch,
     )
 
 
 @dataclass(frozen=True)
 class _Fed:
-    """What a program does with clients' values. Attributes: values: of each party."""
+    """What a program does with clients' values. Attributes: values: of each party; bits: of slots or keys."""
 
     values: int
     multiplications: int = 0
     products: int = 0
     rounds: int = 0
+    decomposed: int = 0
+    bits: Tally = field(default_factory=Tally)
 
 
-def _fed(program: str, arguments: Mapping[str, str]) -> _Fed | None:
+def _fed(job: Job, model: Model, arguments: Mapping[str, str]) -> _Fed | None:
     """Return what a program does before it adds noise; None if this is not known without compiling it."""
+    program = job.spec.name
 
     def number(name: str) -> int:
         return int(arguments[name])
 
+    if job.spec.slot_bits:
+        return _Fed(0, rounds=1, bits=slots_tally(program, arguments))
+    if job.spec is PI_ROC_RECORDS:
+        return _sorted(model, arguments)
     if program == PI_LAP.name:
         return _Fed(0)
     if program == PI_GAP.name:
@@ -116,34 +127,14 @@ def _fed(program: str, arguments: Mapping[str, str]) -> _Fed | None:
     return _Fed((groups - 1 + 2 * others) * records, others**2 * records, inner, rounds=2)
 
 
-class _Wire:
-    """A bit of the circuit that knows how many ANDs are before it; all wires of a circuit share a tally."""
-
-    def __init__(self, tally: list[int], depth: int = 0) -> None:
-        self.tally, self.depth = tally, depth
-
-    def __and__(self, other: _Wire) -> _Wire:
-        self.tally[0] += 1
-        return _Wire(self.tally, max(self.depth, other.depth) + 1)
-
-    def __xor__(self, other: _Wire) -> _Wire:
-        return _Wire(self.tally, max(self.depth, other.depth))
-
-    def __invert__(self) -> _Wire:
-        return self
-
-
-@lru_cache(maxsize=64)
-def _noise_circuit(coins: tuple[Coin, ...]) -> tuple[int, int]:
-    """Return how many ANDs a sample takes, and how many of them one after the other."""
-    tally = [0]
-    made = two_sided_geometric(coins, [_Wire(tally) for _ in range(fair_bits_per_sample(coins))])
-    return tally[0], max(wire.depth for wire in made)
-
-
-def _compiled(job: Job, model: Model, arguments: Mapping[str, str]) -> Counts:
-    counts = read_estimate(estimate(job, model), max((lanes for _, lanes in job.fair_bits), default=0))
-    return _without_skipped(counts, arguments) if job.spec is PI_ROC_RECORDS else counts
+def _sorted(model: Model, arguments: Mapping[str, str]) -> _Fed:
+    """Return what sorting keys takes: their bits come from shares that are split, or from masks, by bits."""
+    split = "-Z" in model.compile_options
+    tally, bits = keys_tally(arguments, model.parties if split else 2)
+    cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
+    records = int(arguments["records"])
+    decomposed = bits // cells.bit_length() if split else bits
+    return _Fed(records, rounds=tally.depth, decomposed=decomposed, bits=replace(tally, depth=0))
 
 
 def estimate(job: Job, model: Model) -> str:
@@ -155,7 +146,7 @@ def estimate(job: Job, model: Model) -> str:
     return compilers_estimate(job, found.home, compile_options(job.spec, model))
 
 
-def read_estimate(text: str, lanes: int) -> Counts:
+def read_estimate(text: str, batch: int | None) -> Counts:
     """Read what MP-SPDZ's compiler prints of a program. Raises: PlanError: it prints no cost."""
     totals: dict[str, int] = {}
     bits = 0
@@ -183,25 +174,5 @@ def read_estimate(text: str, lanes: int) -> Counts:
         decomposed=bits,
         multiplications=simple,
         products=totals.get("integer triples", 0) - simple,
-        lanes=lanes,
+        batch=batch,
     )
-
-
-class _AnyWidth:
-    @staticmethod
-    def get_type(_lanes: int) -> None:
-        """Stand for MP-SPDZ's type of secret bits, none of which are made."""
-
-
-def _without_skipped(counts: Counts, arguments: Mapping[str, str]) -> Counts:
-    """Take off the comparisons of the sorting network that are in the loops' body but not made.
-
-    Computes: a merge of 2^p places compares in p turns of its loop; the compiler counts all of them.
-    """
-    cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
-    ranks = MarkerRanks((_AnyWidth, None, None, None, None), int(arguments["records"]), cells)
-    places, words = ranks.place_bits, ranks.place_bits - (WORD.bit_length() - 1)
-    skipped = words * words + (places - words) * 2 * words - places * (places + 1) // 2
-    planes = 1 + ranks.key_bits
-    fewer = {"ands": 2 * planes * skipped << (places - 1), "rounds": (planes + 1) * skipped}
-    return Counts(**{name: value - fewer.get(name, 0) for name, value in vars(counts).items()})

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.confusion import ConfusionStatistic
+from harness.contributions import Cap
 from harness.engines.base import Job
 from harness.errors import OptionError, PlanError
 from harness.feeding import Fed
@@ -34,35 +35,44 @@ from harness.weights import WeightsOnlyStatistic, WeightsStatistic
 from protocols.budget import NoisePlan
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.spec import (
+    KEYS,
     PI_CF,
     PI_GAP,
+    PI_GAP_SLOTS,
     PI_ROC,
     PI_ROC_PUBLISHED,
     PI_ROC_RECORDS,
     PI_RW,
+    PI_RW_SLOTS,
     PI_RW_WEIGHTS,
+    SLOTS,
     ProtocolSpec,
 )
 
 Shares = Mapping[str, Fraction]
 """What part of the records each group, or each label, has; they add up to 1."""
 
-MOST_PLANNED = 10**5  # records that parties handle one by one: beyond this nothing was measured
+MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
+MOST_SLOTS = 10**6  # the same of slots
 _NEAR = 2  # places on the grid of epsilons, by which proportion may be wrong
 
 
 @dataclass(frozen=True)
 class Task:
-    """One way to run one command. Attributes: detail: what its records hold."""
+    """One way to run one command.
+
+    Attributes: detail: what its records hold; of_slots: what runs on clients' slots, if something does.
+    """
 
     name: str
     spec: ProtocolSpec
     detail: Detail = Detail.NONE
+    of_slots: ProtocolSpec | None = None
 
 
 TASKS: dict[str, dict[str, Task]] = {
     "weights": {
-        "counts": Task("weights", PI_RW),
+        "counts": Task("weights", PI_RW, of_slots=PI_RW_SLOTS),
         "weights": Task("weights", PI_RW_WEIGHTS),
     },
     "confusion": {"counts": Task("confusion", PI_CF, Detail.PREDICTION)},
@@ -71,7 +81,7 @@ TASKS: dict[str, dict[str, Task]] = {
         "records": Task("thresholds", PI_ROC_RECORDS, Detail.SCORE),
         "published": Task("thresholds", PI_ROC_PUBLISHED, Detail.SCORE),
     },
-    "gap": {"sums": Task("gap", PI_GAP, Detail.VALUE)},
+    "gap": {"sums": Task("gap", PI_GAP, Detail.VALUE, PI_GAP_SLOTS)},
 }
 
 
@@ -79,8 +89,8 @@ TASKS: dict[str, dict[str, Task]] = {
 class Asked:
     """What a plan is for.
 
-    Attributes: settings: of the release; their model stands for any; clients, records: how many; groups,
-    labels: with their shares; max_count, thresholds, steps: of the domain, where the task has such.
+    Attributes: settings: of the release; clients, records: how many; groups, labels: with their shares;
+    max_count, thresholds, steps: of the domain, where the task has such; cap: where clients are the unit.
     """
 
     task: Task
@@ -93,38 +103,54 @@ class Asked:
     thresholds: int
     steps: int
     reweighing: str
+    cap: Cap | None = None
+
+    def by(self, model: Model) -> Asked:
+        """Return the same, in another model."""
+        return replace(self, settings=replace(self.settings, model=model))
 
     @property
     def domain(self) -> RecordDomain:
         """What would be declared."""
         groups, labels = tuple(sorted(self.groups)), tuple(sorted(self.labels))
         if self.task.detail is Detail.VALUE:
-            return RecordDomain(groups, (), 1, detail=Detail.VALUE, values=ValueGrid(0.0, 1.0, self.steps))
-        grid = even_grid(self.thresholds) if self.task.detail is Detail.SCORE else ()
-        return RecordDomain(groups, labels, self.max_count, detail=self.task.detail, thresholds=grid)
+            grid = ValueGrid(0.0, 1.0, self.steps)
+            return RecordDomain(groups, (), 1, detail=Detail.VALUE, values=grid, cap=self.cap)
+        bins = even_grid(self.thresholds) if self.task.detail is Detail.SCORE else ()
+        return RecordDomain(
+            groups, labels, self.max_count, detail=self.task.detail, thresholds=bins, cap=self.cap
+        )
 
     def statistic(self, settings: Settings) -> Statistic[Any]:
         """Return what would be computed."""
-        if self.task.spec is PI_RW:
-            return WeightsStatistic(self.reweighing)
+        if self.task.spec in (PI_RW, PI_RW_SLOTS):
+            return WeightsStatistic(self.reweighing, self.task.spec)
         if self.task.spec is PI_RW_WEIGHTS:
             return WeightsOnlyStatistic(self.reweighing)
         if self.task.spec is PI_CF:
             return ConfusionStatistic()
-        if self.task.spec is PI_GAP:
-            return GapStatistic()
+        if self.task.detail is Detail.VALUE:
+            return GapStatistic(self.task.spec)
         if self.task.spec is PI_ROC_PUBLISHED:
             return PublishedCurvesStatistic(settings)
         return CurvesStatistic(settings, spec=self.task.spec)
 
     @property
     def sizes(self) -> errors.Floats:
-        """How many records each group and label has, shape (k, m); of values, clients, shape (k, 1)."""
+        """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
         groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
         if self.task.detail is Detail.VALUE:
             return np.asarray(self.clients * groups[:, np.newaxis])
         labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
-        return np.asarray(self.records * groups[:, np.newaxis] * labels)
+        return np.asarray(self.counted * groups[:, np.newaxis] * labels)
+
+    @property
+    def counted(self) -> float:
+        """How many records count, all clients having as many; of clients that weigh 1, how many clients."""
+        if self.cap is None:
+            return self.records
+        each = self.records / self.clients
+        return self.clients * (min(1.0, each) if self.cap.weight_one else min(each, self.cap.slots))
 
     def noise(self) -> NoisePlan:
         """Choose the noise. Raises: OptionError: none fits the budget."""
@@ -133,16 +159,25 @@ class Asked:
         statistic.check(domain, self.clients, plan)
         return plan
 
-    def job(self, model: Model) -> Job:
-        """Return the job that a run in this model would have, without clients' values."""
-        settings, domain = replace(self.settings, model=model), self.domain
-        statistic = self.statistic(settings)
-        per_record = is_per_record(domain, settings.form.name)
-        if per_record and self.records > MOST_PLANNED:
+    def check_size(self) -> None:
+        """Raise OptionError where parties would handle one by one more than was measured."""
+        form = self.settings.form.name
+        if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
                 f"--records is at most {MOST_PLANNED} where parties handle each record; got {self.records}."
             )
-        rows = self.records if per_record else self.clients
+        most = {KEYS.name: MOST_PLANNED, SLOTS.name: MOST_SLOTS}.get(form)
+        if self.cap and most and self.clients * self.cap.slots > most:
+            raise OptionError(
+                f"--clients times --cap is at most {most} where parties handle each of clients' {form}, as "
+                f"more was not measured; got {self.clients * self.cap.slots}."
+            )
+
+    def job(self) -> Job:
+        """Return the job that a run would have, without clients' values."""
+        settings, domain, model = self.settings, self.domain, self.settings.model
+        statistic = self.statistic(settings)
+        rows = self.records if is_per_record(domain, settings.form.name) else self.clients
         fed = Fed(domain, self.clients, 1, rows, [None] * model.parties)
         return make_job(statistic, settings, plan_release(statistic, settings, domain), fed)
 
@@ -168,7 +203,7 @@ def plan_model(asked: Asked, model: Model, units: UnitCosts, network: Network | 
     if refusal is not None:
         return ModelPlan(model, None, refusal, missing)
     try:
-        cost = units.predict(model, counts_of(asked.job(model), model), network)
+        cost = units.predict(model, counts_of(asked.by(model).job(), model), network)
     except PlanError as error:
         return ModelPlan(model, None, str(error), missing)
     return ModelPlan(model, cost, None, missing)
@@ -177,7 +212,7 @@ def plan_model(asked: Asked, model: Model, units: UnitCosts, network: Network | 
 def expected(asked: Asked) -> Expected:
     """Return the errors to expect. Raises: OptionError: no noise fits the budget."""
     plan, domain, sizes = asked.noise(), asked.domain, asked.sizes
-    noise = errors.deviation(plan)
+    noise = errors.deviation(plan) / (domain.cap.scale if domain.cap else 1)
     names = [", ".join(pair) for pair in product(domain.groups, domain.labels)]
     if asked.task.detail is Detail.VALUE:
         means = noise * errors.mean_errors(sizes, asked.steps)

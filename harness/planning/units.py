@@ -79,8 +79,8 @@ class UnitCosts:
             raise PlanError(f"No unit costs of {model.name} are on file; ./inv bench.units measures them.")
         rounds = None
         if ROUNDS in units.figures:
-            rounds = _total(units.figures[ROUNDS], amounts(counts, model))
-        things = amounts(counts, model, rounds or 0.0)
+            rounds = _total(units.figures[ROUNDS], amounts(counts))
+        things = amounts(counts, rounds or 0.0)
         sent = _total(units.figures[SENT_BYTES], things)
         seconds = _total(units.figures[MPC_S], things)
         if network is not None:
@@ -96,9 +96,9 @@ def waiting_rounds(counts: Counts, rounds: float | None) -> float:
     return counts.rounds if rounds is None else rounds
 
 
-def amounts(counts: Counts, model: Model, rounds: float = 0.0) -> dict[str, float]:
+def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
     """Return how much there is of everything that costs. Args: rounds: of the run, measured or predicted."""
-    batch = model.batch(counts.lanes) or _USUAL_BATCH
+    batch = counts.batch or _USUAL_BATCH
     multiplied = counts.multiplications + counts.products
 
     def batches(count: int) -> int:

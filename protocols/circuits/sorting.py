@@ -120,61 +120,47 @@ class MarkerRanks:
 
         @self._for_range(1, lanes_from + 1)
         def _(p):
+            @self._if(p < lanes_from)
+            def _():
+                self._rotate(planes, 2 * 2**p)
+                self._invert(planes)
+                self._shuffle(planes)
+
             @self._if(p == lanes_from)
             def _():
                 self._transpose(planes, to_b=True)
-
-                @self._for_range(self._word_bits)
-                def _(turn):
-                    @self._if(self.place_bits - 1 - turn == p)
-                    def _():
-                        self._invert(planes)
-
-                    self._shuffle(planes)
-
+                self._rotate(planes, self._words >> (LANE_BITS - 1))
+                self._invert(planes)
+                self._rotate(planes, 1 << (LANE_BITS - 1))
                 self._transpose(planes, to_b=False)
 
-            @self._for_range(self._word_bits)
-            def _(turn):
-                top = self._word_bits - 1 - turn
+            @self._if(p > 1)
+            def _():
+                self._invert(planes)  # back, what the last merge sorted downwards
 
-                @self._if(((top == p) + (top == p - 1) * (p > 1)) > 0)
-                def _():
-                    self._invert(planes)
-
-                @self._if(top < p)
-                def _():
-                    self._compare(planes)
-
-                self._shuffle(planes)
+            self._compare_and_shuffle(planes, p)
 
         @self._for_range(lanes_from + 1, self.place_bits + 1)
         def _(p):
             self._transpose(planes, to_b=True)
 
-            @self._for_range(self._word_bits)
-            def _(turn):
-                top = self.place_bits - 1 - turn
-
-                @self._if(((top == p) + (top == p - 1)) > 0)
-                def _():
-                    self._invert(planes)
-
-                @self._if(top < p)
-                def _():
-                    self._compare(planes)
-
+            @self._if(p < self.place_bits)
+            def _():
+                self._rotate(planes, 2 * 2 ** (p - LANE_BITS))
+                self._invert(planes)
                 self._shuffle(planes)
 
+            self._invert(planes)
+            self._compare_and_shuffle(planes, p - LANE_BITS)
             self._transpose(planes, to_b=False)
+            self._rotate(planes, 1 << LANE_BITS)
+            self._compare_and_shuffle(planes, LANE_BITS)
 
-            @self._for_range(self._word_bits)
-            def _(turn):
-                @self._if(self._word_bits - 1 - turn < LANE_BITS)
-                def _():
-                    self._compare(planes)
-
-                self._shuffle(planes)
+    def _compare_and_shuffle(self, planes: int, times) -> None:
+        @self._for_range(times)
+        def _(_turn):
+            self._compare(planes)
+            self._shuffle(planes)
 
     def _route(self, planes: int) -> None:
         """Move marker j to place j, bit by bit from the lowest; each bit of its key, when it has been used,
@@ -242,6 +228,20 @@ class MarkerRanks:
                 high = self._word.load_mem(self._plane(plane) + self._half + i)
                 low.store_in_mem(self._spare + plane * self._words + 2 * i)
                 high.store_in_mem(self._spare + plane * self._words + 2 * i + 1)
+
+        self._copy_back(planes)
+
+    def _rotate(self, planes: int, low) -> None:
+        """Shuffle until the words below `low`, a power of 2, are as far apart as can be."""
+        high = self._words // low
+
+        @self._for_range(low)
+        def _(i):
+            @self._for_range(high)
+            def _(j):
+                for plane in range(planes):
+                    word = self._word.load_mem(self._plane(plane) + j * low + i)
+                    word.store_in_mem(self._spare + plane * self._words + i * high + j)
 
         self._copy_back(planes)
 

@@ -17,7 +17,7 @@ from harness.records import Detail
 
 FACTORS = {
     *("protocol", "variant", "input_path", "model", "shape", "clients", "records", "groups", "labels"),
-    *("thresholds", "samples", "epsilon", "network"),
+    *("thresholds", "samples", "epsilon", "network", "cap"),
 }
 EVERY_SUITE = pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,13 @@ import pytest
 from harness.commands.plan import PlanOptions, plan
 from harness.errors import OptionError
 from harness.models import MODELS
-from harness.options import parse_shares
+from harness.options import parse_cap, parse_shares
+from harness.pipeline import Settings, plan_release
+from harness.records import RecordDomain
+from harness.weights import WeightsStatistic
+from protocols.budget import PrivacyUnit
+from protocols.noise import mean_square_error
+from protocols.spec import PI_RW_SLOTS, SLOTS
 
 GIVEN: dict[str, Any] = {
     **dict.fromkeys(PlanOptions.__dataclass_fields__, ""),
@@ -22,6 +29,7 @@ GIVEN: dict[str, Any] = {
     "groups": "2",
     "epsilon": "1",
     "delta": "2^-40",
+    "privacy_unit": "record",
     "network": "none",
     "error": "0.01",
     "json": False,
@@ -34,27 +42,41 @@ def planned(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any
     return found
 
 
+def only(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the release of a plan in which all models' noise is the same."""
+    (release,) = found["releases"]
+    assert release["models"] == [each["model"] for each in found["models"]]
+    return dict(release)
+
+
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys)
     assert [each["model"] for each in found["models"]] == list(MODELS)
     assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
-    assert found["privacy"]["neighboring_relation"] == "add_or_remove_one"
-    assert float(found["privacy"]["epsilon"]) <= 1
+    release = only(found)
+    assert release["privacy"]["neighboring_relation"] == "add_or_remove_one"
+    assert float(release["privacy"]["epsilon"]) <= 1
     # Noise of mean square 2.13 on even counts of 6,540: see test_plan_errors for the weights' formula.
-    assert found["errors"]["count_rmse"] == pytest.approx(1.46, abs=0.01)
-    assert found["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 * 0.866 / 6540, rel=0.01)
-    assert found["needed"]["records"] == pytest.approx(1.46 * 0.866 * 4 / 0.01, rel=0.01)
+    assert release["errors"]["count_rmse"] == pytest.approx(1.46, abs=0.01)
+    assert release["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 * 0.866 / 6540, rel=0.01)
+    assert release["needed"]["records"] == pytest.approx(1.46 * 0.866 * 4 / 0.01, rel=0.01)
 
 
 def test_what_it_takes_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
     first = planned(capsys, groups="a:0.9,b:0.1", model="mpyc")
     assert first["groups"] == {"a": 0.9, "b": 0.1}
     more = planned(
-        capsys, groups="a:0.9,b:0.1", model="mpyc", records=str(first["needed"]["records"]), error="0.01"
+        capsys,
+        groups="a:0.9,b:0.1",
+        model="mpyc",
+        records=str(only(first)["needed"]["records"]),
+        error="0.01",
     )
-    assert max(more["errors"]["rmse"].values()) == pytest.approx(0.01, rel=0.001)
-    larger = planned(capsys, groups="a:0.9,b:0.1", model="mpyc", epsilon=str(first["needed"]["epsilon"]))
-    assert max(larger["errors"]["rmse"].values()) <= 0.01
+    assert max(only(more)["errors"]["rmse"].values()) == pytest.approx(0.01, rel=0.001)
+    larger = planned(
+        capsys, groups="a:0.9,b:0.1", model="mpyc", epsilon=str(only(first)["needed"]["epsilon"])
+    )
+    assert max(only(larger)["errors"]["rmse"].values()) <= 0.01
 
 
 @pytest.mark.parametrize(
@@ -71,9 +93,64 @@ def test_every_task_can_be_planned(
 ) -> None:
     found = planned(capsys, **options)
     assert found["protocol"] == protocol
-    assert 0 < max(found["errors"]["rmse"].values()) < 0.01
+    assert 0 < max(only(found)["errors"]["rmse"].values()) < 0.01
     refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
     assert refused == ({"spdz2k", "sy-rep-ring", "rep4-ring"} if "input_form" in options else set())
+
+
+BY_CLIENT: dict[str, Any] = {"privacy_unit": "client", "clients": "10000", "records": "100000"}
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol", "form"),
+    [
+        ({}, "pi_rw_slots", "slots"),
+        ({"input_form": "split"}, "pi_rw", "split"),
+        ({"task": "thresholds", "thresholds": "5"}, "pi_roc", "split"),
+        ({"task": "thresholds", "thresholds": "5", "variant": "records"}, "pi_roc_records", "keys"),
+        ({"task": "gap", "records": "", "cap": "", "steps": "5"}, "pi_gap_slots", "slots"),
+    ],
+)
+def test_clients_can_be_the_unit(
+    options: dict[str, str], protocol: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(capsys, **{**BY_CLIENT, "cap": "10", **options})
+    assert (found["protocol"], found["input_form"]) == (protocol, form)
+    assert found["cap"] == (1 if "cap" in options else 10)
+    for release in found["releases"]:
+        assert release["privacy"]["neighboring_relation"] == "zero_out_one"
+        assert release["privacy"]["privacy_unit"] == "client"
+        assert "clients" in release["needed"]
+    # Where a party can move what is in a slot, noise is for exchanged records: twice as large.
+    by_model = {model: release for release in found["releases"] for model in release["models"]}
+    assert set(by_model) == set(MODELS)
+    times = 1 if form == "split" else 2
+    errors = [by_model[model]["errors"]["count_rmse"] for model in ("ring", "rep4-ring")]
+    assert errors[1] / errors[0] == pytest.approx(times, rel=0.05)
+    refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
+    assert refused == ({"mpyc"} if form == "keys" else set())
+
+
+def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for cap in ("20", "weight-one"):
+        found = planned(capsys, **BY_CLIENT, cap=cap, model="ring")
+        domain = RecordDomain(("a", "b"), ("0", "1"), 2**31, cap=parse_cap(cap))
+        statistic = WeightsStatistic(spec=PI_RW_SLOTS)
+        settings = Settings(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
+        noise = plan_release(statistic, settings, domain).coins
+        scale = 60 if cap == "weight-one" else 1
+        rmse = math.sqrt(mean_square_error(noise)) / scale
+        assert only(found)["errors"]["count_rmse"] == pytest.approx(rmse)
+        # Ten records each: all of them up to a cap of 20, and a weight of 1 each; the weights' derivatives
+        # are 0.866 over the counts, which are even.
+        counted = 10_000 if cap == "weight-one" else 100_000
+        worst = max(only(found)["errors"]["rmse"].values())
+        assert worst == pytest.approx(rmse * 0.866 * 4 / counted, rel=0.001)
+    half, whole = (planned(capsys, **BY_CLIENT, cap=cap, model="ring") for cap in ("5", "10"))
+    errors = [max(only(found)["errors"]["rmse"].values()) for found in (half, whole)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.02)  # half of the noise, half of the records
 
 
 def test_networks_cost_time_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,6 +190,23 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({"task": "gap"}, "neither --labels nor --records"),
         ({"input_form": "keys"}, "--input-form"),
         ({"error": "2"}, "--error"),
+        ({"privacy_unit": "people"}, "--privacy-unit"),
+        ({"privacy_unit": "client"}, "needs to know how much of a client counts"),
+        ({"privacy_unit": "client", "cap": "0"}, "--cap"),
+        ({"cap": "10"}, "say --privacy-unit client"),
+        ({"privacy_unit": "client", "cap": "10", "task": "confusion"}, "keeps no client to a cap"),
+        ({"privacy_unit": "client", "cap": "10", "input_form": "product"}, "keeps no client to a cap"),
+        ({"privacy_unit": "client", "cap": "weight-one", "clients": "20000"}, "--clients times --cap is at"),
+        (
+            {
+                "privacy_unit": "client",
+                "cap": "10",
+                "clients": "20000",
+                "task": "thresholds",
+                "variant": "records",
+            },
+            "at most 100000",
+        ),
         ({"units": "nowhere"}, "nowhere"),
     ],
 )

@@ -28,7 +28,7 @@ COUNTS = Counts(
     decomposed=0,
     multiplications=0,
     products=3,
-    lanes=4,
+    batch=None,
 )
 PLANTED = ModelUnits(
     {
@@ -51,12 +51,12 @@ def test_least_squares_finds_costs_that_are_not_negative() -> None:
 
 
 def test_batches_are_whole_and_the_first_dabits_are_part_of_every_run() -> None:
-    things = amounts(COUNTS, RING)
+    things = amounts(COUNTS)
     assert things["dabit_batches"] == 2  # three of 10,000
     assert things["multiplication_batches"] == things["multiplied"] == things["input"] == 1
     assert things["decomposed_batches"] == 0
-    semi2k = amounts(COUNTS, MODELS["semi2k"])  # 4 values: batches of 1,000
-    assert semi2k["dabit_batches"] == 20 and semi2k["and_batches"] == 25
+    small = amounts(replace(COUNTS, batch=1000))
+    assert small["dabit_batches"] == 20 and small["and_batches"] == 25
 
 
 def test_a_prediction_is_a_sum_and_a_network_adds_waiting() -> None:
