@@ -153,7 +153,8 @@ def read_domain(path: Path) -> RecordDomain:
     """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n, "thresholds": t}`.
 
     The last two are optional; t is a list, or how many from 0 to 1. Of performance values: `{"groups": [...],
-    "values": {"low": x, "high": y, "steps": n}}`, the steps optional. Either may have "cap", for clients.
+    "values": {"low": x, "high": y, "steps": n}}`, the steps optional. Either may have "cap", for clients; or
+    "sizes": true, of which a cap is chosen.
 
     Raises: RecordDomainError: the file cannot be read, or says something else.
     """
