@@ -190,7 +190,7 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
             "The input form slots needs a cap",
         ),
         (("weights", *CLIENT, "--domain", "domain.json", "--cap", "3"), "The domain file says how much"),
-        (("weights", *CLIENT, *DECLARED, "--cap", "auto"), "--cap must be how many records"),
+        (("weights", *CLIENT, *DECLARED, "--cap", "ten"), "--cap must be how many records"),
         (
             ("confusion", *CLIENT, *DECLARED, "--threshold", "0.5"),
             "--privacy-unit must be record; got 'client'",
