@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,6 +49,9 @@ class Wire:
     def __invert__(self) -> Wire:
         return self
 
+    def store_in_mem(self, _address: object) -> None:
+        """Stand for putting it where `_Memory` takes it from."""
+
 
 class _Inputs:
     """Stands for MP-SPDZ's sbitvec: bits that parties input."""
@@ -64,6 +67,32 @@ class _Inputs:
         self._tally.input_bits += self._width * size
         self.v = [Wire(self._tally, size) for _ in range(self._width)]
         return self
+
+
+class _Memory:
+    """Stands for MP-SPDZ's sbits, as far as memory goes."""
+
+    def __init__(self, tally: Tally, lanes: int = 0) -> None:
+        self._tally, self._lanes = tally, lanes
+
+    def get_type(self, lanes: int) -> _Memory:
+        return _Memory(self._tally, lanes)
+
+    def malloc(self, _words: int) -> int:
+        return 0
+
+    def load_mem(self, _address: object) -> Wire:
+        return Wire(self._tally, self._lanes)
+
+
+def _in_turn(times: int) -> Callable[[Callable[[int], None]], None]:
+    """Stand for MP-SPDZ's for_range."""
+
+    def of(body: Callable[[int], None]) -> None:
+        for turn in range(times):
+            body(turn)
+
+    return of
 
 
 class _Integers:
@@ -102,10 +131,11 @@ def slots_tally(program: str, arguments: Mapping[str, str]) -> Tally:
     tally = Tally()
     slots, per_lane, groups = (int(arguments[name]) for name in ("slots", "per_lane", "groups"))
     types = _Integers(tally), _Inputs(tally)
+    memory = _Memory(tally), _in_turn, lambda: None
     if program == PI_GAP_SLOTS.name:
-        sums_of_slots(*types, 1, slots, per_lane, groups, int(arguments["steps"]))
+        sums_of_slots(*types, 1, slots, per_lane, groups, int(arguments["steps"]), memory)
     else:
-        counts_of_slots(*types, 1, slots, per_lane, groups * int(arguments["labels"]))
+        counts_of_slots(*types, 1, slots, per_lane, groups * int(arguments["labels"]), memory)
     return tally
 
 

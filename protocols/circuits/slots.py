@@ -9,6 +9,11 @@ from __future__ import annotations
 from protocols.circuits.coins import Coin
 from protocols.circuits.noise import flip, xor_of_inputs
 
+# A party's bits are input lane by lane, each by instructions of its own; what is beyond is read in a loop,
+# so that a program does not grow with the clients. A multiple of 64, which is a word of the memory.
+MOST_LANES = 2048
+_WORD = 64
+
 
 def slot_bits(cells: int) -> int:
     """Return how many bits a slot takes: there is a code for each cell, and one for none."""
@@ -18,9 +23,10 @@ def slot_bits(cells: int) -> int:
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), with none left over and none added.
 
-    An empty slot that only filled a lane would be one more that a server could fill. No block has one lane
-    where others have more: MP-SPDZ reads a single lane by another instruction, and puts instructions of a
-    kind together, so that parties' bits would be read in another order than they are in.
+    Where several slots are in a lane, blocks have `MOST_LANES` lanes, but for one that may have fewer, or one
+    more. An empty slot that only filled a lane would be one more that a server could fill. No block has one
+    lane where others have more: MP-SPDZ reads a single lane by another instruction, and puts instructions of
+    a kind together, so that parties' bits would be read in another order than they are in.
     [test: tests/unit/test_slots.py, tests/matrix/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
@@ -28,7 +34,11 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
         lanes, rest = lanes - 1, rest + per_lane
     if lanes < 2:
         return [(1, slots)]
-    return [(per_lane, lanes)] + [(1, rest)] * (rest > 0)
+    full, left = divmod(lanes, MOST_LANES) if per_lane > 1 else (0, lanes)
+    if full and left == 1:
+        full, left = full - 1, left + MOST_LANES
+    blocks = [(per_lane, MOST_LANES)] * full + [(per_lane, left)] * (left > 0)
+    return blocks + [(1, rest)] * (rest > 0)
 
 
 def cell_of_code(code: int, cells: int) -> int:
@@ -96,16 +106,19 @@ def bit_count(bits) -> list:
     return [column[0] for column in columns]
 
 
-def counts_of_slots(secret_integer, bit_vector, parties: int, slots: int, per_lane: int, cells: int):
+def counts_of_slots(
+    secret_integer, bit_vector, parties: int, slots: int, per_lane: int, cells: int, memory=()
+):
     """Count, per cell, the slots that stand for it.
 
     Computes: per lane in bits; only the bits of a lane's count become integers.
     Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec or what stands for them; slots: of all
     clients together, whose bits each party inputs XOR shares of, as `slot_blocks` divides them, slot by
-    slot. Returns: secret vector of counts.
+    slot; memory: MP-SPDZ's sbits, for_range and break_point, needed for several slots in a lane. Returns:
+    secret vector of counts.
     """
     total = 0
-    for found in _blocks(bit_vector, parties, slots, per_lane, slot_bits(cells)):
+    for found in _blocks(bit_vector, parties, slots, per_lane, slot_bits(cells), memory):
         indicators = [cell_indicators(bits, cells) for bits in found]
         counts = [_total(secret_integer, bit_count(column)) for column in zip(*indicators)]
         total = total + secret_integer.concat(counts)
@@ -118,7 +131,7 @@ def value_bits(steps: int) -> int:
 
 
 def sums_of_slots(
-    secret_integer, bit_vector, parties: int, slots: int, per_lane: int, groups: int, steps: int
+    secret_integer, bit_vector, parties: int, slots: int, per_lane: int, groups: int, steps: int, memory=()
 ):
     """Add up, per group, the values in slots, and `steps` times their number.
 
@@ -127,7 +140,7 @@ def sums_of_slots(
     secret vector of 2 * groups values, sum and scaled size of each group.
     """
     total, width = 0, slot_bits(groups)
-    for found in _blocks(bit_vector, parties, slots, per_lane, width + value_bits(steps)):
+    for found in _blocks(bit_vector, parties, slots, per_lane, width + value_bits(steps), memory):
         taken = [_in_groups(bits[:width], bits[width:], groups, steps) for bits in found]
         nodes = []
         for group in range(groups):
@@ -147,11 +160,32 @@ def _in_groups(code, value, groups: int, steps: int):
     return members, [[member & bit for bit in value] for member in members]
 
 
-def _blocks(bit_vector, parties: int, slots: int, per_lane: int, width: int):
-    """Yield the slots of each block, `width` bits each."""
-    for in_lane, lanes in slot_blocks(slots, per_lane):
-        bits = xor_of_inputs(bit_vector, parties, lanes, in_lane * width)
+def _blocks(bit_vector, parties: int, slots: int, per_lane: int, width: int, memory):
+    """Yield the slots of blocks, `width` bits each; blocks that are alike, as one."""
+    blocks = slot_blocks(slots, per_lane)
+    for in_lane, lanes in dict.fromkeys(blocks):
+        n_bits, times = in_lane * width, blocks.count((in_lane, lanes))
+        if times == 1:
+            bits = xor_of_inputs(bit_vector, parties, lanes, n_bits)
+        else:
+            bits = _read_in_a_loop(bit_vector, parties, lanes, n_bits, times, memory)
         yield [bits[j * width : (j + 1) * width] for j in range(in_lane)]
+
+
+def _read_in_a_loop(bit_vector, parties: int, lanes: int, n_bits: int, times: int, memory):
+    """Return what as many `xor_of_inputs` give, one after the other in each bit's lanes."""
+    sbits, for_range, break_point = memory
+    words = lanes // _WORD
+    place = sbits.get_type(_WORD).malloc(n_bits * times * words)
+
+    @for_range(times)
+    def _(turn):
+        for i, bit in enumerate(xor_of_inputs(bit_vector, parties, lanes, n_bits)):
+            bit.store_in_mem(place + i * times * words + turn * words)
+
+    break_point()
+    every = sbits.get_type(_WORD * words * times)
+    return [every.load_mem(place + i * times * words) for i in range(n_bits)]
 
 
 def _total(secret_integer, planes):

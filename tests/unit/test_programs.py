@@ -100,7 +100,8 @@ VALUES = {
     },
     "pi_rw_weights": {**COUNTS, **WEIGHTS},
     "pi_rw_slots": {
-        "counts": ["counts_of_slots(sint, sbitvec, parties, slots, per_lane, cells)"],
+        "counts": ["counts_of_slots(sint, sbitvec, parties, slots, per_lane, cells, memory)"],
+        "memory": ["(sbits, for_range, break_point) if per_lane > 1 else ()"],
         "cells": ["groups * labels"],
     },
     "pi_cf": {
@@ -112,7 +113,8 @@ VALUES = {
         "cells": ["groups * labels * labels"],
     },
     "pi_gap_slots": {
-        "sums": ["sums_of_slots(sint, sbitvec, parties, slots, per_lane, groups, int(steps))"],
+        "sums": ["sums_of_slots(sint, sbitvec, parties, slots, per_lane, groups, int(steps), memory)"],
+        "memory": ["(sbits, for_range, break_point) if per_lane > 1 else ()"],
         "nodes": ["2 * groups"],
     },
     "pi_gap": {"sums": ["input_columns(sint, parties, nodes)"], "nodes": ["2 * int(groups)"]},
@@ -122,9 +124,9 @@ VALUES = {
         "cells": ["int(groups) * int(labels)"],
     },
     "pi_cap": {
-        "counts": [
-            "counts_from_each_on(sint, counts_of_slots(sint, sbitvec, parties, slots, per_lane, queries))"
-        ],
+        "counts": ["counts_from_each_on(sint, in_buckets)"],
+        "in_buckets": ["counts_of_slots(sint, sbitvec, parties, slots, per_lane, queries, memory)"],
+        "memory": ["(sbits, for_range, break_point) if per_lane > 1 else ()"],
         "samples": ["queries + 1"],
         **INDEX,
     },
@@ -361,7 +363,7 @@ def test_opened_noise_comes_from_the_same_circuit(spec: ProtocolSpec, old: str, 
         ("above, noise)", "above, noise * 0)"),
         ("index.reveal()", "(index + counts).reveal()"),
         ("samples = queries + 1", "samples = queries"),
-        ("slots, per_lane, queries))", "slots, per_lane, queries) * 9)"),
+        ("queries, memory)", "queries, memory) * 9"),
     ],
 )
 def test_an_index_is_decided_by_noise_on_all_counts(old: str, new: str) -> None:

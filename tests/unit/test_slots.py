@@ -8,7 +8,14 @@ import pytest
 
 from harness.layouts import input_bits
 from protocols.circuits.noise import input_widths
-from protocols.circuits.slots import bit_count, cell_indicators, cell_of_code, slot_bits, slot_blocks
+from protocols.circuits.slots import (
+    MOST_LANES,
+    bit_count,
+    cell_indicators,
+    cell_of_code,
+    slot_bits,
+    slot_blocks,
+)
 
 Bits = npt.NDArray[np.bool_]
 
@@ -94,3 +101,21 @@ def test_blocks_hold_each_slot_once_and_none_of_several_has_a_single_lane() -> N
             assert sum(in_lane * lanes for in_lane, lanes in blocks) == slots
             assert all(in_lane in (1, per_lane) for in_lane, _ in blocks)
             assert len(blocks) == 1 or min(lanes for _, lanes in blocks) > 1
+
+
+@pytest.mark.parametrize(
+    ("lanes", "rest", "blocks"),
+    [
+        (MOST_LANES, 0, [MOST_LANES]),
+        (MOST_LANES + 1, 5, [MOST_LANES + 1, 5]),
+        (2 * MOST_LANES + 3, 1, [MOST_LANES] * 2 + [2, 64]),
+        (2 * MOST_LANES + 2, 1, [MOST_LANES, MOST_LANES + 1, 64]),
+        (3 * MOST_LANES, 2, [MOST_LANES] * 3 + [2]),
+        (3 * MOST_LANES + 1, 0, [MOST_LANES] * 2 + [MOST_LANES + 1]),
+    ],
+)
+def test_many_lanes_are_blocks_that_are_alike(lanes: int, rest: int, blocks: list[int]) -> None:
+    found = slot_blocks(63 * lanes + rest, 63)
+    assert [size for _, size in found] == blocks
+    assert [in_lane for in_lane, _ in found] == [63] * (len(blocks) - (rest > 0)) + [1] * (rest > 0)
+    assert slot_blocks(10**6, 1) == [(1, 10**6)]  # an engine without memory of bits
