@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 def cap_directory(out: Path) -> Path:
     """Return where the files of the first run are, if those of the second are in `out`."""
-    return out.with_name(f"{out.name}-cap")
+    return out.parent / f"{out.name}-cap"
 
 
 def run_with_chosen_cap(
@@ -38,11 +38,13 @@ def run_with_chosen_cap(
     """Choose a cap by π_CAP, then run the statistic with it; each is a release, and a charge, of its own.
 
     The cap's files are in a directory beside `out`. They stay if the statistic fails: their epsilon is spent,
-    and the cap can be used again. What the statistic's files say of privacy is of both runs together.
+    and the cap can be used again. What the statistic's files say of privacy is of both runs together, for
+    whichever cap is chosen.
     Args: of_cap, settings: of the two releases, alike but for epsilon, delta and form; progress: told the
     steps of the first with "cap " before them; chosen: told the cap.
     Raises: FairSharesError: `out` does not exist then. What can be known before is found before anything is
-    spent: that no noise fits the largest cap, that the budget does not hold both, that a directory exists.
+    spent: that no noise, or no result, fits the largest cap, that the budget does not hold both, that a
+    directory exists.
     """
     domain, cap_out = records.domain, cap_directory(out)
     if domain.cap:
@@ -54,7 +56,9 @@ def run_with_chosen_cap(
     if domain.thresholds:
         next_release = replace(next_release, thresholds=len(domain.thresholds))
     caps = caps_to_choose_from(domain.max_count)
-    plan = plan_release(statistic, settings, replace(domain, cap=Cap(caps[-1])))
+    largest = replace(domain, cap=Cap(caps[-1]))
+    plan = plan_release(statistic, settings, largest)
+    statistic.check(largest, records.clients, plan)
     both = compose(Guarantee(each.epsilon, each.delta) for each in (of_cap, settings))
     release = Release(statistic.name, settings.model.name, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(release)

@@ -35,6 +35,7 @@ from harness.results import new_directory, write_json
 from harness.schemes import engine_of
 from protocols.budget import NeighboringRelation, NoisePlan, PrivacyUnit, plan_noise, plan_nominal_noise
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.noise import Guarantee
 from protocols.release import LinearRelease
 from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
 
@@ -234,7 +235,8 @@ def run_fed(
 
     Args: feed: has the parties' inputs ready, given a directory for what it needs meanwhile; task: what
     the manifest calls the run; the statistic's name unless given; earlier: manifests of releases on the same
-    clients that this one was chosen after; what the files say is then of all of them together.
+    clients that this one was chosen after; what the files say is then of all of them together, this one at
+    all that it was allowed: how much of that its noise spends depends on what they opened.
     Raises: FairSharesError: `out` does not exist then.
     """
     started, task = time.monotonic(), task or statistic.name
@@ -275,7 +277,8 @@ def run_fed(
         inputs, charged, wall_s = fed.public(settings.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(task, result, privacy, inputs, charged, wall_s, fed.share_s, fed.uploaded)
         if earlier:
-            manifest = report.combined_manifest(task, {**earlier, task: manifest})
+            asked = Guarantee(settings.epsilon, settings.delta)
+            manifest = report.combined_manifest(task, {**earlier, task: manifest}, asked)
             privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has moved or removed all else
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)

@@ -12,7 +12,7 @@ from harness.html_report import HtmlReport
 from harness.models import get_model
 from harness.pipeline import Run
 from harness.plots import before_after_figure, rates_figure, roc_figure
-from harness.report import privacy_statement
+from harness.report import bounds_shown, privacy_statement
 from harness.roc import Thresholds
 from harness.weights import Weights
 
@@ -139,8 +139,7 @@ def _privacy(report: HtmlReport, manifest: dict[str, Any]) -> None:
     rows = []
     for name, part in manifest["parts"].items():
         privacy = part["privacy"]
-        bounds = [f"{privacy['epsilon']:.4f}", f"{privacy['delta']:.2g}"]
-        rows.append([name, privacy["epsilon_requested"], *bounds])
+        rows.append([name, privacy["epsilon_requested"], *bounds_shown(privacy)])
     caption = "They add up to the total above (basic composition)."
     report.table(["release", "ε requested", "ε", "δ"], rows, caption)
 

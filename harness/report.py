@@ -14,8 +14,9 @@ from harness.contributions import WEIGHT_ONE, Cap
 from harness.engines.base import EngineResult
 from harness.models import Model
 from harness.rounding import digits_up, float_up
-from protocols.budget import NoisePlan
+from protocols.budget import NoisePlan, compose
 from protocols.circuits.clients import CHECKS
+from protocols.noise import Guarantee
 from protocols.spec import CLIENTS, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
 
 SCHEMA = 1
@@ -150,21 +151,26 @@ _BROKEN = (
 )
 
 
-def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def combined_manifest(
+    task: str, parts: Mapping[str, dict[str, Any]], asked: Guarantee | None = None
+) -> dict[str, Any]:
     """Return the manifest of several releases on the same people, made by one model.
 
     Computes: epsilon, delta, seconds, rounds and bytes add up (basic composition), a party's memory is the
     most that it took in one; what was opened or is public in one is so in all of them together; what else one
     says, and a later one does not say otherwise, goes for all. `parts` holds each release's own manifest.
     [test: tests/unit/test_report.py]
-    Args: parts: by name, in the order of the releases, alike in model, relation, unit and clients.
+    Args: parts: by name, in the order of the releases, alike in model, relation, unit and clients; asked:
+    what the last was asked to keep to, where its noise follows from what was opened before. It counts with
+    all of that, as for another outcome it would have spent another part of it.
     """
     manifests = list(parts.values())
     privacies = [part["privacy"] for part in manifests]
-    exact = {
-        name: sum((Fraction(privacy[f"{name}_exact"]) for privacy in privacies), Fraction(0))
-        for name in ("epsilon", "delta")
-    }
+    spent = [
+        Guarantee(*(Fraction(each[f"{name}_exact"]) for name in ("epsilon", "delta"))) for each in privacies
+    ]
+    both = compose([*spent[:-1], asked or spent[-1]])
+    exact = {"epsilon": both.epsilon, "delta": both.delta}
     privacy = {
         **{name: value for privacy in privacies for name, value in privacy.items()},
         **{name: float_up(total) for name, total in exact.items()},
@@ -188,6 +194,12 @@ def combined_manifest(task: str, parts: Mapping[str, dict[str, Any]]) -> dict[st
         },
         "parts": dict(parts),
     }
+
+
+def bounds_shown(privacy: Mapping[str, Any]) -> tuple[str, str]:
+    """Return ε and δ of a `privacy` object as people are shown them: four digits, rounded up."""
+    epsilon, delta = (digits_up(Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta"))
+    return epsilon, delta
 
 
 def _contribution(cap: int | str) -> str:
@@ -219,9 +231,8 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
         "passive": "keeps to the protocol but looks at all it receives",
         "active": "may deviate from the protocol",
     }[model.tolerates]
-    exact = [Fraction(privacy[f"{name}_exact"]) for name in ("epsilon", "delta")]
-    epsilon, delta = (digits_up(value, 4) for value in exact)
-    replaced = [digits_up(2 * value, 4) for value in exact]
+    epsilon, delta = bounds_shown(privacy)
+    replaced = [digits_up(2 * Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta")]
     existence_only = max_count == 1 and privacy["neighboring_relation"] == "add_or_remove_one"
     statistical = privacy["mpc_statistical_security_bits"]
     slack = (

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from harness.cli import command, err, out, plain, say
 from harness.models import get_model
-from harness.report import privacy_statement
+from harness.report import bounds_shown, privacy_statement
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
     from harness.opened_weights import OpenedWeights
@@ -81,10 +81,10 @@ def going_on_with(cap: int) -> None:
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> None:
     """Print what the first of two runs chose. Args: manifest: of both; directory: of the first's files."""
-    first = manifest["parts"]["cap"]["privacy"]
+    epsilon, _ = bounds_shown(manifest["parts"]["cap"]["privacy"])
     say(
         f"The cap, {manifest['privacy']['cap']} records of a client, was chosen by π_CAP, a release "
-        f"of its own with ε = {first['epsilon']:.4g} of the total. Its files: {plain(str(directory))}"
+        f"of its own with ε = {epsilon} of the total. Its files: {plain(str(directory))}"
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from harness.cli import out, plain, say
 from harness.group_counts import CONFIDENCE, GroupCounts
 from harness.pipeline import Run
+from harness.rounding import digits_up
 from harness.show import WEIGHT_STEPS, statement, table_of
 
 STEPS = {
@@ -35,7 +38,8 @@ def counts(run: Run[GroupCounts]) -> None:
     for heading in ("records in a cell", "ε of one of them", "δ"):
         table.add_column(heading, justify="right")
     for each in found.privacy_by_size():
-        table.add_row(f"{each['records']:,.0f}", f"{each['epsilon']:.3g}", f"{each['delta']:.1e}")
+        epsilon, delta = digits_up(Fraction(each["epsilon"]), 3), digits_up(Fraction(each["delta"]), 2)
+        table.add_row(f"{each['records']:,.0f}", epsilon, delta)
     out.print(table)
     say(
         "The more records are in a cell, the less one of them gives away, added or removed. How large a cell "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from harness import before_after, show, show_thresholds
+from harness import before_after, report, show, show_thresholds
 from harness.cli import out, say
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ def quickstart(shown: Quickstart) -> None:
         say(f"No thresholds follow from these curves: {shown.thresholds.found.problem}")
     say(before_after.GIVEN_SCORES)
     total = shown.manifest["privacy"]
+    epsilon, delta = report.bounds_shown(total)
     say(
-        f"\nBoth releases together: ε = {total['epsilon']:.4f}, δ = {total['delta']:.3g} "
+        f"\nBoth releases together: ε = {epsilon}, δ = {delta} "
         f"(ε = {total['epsilon_requested']} was requested)."
     )
     show.one_machine(saw_records=True)

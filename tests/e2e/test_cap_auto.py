@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.errors import PartyFailedError
+from harness.contributions import Cap
+from harness.errors import OptionError, PartyFailedError
 from harness.models import MODELS, Model
 from harness.pipeline import run_on_records
-from protocols.budget import NeighboringRelation, plan_noise
+from harness.records import RecordDomain
+from harness.weights import WeightsStatistic
+from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
 from protocols.noise import error_bound
 from protocols.release import each_cell_once
 from tests.e2e.command import call
@@ -58,8 +62,17 @@ def test_a_cap_is_chosen_then_used(model: Model, here: Path) -> None:
     )
     assert of_weights == {"epsilon": plan.exact.epsilon, "delta": plan.exact.delta}
     assert 0 < of_cap["epsilon"] <= 10 and 0 < of_cap["delta"] <= DELTA / 5
-    assert total == {name: of_cap[name] + of_weights[name] for name in total}
+    assert total == {
+        "epsilon": of_cap["epsilon"] + 10,
+        "delta": of_cap["delta"] + DELTA * 4 / 5,
+    }
     assert total["epsilon"] <= TOTAL and total["delta"] <= DELTA
+    for cap in read(here / "out-cap" / "cap.json")["caps"]:  # the command's, whatever is chosen
+        other = plan_noise(each_cell_once(4), zero_out, Fraction(10), DELTA * 4 / 5, cap, exchanged).exact
+        assert of_cap["epsilon"] + other.epsilon <= total["epsilon"]
+        assert of_cap["delta"] + other.delta <= total["delta"]
+    shown = re.search(r"of its own with ε = ([0-9.e+-]+) of the total", done.stdout)
+    assert shown is not None and Fraction(shown[1]) >= of_cap["epsilon"]
     weights = read(here / "out" / "weights.json")
     assert weights["privacy"] == both["privacy"] and both["privacy"]["cap"] == chosen
     assert both["parts"]["cap"]["privacy"] == read(here / "out-cap" / "cap.json")["privacy"]
@@ -108,6 +121,7 @@ REFUSED = {
     "fewer records": ({"--max-count": "1"}, "has 3 records, over the declared maximum of 1"),
     "no bound": ({"--input-form": "product"}, "Input form product keeps no client to a cap"),
     "another run's": ({"--out": "there"}, "there-cap exists already; name another directory by --out."),
+    "no name": ({"--out": "."}, ". exists already; name another directory by --out."),
     "over the budget": ({"--population": "p", "--budget": "19"}, "No party was started."),
     "no such noise": ({"--delta": "2^-124"}, "No noise fits"),
     "another cap": ({"--cap": "3", "--cap-epsilon": "1"}, "--cap auto may spend; say both, or neither."),
@@ -128,6 +142,20 @@ def test_what_can_be_known_is_refused_before_anything_is_spent(
     assert [path for path in sorted(here.iterdir()) if path.suffix != ".sqlite"] == before
     charges = json.loads(call("ledger", "--ledger", "ledger.sqlite", "--json", cwd=here).stdout)
     assert not any(each["charges"] for each in charges["populations"])
+
+
+def test_what_the_largest_cap_does_not_fit_is_refused_before_anything_is_spent(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(self: WeightsStatistic, domain: RecordDomain, clients: int, plan: NoisePlan) -> None:
+        assert (domain.cap, clients, plan.changed) == (Cap(4), CLIENTS, 4)
+        raise OptionError("Weights do not fit.")
+
+    monkeypatch.setattr(WeightsStatistic, "check", check)
+    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", "mpyc")
+    done = call(*run, "--out", "out", cwd=here)
+    assert done.returncode == 1 and "Weights do not fit." in done.stderr
+    assert not (here / "out-cap").exists()
 
 
 @pytest.mark.parametrize(

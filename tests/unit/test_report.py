@@ -14,12 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness import report
-from harness.engines.base import EngineResult
+from harness.engines.base import PROJECT, EngineResult
 from harness.models import MODELS, Model
 from harness.report import manifest, privacy_fields, privacy_statement
 from harness.rounding import digits_up, float_up
 from protocols.budget import NeighboringRelation, NoisePlan, plan_noise, unit_of
-from protocols.noise import guarantee
+from protocols.noise import Guarantee, guarantee
 from protocols.release import each_cell_once
 from protocols.spec import CLIENTS, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
@@ -243,6 +243,17 @@ def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
 
 
+def test_what_people_are_shown_is_rounded_up_everywhere() -> None:
+    assert report.bounds_shown({"epsilon_exact": "397238/100000", "delta_exact": "1/3"}) == (
+        "3.973",
+        "0.3334",
+    )
+    nearest = re.compile(r"{[^{}]*(epsilon|delta)[^{}]*:[^{}]*[efg]}")
+    shows = [*(PROJECT / "harness").glob("show*.py"), *(PROJECT / "harness").glob("*report*.py")]
+    assert len(shows) > 8
+    assert [(path.name, found[0]) for path in shows for found in nearest.finditer(path.read_text())] == []
+
+
 def test_releases_on_the_same_people_add_up() -> None:
     parts = {"first": a_manifest(Fraction(1)), "second": a_manifest(Fraction(2))}
     parts["second"]["privacy"]["revealed"] = ["something else"]
@@ -257,5 +268,10 @@ def test_releases_on_the_same_people_add_up() -> None:
     assert total["sent_bytes"] == [2 * sent for sent in parts["first"]["sent_bytes"]]
     assert total["peak_memory_bytes"] == parts["first"]["peak_memory_bytes"] == [7, 8, 9]
     assert total["task"] == "both" and total["parts"] == parts
+    asked = Guarantee(Fraction(9, 4), Fraction(1, 2**30))
+    bounded = report.combined_manifest("both", parts, asked)["privacy"]
+    for name, most in (("epsilon", asked.epsilon), ("delta", asked.delta)):
+        expected = Fraction(parts["first"]["privacy"][f"{name}_exact"]) + most
+        assert Fraction(bounded[f"{name}_exact"]) == expected <= Fraction(bounded[name])
     parts["second"]["rounds"] = None
     assert report.combined_manifest("both", parts)["rounds"] is None
