@@ -22,10 +22,10 @@ LIST_SUFFIX = ".uploads"
 
 @dataclass(frozen=True)
 class UploadsAt:
-    """What one party has: the identities of its uploads, by its own judgement.
+    """What one party has of uploads, by its own judgement.
 
-    Attributes: party: its number; seen: of all uploads that say who they are; sound: of those to take, and
-    where they are.
+    Attributes: party: its number; seen: the batches that say who they are; sound: the identities of those to
+    take, with how many clients they claim to be of, and where they are.
     """
 
     party: int
@@ -38,7 +38,7 @@ class UploadsAt:
             raise ShareError(
                 f"Party {self.party} has not all uploads of the lists any more; write lists again."
             )
-        return [self.sound[batch] for batch in sorted(agreed)]
+        return [self.sound[identity] for identity in sorted(agreed)]
 
 
 def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) -> UploadsAt:
@@ -47,7 +47,7 @@ def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) 
     Guarantees: depends on sizes, headers and names only.  [test: tests/unit/test_agreeing.py]
     Args: domain: what was declared; uploads of another are not sound. None: it is not judged here.
     """
-    seen: dict[str, Path] = {}
+    seen: dict[str, tuple[str, Path]] = {}
     unsound: set[str] = set()
     declared = None if domain is None else domain.to_json()
     for path in directory.glob(f"*{SUFFIX}"):
@@ -67,8 +67,8 @@ def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) 
         )
         if not good:
             unsound.add(header.batch)
-        seen[header.batch] = path
-    sound = {batch: path for batch, path in seen.items() if batch not in unsound}
+        seen[header.batch] = header.identity, path
+    sound = dict(found for batch, found in seen.items() if batch not in unsound)
     return UploadsAt(party, frozenset(seen), sound)
 
 

@@ -217,4 +217,4 @@ def aggregate_all(
     agreed = agreed_uploads([each.sound for each in found])
     for each, path in zip(found, aggregates, strict=True):
         sharing.aggregate(each.party, own[each.party], path, each.of(agreed))
-    return aggregates, len(frozenset[str]().union(*(each.seen for each in found)) - agreed)
+    return aggregates, len(frozenset[str]().union(*(each.seen for each in found))) - len(agreed)

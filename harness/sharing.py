@@ -70,6 +70,11 @@ class Header:
         return self.records if _layout(json.dumps(self.record_domain), self.form)[1] else self.clients
 
     @property
+    def identity(self) -> str:
+        """Which upload it is, and how many rows it claims: the same at all parties, or others would shift."""
+        return f"{self.batch}:{self.clients}:{self.records}"
+
+    @property
     def values(self) -> int:
         """How many values the file stands for."""
         summed = self.kind == "aggregate" and self.form == SPLIT.name
@@ -166,7 +171,6 @@ def _write_upload(
         )
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
     for i, payload in enumerate([*seeds, domain.to_bytes(rest)]):
-        content = "values" if i == parties - 1 else "seed"
         header = Header(
             "batch",
             batch,
@@ -175,7 +179,7 @@ def _write_upload(
             i,
             parties,
             records.clients,
-            content,
+            "values" if i == parties - 1 else "seed",
             records.domain.to_json(),
             rows if is_per_record(records.domain, form.name) else 0,
         )
@@ -192,7 +196,7 @@ class Aggregator:
     def __init__(self, party: int) -> None:
         self._party = party
         self._first: tuple[Header, Path] | None = None
-        self._identities: dict[str, None] = {}  # in order
+        self._identities: dict[str, str] = {}  # by batch, in order
         self._clients = self._records = 0
         self._blocks: list[Words] = []
 
@@ -210,7 +214,7 @@ class Aggregator:
             raise ShareError(f"{path} and {origin} differ in domain, input form or number of parties.")
         if header.batch in self._identities:
             raise ShareError(f"{path.parent} holds the same upload twice; remove one of the copies.")
-        self._identities[header.batch] = None
+        self._identities[header.batch] = header.identity
         self._clients += header.clients
         self._records += header.records
         most = domain_from_json(first.record_domain, str(origin)).largest
@@ -234,7 +238,7 @@ class Aggregator:
         summary = replace(
             first,
             kind="aggregate",
-            batch=_hash_of(self._identities),
+            batch=_hash_of(self._identities.values()),
             clients=self._clients,
             records=self._records,
             content="values",
@@ -242,7 +246,7 @@ class Aggregator:
         )
         try:
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            uploads = " ".join(self._identities).encode() + b"\n"
+            uploads = " ".join(self._identities.values()).encode() + b"\n"
             write_whole(out, _line(summary), uploads, first.domain.to_bytes(merged))
         except OSError as error:
             raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
@@ -314,7 +318,7 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
         identities = tuple(file.readline().decode(errors="replace").split())
     if (len(identities), _hash_of(identities)) != (header.batches, header.batch):
         raise ShareError(f"{aggregate_file} is damaged: its list of uploads is not whole; aggregate again.")
-    return identities
+    return tuple(identity.partition(":")[0] for identity in identities)
 
 
 def payload_bytes(header: Header) -> int:
@@ -388,8 +392,7 @@ def _read_batch(path: Path, header: Header) -> Words:
 def _check_private(directory: Path) -> None:
     """Make a party's directory; refuse one in which others could put or take files."""
     directory.mkdir(mode=0o700, exist_ok=True)
-    reason = writable_by_others(directory)
-    if reason is not None:
+    if (reason := writable_by_others(directory)) is not None:
         raise ShareError(f"{reason}, so others could exchange shares; name another --out, or chmod go-w it.")
 
 

@@ -53,7 +53,15 @@ def for_another_party(file: Path) -> None:
     shutil.copy(file.parent.parent / "party-1" / file.name, file)
 
 
-MISBEHAVIOURS = (longer, shorter, twice, missing, no_header, for_another_party)
+def of_two_clients(file: Path) -> None:
+    """As long as it says: a seed makes any number of words."""
+    first, values = file.read_bytes().split(b"\n", 1)
+    header = json.loads(first)
+    more = values if header["content"] == "values" else b""
+    file.write_bytes(json.dumps({**header, "clients": 2}).encode() + b"\n" + values + more)
+
+
+MISBEHAVIOURS = (longer, shorter, twice, missing, no_header, for_another_party, of_two_clients)
 
 
 def counted(aggregates: list[Path], directory: Path) -> list[int]:
@@ -79,13 +87,37 @@ def test_others_stay_and_the_upload_is_out_everywhere(misbehave: object, party: 
     assert counted(aggregates, tmp_path) == [0, 0, 0, 0, 1, 1, 2, 4]
 
 
+@pytest.mark.parametrize("excluding", [False, True])
+def test_two_that_claim_two_clients_at_other_parties_shift_nobodys_slots(
+    excluding: bool, tmp_path: Path
+) -> None:
+    """All parties have uploads of as many clients; what is between the two would be put together wrongly."""
+    shares = tmp_path / "shares"
+    for batch, parties in (("0" * 32, [0]), ("f" * 32, [1, 2])):
+        made = share(client(2), SLOTS, XOR, PARTIES, shares)
+        for i in range(PARTIES):
+            file = shares / f"party-{i}" / f"{made}.share"
+            file.write_bytes(file.read_bytes().replace(made.encode(), batch.encode()))
+            if i in parties:
+                of_two_clients(file)
+    for _ in range(3):
+        share(client(0, 0), SLOTS, XOR, PARTIES, shares)
+    aggregates, excluded = aggregate_all(shares, MODELS["ring"], tmp_path, excluding=excluding)
+    if not excluding:
+        with pytest.raises(ShareError, match="Party 1 has other uploads than party 0"):
+            check_aggregates(aggregates)
+        return
+    assert (excluded, check_aggregates(aggregates).clients) == (2, 3)
+    assert counted(aggregates, tmp_path) == [0] * 6 + [1] * 6
+
+
 def test_too_many_slots_are_another_domain(tmp_path: Path) -> None:
     """A client that says so everywhere is out by the declared domain, else the run says that they differ."""
     sound = share(client(0), SLOTS, XOR, PARTIES, tmp_path)
     more = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(40))
     bad = share(client(*[0] * 40, domain=more), SLOTS, XOR, PARTIES, tmp_path)
     found = uploads_at(1, tmp_path / "party-1", DOMAIN)
-    assert found.seen == {sound, bad} and set(found.sound) == {sound}
+    assert found.seen == {sound, bad} and set(found.sound) == {f"{sound}:1:0"}
     with pytest.raises(ShareError, match="differ in domain"):
         aggregate_all(tmp_path, MODELS["ring"], tmp_path, excluding=True)
 
