@@ -17,12 +17,14 @@ from harness.scores import DEFAULT_THRESHOLDS
 from protocols.budget import NeighboringRelation, NoisePlan
 from protocols.capping import allowed_above
 from protocols.spec import PI_CAP
+from protocols.sums import noise_sum
 from protocols.tree import CountTree, best_tree
 
 # What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
 # times the clients above it. Both as `./inv reproduce.capping` found: docs/decisions/0021-choosing-a-cap.md
 RATIOS = 8
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
+CONFIDENCE = Fraction(95, 100)
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,14 @@ def counts_of_curves(tree: CountTree) -> int:
 class ChosenCap:
     """A cap, and what it was chosen from.
 
-    Attributes: caps: the public grid; index: into it; above: how many clients were to have more at most.
+    Attributes: caps: the public grid; index: into it; above: how many clients were to have more at most;
+    noise: by how many clients noise moves a comparison at most, with probability `CONFIDENCE`.
     """
 
     caps: tuple[int, ...]
     index: int
     above: int
+    noise: int
 
     @property
     def cap(self) -> int:
@@ -89,7 +93,7 @@ class ChosenCap:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `cap.json` but for the privacy statement."""
-        return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above}
+        return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above, "noise": self.noise}
 
 
 @dataclass(frozen=True)
@@ -104,14 +108,18 @@ class CapStatistic(Statistic[ChosenCap]):
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         caps = caps_to_choose_from(domain.max_count)
         if len(caps) == 1:
-            raise RecordDomainError("A client has one record at most: there is no cap to choose.")
+            raise RecordDomainError(
+                "A client has one record at most: there is no cap to choose; say --cap 1."
+            )
         return {"queries": len(caps) - 1, "above": self.release.allowed_above(domain)}
 
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> ChosenCap:  # noqa: ARG002
         caps, opened = caps_to_choose_from(domain.max_count), result.outputs["index"]
         if len(opened) != 1 or not 0 <= opened[0] < len(caps):
             raise OutputError("The parties opened something else than the place of a cap in its grid.")
-        return ChosenCap(caps, opened[0], self.release.allowed_above(domain))
+        # noises of the count and of the bound: symmetric, so their difference is distributed as their sum
+        noise = noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2)
+        return ChosenCap(caps, opened[0], self.release.allowed_above(domain), math.ceil(noise))
 
     def files(self, found: ChosenCap) -> Mapping[str, Mapping[str, Any]]:
         return {"cap.json": found.to_json()}

@@ -121,7 +121,8 @@ def parse_cap(text: str) -> Cap:
     value = _rational(text)
     if value is None or value.denominator != 1 or not 1 <= value <= MAX_CAP:
         raise OptionError(
-            f"--cap must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}: {text!r}."
+            f"--cap must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}, or, with "
+            f"--records, {AUTO}; got {text!r}."
         )
     return Cap(value.numerator)
 

@@ -94,11 +94,11 @@ class RecordDomain:
                     f"The domain's {kind}s {list(values)} must be distinct and not empty."
                 )
         if not 1 <= self.max_count < MAX_TOTAL:
-            raise RecordDomainError(f"The maximum count must be between 1 and 2^62, not {self.max_count}.")
+            raise RecordDomainError(f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.")
         if (self.detail is Detail.SCORE) != bool(self.thresholds):
             raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
         if self.detail is Detail.SIZE and self.cap:
-            raise RecordDomainError("The domain says how much of a client counts: there is no cap to choose.")
+            raise RecordDomainError("The domain has a cap: there is no cap to choose; leave the cap out.")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from harness.report import bounds_shown, privacy_statement
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
     from harness.opened_weights import OpenedWeights
     from harness.pipeline import Run
+    from harness.records import RecordDomain
     from harness.weights import Weights
 
 WEIGHT_STEPS = {
@@ -74,9 +76,16 @@ def results(directory: Path) -> None:
     out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
 
 
-def going_on_with(cap: int) -> None:
-    """Say on stderr what the first of two runs chose, since its epsilon is spent whatever the other does."""
-    say(f"Cap: {cap} records of a client. If the run that follows fails, repeat it with --cap {cap}.", err)
+def going_on_with(cap: int, left: Fraction) -> None:
+    """Say on stderr what the first of two runs chose, since its epsilon is spent whatever the other does.
+
+    Args: left: the epsilon of the other.
+    """
+    say(
+        f"Cap: {cap} records of a client, by noisy counts. If the run that follows fails, repeat it with "
+        f"--cap {cap} --epsilon {left}; the rest of ε is spent.",
+        err,
+    )
 
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> None:
@@ -84,8 +93,9 @@ def chosen_cap(manifest: dict[str, Any], directory: Path) -> None:
     epsilon, _ = bounds_shown(manifest["parts"]["cap"]["privacy"])
     say(
         f"The cap, {manifest['privacy']['cap']} records of a client, was chosen by π_CAP, a release "
-        f"of its own with ε = {epsilon} of the total. Its files: {plain(str(directory))}"
+        f"of its own with ε = {epsilon} of the total. Its files:"
     )
+    out.print(plain(str(directory)), soft_wrap=True)
 
 
 def one_machine(saw_records: bool) -> None:
@@ -125,7 +135,8 @@ def weights(run: Run[Weights]) -> None:
     halves = "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
     say(
         (halves if found.unit == 1 else f"Counts are of clients, in steps of {step}. ")
-        + "Each interval holds its weight of the true counts with at least that probability, over the noise."
+        + f"Each interval holds its weight of the true counts{_of_what(found.domain)} with at least that "
+        "probability, over the noise."
     )
     if found.floored.any():
         say(
@@ -153,12 +164,20 @@ def opened_weights(run: Run[OpenedWeights]) -> None:
     if found.interval is None:
         say("No intervals: Kamiran–Calders weights do not tell how many records there are.")
     else:
-        say("Each interval holds its weight of the true counts with at least that probability.")
+        say(
+            f"Each interval holds its weight of the true counts{_of_what(found.domain)} with at least that "
+            "probability."
+        )
     say(
         "No count was opened; one below 1 after the noise was raised to 1. But balanced weights tell "
         "all ratios of the noisy counts: opening weights alone guarantees no more than opening the counts."
     )
     statement(run.manifest, "weights")
+
+
+def _of_what(domain: RecordDomain) -> str:
+    """Return which records an interval's true counts are of, where a cap leaves some out."""
+    return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
 
 
 def statement(manifest: dict[str, Any], result: str) -> None:

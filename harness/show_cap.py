@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
-from harness.chosen_cap import ChosenCap
+from harness.chosen_cap import CONFIDENCE, ChosenCap
 from harness.cli import out, plain, say
 from harness.pipeline import Run
 from harness.show import WEIGHT_STEPS, statement
@@ -18,21 +20,37 @@ STEPS = {
 }
 
 
-def cap(run: Run[ChosenCap], command: str, again: bool) -> None:
-    """Print a finished run's cap, the next command, its privacy statement and its cost.
+def cap(run: Run[ChosenCap], following: Sequence[tuple[str, str]]) -> None:
+    """Print a finished run's cap, what to do with it, its privacy statement and its cost.
 
-    Args: again: whether clients have to share again for it.
+    Args: following: what comes next, a word on each step and its command line.
     """
-    found = run.found
+    found, clients = run.found, run.manifest["inputs"]["clients"]
     table = Table()
-    for heading in ("cap", "clients that may exceed it, up to noise"):
+    for heading in ("cap", "clients above it, wanted", f"noise, {float(CONFIDENCE):.0%}"):
         table.add_column(heading, justify="right")
-    table.add_row(f"{found.cap:,}", f"{found.above:,}")
+    table.add_row(f"{found.cap:,}", f"{found.above:,} at most", f"± {found.noise:,}")
     out.print(table)
-    say(f"The least that so few clients exceed, of {', '.join(map(str, found.caps))}.")
-    if found.index == len(found.caps) - 1:
-        say("It is the largest: by the noisy counts, too many clients exceed all others.")
-    say(f"Next: {plain(command)}")
-    if again:
-        say(f"There, clients share again, with --cap {found.cap}; what they shared for this is a cap's only.")
+    say(
+        f"Caps to choose from: {', '.join(map(str, found.caps))}. "
+        + (
+            "This is the largest: by counts with noise, too many clients exceed all others."
+            if found.index == len(found.caps) - 1
+            else f"This is the first that, by counts with noise, {found.above:,} clients or fewer exceed."
+        )
+    )
+    say(
+        f"Noise moves such a comparison by up to {found.noise:,} clients, with at least "
+        f"{float(CONFIDENCE):.0%} probability; another run may choose another cap."
+    )
+    if found.above >= clients:
+        say(
+            f"As all {clients:,} clients may exceed it, 1 is best whatever they hold, and which cap was "
+            "chosen shows noise alone."
+        )
+    elif found.noise >= clients:
+        say(f"There are {clients:,} clients, so the cap is mostly noise; a larger --epsilon helps.")
+    for word, command in following:
+        out.print(f"{word}: {plain(command)}", soft_wrap=True)  # in one piece, to be copied
+    say("What choosing the cap spent adds to what the release spends.")
     statement(run.manifest, "the cap")

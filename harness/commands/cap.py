@@ -42,16 +42,28 @@ def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str
         parse_whole("--counts", counts, 1, MOST_COUNTS) if counts else 1,
     )
     run, target = options.run(CapStatistic(wanted), settings, show_cap.STEPS)
-    show_cap.cap(run, _next_command(options, wanted, release_epsilon, run.found.cap), not options.records)
+    show_cap.cap(run, _following(options, task, release_epsilon, str(run.found.cap)))
     options.conclude(run, target)
 
 
-def _next_command(options: ReleaseOptions, release: NextRelease, epsilon: str, cap: int) -> str:
-    """Return the command line of the release with this cap, on the same records; of counts, an option."""
-    if release.task == COUNTS:
-        return f"--cap {cap}"
-    same = ("records", "domain", "groups", "labels", "max_count", "model", "population", "ledger")
-    given = {name.replace("_", "-"): getattr(options, name) for name in same}
-    given |= {"epsilon": epsilon, "privacy-unit": PrivacyUnit.CLIENT, "cap": str(cap)}
-    words = [word for name, value in given.items() if value for word in (f"--{name}", value)]
-    return shlex.join(["./inv", release.task, *words])
+def _following(options: ReleaseOptions, task: str, epsilon: str, cap: str) -> list[tuple[str, str]]:
+    """Return what to do with the cap: a word on each step, and its command line."""
+    if task == COUNTS:
+        return [("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")]
+    kept = {name: getattr(options, name) for name in ("model", "population", "ledger")}
+    unit = {"epsilon": epsilon, "privacy-unit": str(PrivacyUnit.CLIENT)}
+    if options.records:
+        same = ("records", "domain", "groups", "labels", "max_count")
+        own = {name.replace("_", "-"): getattr(options, name) for name in same}
+        return [("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]
+    again = {"records": "FILE", "domain": "FILE", "task": task, "model": options.model, "cap": cap}
+    where, run = ({"hosts": options.hosts, "task": task}, "hosts.run") if options.hosts else ({}, task)
+    return [
+        ("Next, each client, as what it shared for this is a cap's only", _line("share", again)),
+        ("Then, the parties", _line(run, {**where, "shares": "SHARES", **kept, **unit})),
+    ]
+
+
+def _line(command: str, options: dict[str, str]) -> str:
+    words = [word for name, value in options.items() if value for word in (f"--{name}", value)]
+    return shlex.join(["./inv", command, *words])

@@ -205,7 +205,11 @@ class ReleaseOptions:
         spent = self._of_the_cap()
         form = PI_CAP.input_forms[SLOTS.name]
         of_cap = replace(settings, form=form, epsilon=spent.epsilon, delta=spent.delta)
-        return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, show.going_on_with)
+
+        def chosen(cap: int) -> None:
+            show.going_on_with(cap, settings.epsilon)
+
+        return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
 
     def _hosts(self) -> HostsRunner:
         from harness.hosts.runner import HostsRunner  # it loads what talks ssh

@@ -62,10 +62,14 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
     own = ("--records", "mine.csv", *DECLARED, "--model", model.name)
     succeed("share", *own, "--task", "cap", "--out", "sizes", cwd=here)
     succeed("share", *own, "--cap", "5", "--out", "slots", cwd=here)
-    counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1/2")
-    run = ("cap", "--epsilon", "20", *counts, "--model", model.name, "--shares")
+    run = ("cap", "--epsilon", "20", "--release-epsilon", "4", "--model", model.name, "--shares")
     said = succeed(*run, "sizes", "--out", "cap", cwd=here)
-    assert "There, clients share again, with --cap 6" in said
+    again, then = (shlex.split(line.split("./inv ")[1]) for line in said.splitlines() if "./inv " in line)
+    (here / "domain.json").write_text('{"groups": ["a", "b"], "labels": ["0", "1"]}')
+    files = iter(("mine.csv", "domain.json"))
+    succeed(*(next(files) if word == "FILE" else word for word in again), "--out", "again", cwd=here)
+    succeed(*("again" if word == "SHARES" else word for word in then), "--out", "weights", cwd=here)
+    assert json.loads((here / "weights" / "manifest.json").read_text())["privacy"]["cap"] == 6
     done = call(*run, "slots", "--out", "other", cwd=here)
     assert done.returncode == 1 and "cap needs their number alone" in done.stderr
     client = ("--epsilon", "20", "--privacy-unit", "client", "--model", model.name)

@@ -25,7 +25,7 @@ from protocols.budget import NeighboringRelation, NoisePlan, PrivacyUnit, plan_n
 from protocols.capping import allowed_above, best_cap, caps_up_to, clients_above, guarantee_of_first_below
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
-from protocols.noise import Guarantee
+from protocols.noise import Guarantee, probability_mass
 from protocols.release import FirstBelow
 from protocols.spec import PI_CAP, SLOTS
 from protocols.tree import CountTree, best_tree, node_variance
@@ -144,7 +144,17 @@ def test_an_index_is_a_cap() -> None:
     assert len(caps) == 12
     for index in (0, 11):
         found = read((index,), plan)
-        assert found.to_json() == {"cap": caps[index], "caps": list(caps), "allowed_above": 31}
+        told = {"cap": caps[index], "caps": list(caps), "allowed_above": 31, "noise": found.noise}
+        assert found.to_json() == told
+
+
+def test_the_noise_that_is_shown_holds_95_percent_of_comparisons_and_one_client_less_does_not() -> None:
+    plan = plan_noise(FirstBelow(3), ZERO_OUT, Fraction(1), Fraction(1, 2**9))
+    bound, mass = read((0,), plan).noise, probability_mass(plan.coins)
+    one = np.array([float(mass[x]) for x in sorted(mass)])
+    both = np.convolve(one, one[::-1])  # of a difference, from -(len - 1) to len - 1
+    far = np.abs(np.arange(both.size) - (one.size - 1))
+    assert both[far <= bound].sum() >= 0.95 > both[far <= bound - 1].sum()
 
 
 def read(opened: tuple[int, ...], plan: NoisePlan) -> ChosenCap:
