@@ -15,6 +15,7 @@ from harness.options import parse_choice, parse_epsilon, parse_whole, require
 from harness.records import read_domain
 from harness.scores import DEFAULT_THRESHOLDS
 from protocols.budget import PrivacyUnit
+from protocols.circuits.coins import MIN_EPSILON
 from protocols.spec import PI_CAP
 
 COUNTS = "counts"
@@ -32,10 +33,13 @@ def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str
     task = parse_choice("--release", release, RELEASES)
     if (task == COUNTS) != bool(counts):
         raise OptionError("--release counts and --counts (how many; 1 for one sum) go together.")
+    next_epsilon = parse_epsilon(release_epsilon, "--release-epsilon")
+    if next_epsilon < MIN_EPSILON:  # nor would so many clients fit an integer
+        raise OptionError(f"No noise fits --release-epsilon {release_epsilon}; at least 1e-7 would do.")
     grid = read_domain(Path(options.domain)).thresholds if options.domain else ()
     wanted = NextRelease(
         task,
-        parse_epsilon(release_epsilon, "--release-epsilon"),
+        next_epsilon,
         settings.delta,
         len(grid) or DEFAULT_THRESHOLDS,
         settings.exchanged and task != "thresholds",  # clients' counts per bin, π_ROC's default, are added up
