@@ -67,7 +67,7 @@ def errors(found: Found) -> Figure:
         Line2D([], [], color=_BIAS, linestyle="--", label="left-out records alone"),
         Line2D([], [], color=_TOTAL, linestyle="none", marker=MARKERS[0], label="least, by brute force"),
         Line2D([], [], color=_RULE, linestyle="-.", linewidth=1, label="the paper's rule, not private"),
-        Patch(color=_CHOSEN, alpha=0.35, label=f"π_CAP with {SHARE} of ε: 5 to 95 %"),
+        Patch(color=_CHOSEN, alpha=0.35, label=f"π_CAP with {SHARE} of ε: 5 to 95 %; line: middle"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
@@ -113,7 +113,9 @@ def shares(study: Study) -> Figure:
         axes.set(xscale="log", yscale="log", title=_SHORT[quantity])
         axes.set_xticks(at, [str(share) for share in SHARES])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_ylim(1, 1.25 * max(row["pi_cap"] for row in study.shares() if row["quantity"] == quantity))
+        rows = [row for row in study.shares() if row["quantity"] == quantity]
+        room = 1.25 if AIMS[quantity] == 1 else 2  # for the legend, above all lines
+        axes.set_ylim(1, room * max(row[name] for row in rows for name in ("pi_cap", "histogram")))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.grid(alpha=0.3, linewidth=0.6, which="both")
