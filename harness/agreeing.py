@@ -25,12 +25,14 @@ class UploadsAt:
     """What one party has of uploads, by its own judgement.
 
     Attributes: party: its number; seen: the batches that say who they are; sound: the identities of those to
-    take, with how many clients they claim to be of, and where they are.
+    take, with how many clients they claim to be of, and where they are; foreign: how many are of another
+    domain than was declared.
     """
 
     party: int
     seen: frozenset[str]
     sound: Mapping[str, Path]
+    foreign: int = 0
 
     def of(self, agreed: frozenset[str]) -> list[Path]:
         """Return where these uploads are. Raises: ShareError: one is not here, or not sound any more."""
@@ -50,6 +52,7 @@ def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) 
     seen: dict[str, tuple[str, Path]] = {}
     unsound: set[str] = set()
     declared = None if domain is None else domain.to_json()
+    foreign = 0
     for path in directory.glob(f"*{SUFFIX}"):
         try:
             header = read_header(path)
@@ -58,10 +61,12 @@ def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) 
             found = path.stat().st_size - first
         except (ShareError, OSError):
             continue  # it names no upload
+        of_this = header.record_domain == (declared or header.record_domain)
+        foreign += not of_this
         good = (
-            header.batch not in seen
+            of_this
+            and header.batch not in seen
             and (header.kind, header.party) == ("batch", party)
-            and header.record_domain == (declared or header.record_domain)
             and header.values <= MAX_VALUES
             and found == payload_bytes(header)
         )
@@ -69,7 +74,7 @@ def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) 
             unsound.add(header.batch)
         seen[header.batch] = header.identity, path
     sound = dict(found for batch, found in seen.items() if batch not in unsound)
-    return UploadsAt(party, frozenset(seen), sound)
+    return UploadsAt(party, frozenset(seen), sound, foreign)
 
 
 def agreed_uploads(found: Sequence[Iterable[str]]) -> frozenset[str]:

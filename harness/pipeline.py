@@ -246,7 +246,10 @@ def run_fed(
         model, domain = settings.model, fed.domain
         if domain.detail is not statistic.detail:
             held, needed = domain.detail.described, statistic.detail.described
-            raise ShareError(f"These shares are of records with {held}; {statistic.name} needs {needed}.")
+            raise ShareError(
+                f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients share "
+                "again, by share --task with what the shares are for."
+            )
         plan = plan_release(statistic, settings, domain)
         statistic.check(domain, fed.clients, plan)
         release = Release(

@@ -109,6 +109,11 @@ def uploads(party: str, shares: str, domain: str, out: str) -> None:
     say(
         f"Party {number}: {len(found.sound)} of {len(found.seen)} uploads are sound here. List: {plain(out)}."
     )
+    if found.foreign:
+        say(
+            f"{found.foreign} of them are of another domain than {plain(domain)} declares; that of shares "
+            'for a cap says "sizes": true, and that of shares with a cap says it, as "cap": 10.'
+        )
 
 
 @command

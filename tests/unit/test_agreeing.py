@@ -117,7 +117,8 @@ def test_too_many_slots_are_another_domain(tmp_path: Path) -> None:
     more = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(40))
     bad = share(client(*[0] * 40, domain=more), SLOTS, XOR, PARTIES, tmp_path)
     found = uploads_at(1, tmp_path / "party-1", DOMAIN)
-    assert found.seen == {sound, bad} and set(found.sound) == {f"{sound}:1:0"}
+    assert found.seen == {sound, bad} and set(found.sound) == {f"{sound}:1:0"} and found.foreign == 1
+    assert uploads_at(1, tmp_path / "party-1").foreign == 0
     with pytest.raises(ShareError, match="differ in domain"):
         aggregate_all(tmp_path, MODELS["ring"], tmp_path, excluding=True)
 

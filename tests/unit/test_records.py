@@ -342,7 +342,7 @@ def test_the_sum_over_all_clients_must_fit(csv: Path, clients: int, fits: bool) 
         (("a", "a"), ("0", "1"), 1, "must be distinct and not empty"),
         (("a", ""), ("0", "1"), 1, "must be distinct and not empty"),
         (("a", "b"), ("0", "1"), 0, r"must be 1 to 2\^62 - 1, not 0"),
-        (("a", "b"), ("0", "1"), 2**62, "must be 1 to 2\^62 - 1, not"),
+        (("a", "b"), ("0", "1"), 2**62, r"must be 1 to 2\^62 - 1, not"),
     ],
 )
 def test_domains_that_make_no_sense(
