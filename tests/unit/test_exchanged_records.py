@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import xor
 from typing import Any
@@ -209,7 +209,7 @@ def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
             )
 
 
-@pytest.mark.parametrize(
+AUDITED = pytest.mark.parametrize(
     ("name", "sizes", "cap"),
     [
         ("weights-of-clients-active", {}, 1),
@@ -219,6 +219,9 @@ def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
         ("gap-of-clients-active", {"steps": 50}, 1),
     ],
 )
+
+
+@AUDITED
 def test_the_audit_finds_noise_for_records_that_are_there_or_not(
     name: str, sizes: dict[str, int], cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +231,21 @@ def test_the_audit_finds_noise_for_records_that_are_there_or_not(
         *kept, exchanged = arguments
         assert exchanged is True
         return plan_noise(*kept)
+
+    monkeypatch.setattr(audit_release, "plan_noise", forgetful)
+    found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap)
+    assert found.fault is not None and "a client moves" in found.fault
+
+
+@AUDITED
+def test_the_audit_finds_a_delta_that_forgets_counts(
+    name: str, sizes: dict[str, int], cap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that rise while others fall, for example."""
+
+    def forgetful(*arguments: Any) -> NoisePlan:
+        plan = plan_noise(*arguments)
+        return replace(plan, exact=replace(plan.exact, delta=plan.exact.delta * 2 / 3))
 
     monkeypatch.setattr(audit_release, "plan_noise", forgetful)
     found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap)
