@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from harness.accounts import Release
 from harness.charging import Entry
-from harness.chosen_cap import CapStatistic, NextRelease, sizes_alone
+from harness.chosen_cap import CapStatistic, ChosenCap, NextRelease, sizes_alone
 from harness.contributions import Cap, caps_to_choose_from
 from harness.engines.base import Progress
 from harness.errors import OptionError
@@ -33,7 +33,7 @@ def run_with_chosen_cap(
     settings: Settings,
     out: Path,
     progress: Progress,
-    chosen: Callable[[int], None],
+    chosen: Callable[[ChosenCap], None],
 ) -> Run[T]:
     """Choose a cap by π_CAP, then run the statistic with it; each is a release, and a charge, of its own.
 
@@ -67,6 +67,6 @@ def run_with_chosen_cap(
         progress(f"cap {step}")
 
     cap = run_on_records(CapStatistic(next_release), sizes_alone(records), of_cap, cap_out, first)
-    chosen(cap.found.cap)
+    chosen(cap.found)
     capped = replace(records, domain=replace(domain, cap=Cap(cap.found.cap)))
     return run_on_records(statistic, capped, settings, out, progress, earlier={"cap": cap.manifest})

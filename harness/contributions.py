@@ -48,6 +48,8 @@ class Cap:
         """What manifests say of it, as public."""
         if self.weight_one:
             return f"each client's records weigh 1 together, in steps of 1/{self.slots}"
+        if self.slots == 1:
+            return "cap: one record of a client is counted at most"
         return f"cap: {self.slots} records of a client are counted at most"
 
     def to_json(self) -> int | str:

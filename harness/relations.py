@@ -41,7 +41,7 @@ def _of_clients(
     if not domain.cap and domain.detail is not Detail.SIZE:
         raise OptionError(
             "--privacy-unit client needs to know how much of a client counts: --cap 10, for example, or "
-            "--cap weight-one."
+            "--cap weight-one; ./inv cap chooses a cap."
         )
     if not form.capped:
         raise OptionError(

@@ -205,7 +205,8 @@ def bounds_shown(privacy: Mapping[str, Any]) -> tuple[str, str]:
 def _contribution(cap: int | str) -> str:
     if cap == WEIGHT_ONE:
         return "all records of a client weigh 1 together, each as much as the others, rounded at random"
-    return f"at most {cap} records of a client count, chosen at random if there are more"
+    most = "one record of a client counts" if cap == 1 else f"at most {cap} records of a client count"
+    return f"{most}, chosen at random if there are more"
 
 
 def _total(values: Iterable[Any]) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Column, Table
 
-from harness.cli import command, err, out, plain, say
+from harness.cli import command, out, plain, say
 from harness.models import get_model
 from harness.report import bounds_shown, privacy_statement
 
@@ -76,23 +75,11 @@ def results(directory: Path) -> None:
     out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
 
 
-def going_on_with(cap: int, left: Fraction) -> None:
-    """Say on stderr what the first of two runs chose, since its epsilon is spent whatever the other does.
-
-    Args: left: the epsilon of the other.
-    """
-    say(
-        f"Cap: {cap} records of a client, by noisy counts. If the run that follows fails, repeat it with "
-        f"--cap {cap} --epsilon {left}; the rest of ε is spent.",
-        err,
-    )
-
-
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> None:
     """Print what the first of two runs chose. Args: manifest: of both; directory: of the first's files."""
     epsilon, _ = bounds_shown(manifest["parts"]["cap"]["privacy"])
     say(
-        f"The cap, {manifest['privacy']['cap']} records of a client, was chosen by π_CAP, a release "
+        f"The cap, {manifest['privacy']['cap']} of a client's records, was chosen by π_CAP, a release "
         f"of its own with ε = {epsilon} of the total. Its files:"
     )
     out.print(plain(str(directory)), soft_wrap=True)

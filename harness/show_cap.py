@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from rich.table import Table
 
 from harness.chosen_cap import CONFIDENCE, ChosenCap
-from harness.cli import out, plain, say
+from harness.cli import err, out, plain, say
 from harness.pipeline import Run
 from harness.show import WEIGHT_STEPS, statement
 
@@ -43,14 +44,35 @@ def cap(run: Run[ChosenCap], following: Sequence[tuple[str, str]]) -> None:
         f"Noise moves such a comparison by up to {found.noise:,} clients, with at least "
         f"{float(CONFIDENCE):.0%} probability; another run may choose another cap."
     )
-    if found.above >= clients:
-        say(
-            f"As all {clients:,} clients may exceed it, 1 is best whatever they hold, and which cap was "
-            "chosen shows noise alone."
-        )
-    elif found.noise >= clients:
-        say(f"There are {clients:,} clients, so the cap is mostly noise; a larger --epsilon helps.")
+    if doubt := _doubt(found, clients):
+        say(doubt)
     for word, command in following:
         out.print(f"{word}: {plain(command)}", soft_wrap=True)  # in one piece, to be copied
     say("What choosing the cap spent adds to what the release spends.")
     statement(run.manifest, "the cap")
+
+
+def going_on_with(found: ChosenCap, clients: int, left: Fraction) -> None:
+    """Say on stderr what the first of two runs chose, since its epsilon is spent whatever the other does.
+
+    Args: left: the epsilon of the other.
+    """
+    say(
+        f"Cap: {found.cap} of a client's records, by counts with noise. If the run that follows fails, "
+        f"repeat it with --cap {found.cap} --epsilon {left}; the rest of ε is spent.",
+        err,
+    )
+    if doubt := _doubt(found, clients):
+        say(doubt, err)
+
+
+def _doubt(found: ChosenCap, clients: int) -> str:
+    """Return what is to be said of a cap that hardly depends on the clients; of others, nothing."""
+    if found.above >= clients:
+        return (
+            f"As all {clients:,} clients may exceed it, 1 is best whatever they hold, and which cap was "
+            "chosen shows noise alone."
+        )
+    if found.noise >= clients:
+        return f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."
+    return ""

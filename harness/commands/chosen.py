@@ -116,7 +116,7 @@ def declared_domain(
 def with_cap(domain: RecordDomain, cap: str, unit: PrivacyUnit) -> RecordDomain:
     """Return the domain with the cap that the option says, 1 for clients with one value; its own stays.
 
-    Raises: OptionError: it has another.
+    Raises: OptionError: it has another, or a client has fewer records at most.
     """
     if cap:
         chosen = parse_cap(cap)
@@ -127,6 +127,11 @@ def with_cap(domain: RecordDomain, cap: str, unit: PrivacyUnit) -> RecordDomain:
     if domain.cap not in (None, chosen):
         raise OptionError(
             "The domain file says how much of a client counts; leave out --cap, or say the same."
+        )
+    if chosen.slots > domain.max_count and not chosen.weight_one:
+        raise OptionError(
+            f"--cap {chosen.slots} is above the {domain.max_count} records that a client has at most, and "
+            f"costs noise for nothing; say --cap {domain.max_count} or less, or a larger --max-count."
         )
     return replace(domain, cap=chosen)
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness import cli, show
+from harness import cli, show, show_cap
 from harness.capped_run import cap_directory, run_with_chosen_cap
-from harness.chosen_cap import CAP_SHARE
+from harness.chosen_cap import CAP_SHARE, ChosenCap
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
 from harness.commands.chosen import (
@@ -206,8 +206,8 @@ class ReleaseOptions:
         form = PI_CAP.input_forms[SLOTS.name]
         of_cap = replace(settings, form=form, epsilon=spent.epsilon, delta=spent.delta)
 
-        def chosen(cap: int) -> None:
-            show.going_on_with(cap, settings.epsilon)
+        def chosen(cap: ChosenCap) -> None:
+            show_cap.going_on_with(cap, records.clients, settings.epsilon)
 
         return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
 

@@ -52,7 +52,7 @@ def test_a_cap_is_chosen_then_used(model: Model, here: Path) -> None:
     both, first = read(here / "out" / "manifest.json"), read(here / "out-cap" / "manifest.json")
     chosen = read(here / "out-cap" / "cap.json")["cap"]
     assert chosen >= RECORDS  # but for probability e^-250
-    assert f"The cap, {chosen} records of a client, was chosen by π_CAP" in done.stdout
+    assert f"The cap, {chosen} of a client's records, was chosen by π_CAP" in done.stdout
 
     zero_out, exchanged = NeighboringRelation.ZERO_OUT_ONE, model.name == "rep4-ring"
     plan = plan_noise(each_cell_once(4), zero_out, Fraction(10), DELTA * 4 / 5, chosen, exchanged)

@@ -175,6 +175,10 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
         (("weights", *CLIENT, *DECLARED), "--privacy-unit client needs to know how much of a client counts"),
         (("weights", "--epsilon", "1", *DECLARED, "--cap", "3"), "say --privacy-unit client"),
         (
+            ("weights", *CLIENT, *DECLARED, "--cap", "101", "--max-count", "100"),
+            "--cap 101 is above the 100 records that a client has at most",
+        ),
+        (
             ("weights", "--epsilon", "1", *DECLARED, "--neighboring-relation", "zero_out_one"),
             "say --privacy-unit client",
         ),

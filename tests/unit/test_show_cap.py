@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +43,10 @@ def test_how_far_a_cap_can_be_relied_on(
     show_cap.cap(run, [("Next", command)])
     shown = capsys.readouterr().out
     assert f"Next: {command}\n" in shown  # whole, whatever the width
+    show_cap.going_on_with(found, clients, Fraction(4, 5))
+    first = " ".join(capsys.readouterr().err.split())
+    assert f"repeat it with --cap {found.cap} --epsilon 4/5; the rest of ε is spent" in first
+    assert {each for each in (NOISE_ALONE, MOSTLY_NOISE) if each in first} == said - {FIRST, LARGEST}
     text = " ".join(shown.split())
     assert {each for each in (LARGEST, FIRST, NOISE_ALONE, MOSTLY_NOISE) if each in text} == said
     assert f"up to {noise} clients, with at least 95% probability; another run may choose another" in text
