@@ -46,11 +46,13 @@ def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str
         parse_whole("--counts", counts, 1, MOST_COUNTS) if counts else 1,
     )
     run, target = options.run(CapStatistic(wanted), settings, show_cap.STEPS)
-    show_cap.cap(run, _following(options, task, release_epsilon, str(run.found.cap)))
+    show_cap.cap(run, _following(options, task, release_epsilon, str(run.found.cap), run.manifest["model"]))
     options.conclude(run, target)
 
 
-def _following(options: ReleaseOptions, task: str, epsilon: str, cap: str) -> list[tuple[str, str]]:
+def _following(
+    options: ReleaseOptions, task: str, epsilon: str, cap: str, model: str
+) -> list[tuple[str, str]]:
     """Return what to do with the cap: a word on each step, and its command line."""
     if task == COUNTS:
         return [("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")]
@@ -60,7 +62,7 @@ def _following(options: ReleaseOptions, task: str, epsilon: str, cap: str) -> li
         same = ("records", "domain", "groups", "labels", "max_count")
         own = {name.replace("_", "-"): getattr(options, name) for name in same}
         return [("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]
-    again = {"records": "FILE", "domain": "FILE", "task": task, "model": options.model, "cap": cap}
+    again = {"records": "FILE", "domain": "FILE", "task": task, "model": model, "cap": cap}
     where, run = ({"hosts": options.hosts, "task": task}, "hosts.run") if options.hosts else ({}, task)
     return [
         ("Next, each client, as what it shared for this is a cap's only", _line("share", again)),
