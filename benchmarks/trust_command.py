@@ -16,6 +16,7 @@ from harness import cli, show
 from harness.cli import command, say
 from harness.options import parse_whole
 from harness.results import default_out, new_directory
+from harness.rounding import digits_up
 
 LEAST_RUNS, MOST_RUNS = 100, 100_000
 PLOT = "trust.png"
@@ -65,7 +66,7 @@ def _show(cells: Sequence[suite.Cell], needs: Sequence[suite.Need]) -> None:
             table.add_row(
                 "" if row else f"ε = {float(epsilon):g}",
                 name,
-                f"{float(own[0].epsilon_exact):.4g}",
+                digits_up(own[0].epsilon_exact, 4),
                 *(f"{powers(need.proven)}\n[dim]{powers(need.simulated)}[/]" for need in own),
                 *(f"{_bound(cell.bound)}\n[dim]{cell.exceeded():.2g}[/]" for cell in of_cells),
             )

@@ -170,12 +170,15 @@ def combined_manifest(
         Guarantee(*(Fraction(each[f"{name}_exact"]) for name in ("epsilon", "delta"))) for each in privacies
     ]
     both = compose([*spent[:-1], asked or spent[-1]])
+    bits = privacies[-1]["mpc_statistical_security_bits"]
     exact = {"epsilon": both.epsilon, "delta": both.delta}
     privacy = {
         **{name: value for privacy in privacies for name, value in privacy.items()},
         **{name: float_up(total) for name, total in exact.items()},
         **{f"{name}_exact": str(total) for name, total in exact.items()},
         "epsilon_requested": str(sum(Fraction(privacy["epsilon_requested"]) for privacy in privacies)),
+        # Any of n runs may fail: n times as likely, rounded up to a power of 2.
+        "mpc_statistical_security_bits": bits and bits - (len(privacies) - 1).bit_length(),
         **{
             name: list(dict.fromkeys(text for privacy in privacies for text in privacy[name]))
             for name in ("revealed", "public")

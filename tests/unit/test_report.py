@@ -273,5 +273,11 @@ def test_releases_on_the_same_people_add_up() -> None:
     for name, most in (("epsilon", asked.epsilon), ("delta", asked.delta)):
         expected = Fraction(parts["first"]["privacy"][f"{name}_exact"]) + most
         assert Fraction(bounded[f"{name}_exact"]) == expected <= Fraction(bounded[name])
+    assert total["privacy"]["mpc_statistical_security_bits"] is None
+    for part in parts.values():
+        part["privacy"]["mpc_statistical_security_bits"] = 40  # each fails with probability 2^-40
+    for n, bits in ((1, 40), (2, 39), (3, 38), (4, 38)):
+        several = dict(zip("abcd"[:n], [parts["first"]] * n, strict=True))
+        assert report.combined_manifest("all", several)["privacy"]["mpc_statistical_security_bits"] == bits
     parts["second"]["rounds"] = None
     assert report.combined_manifest("both", parts)["rounds"] is None
