@@ -15,6 +15,7 @@ from harness.engines.base import Progress
 from harness.errors import OptionError
 from harness.pipeline import Run, Settings, Statistic, plan_release, run_on_records
 from harness.records import ClientRecords
+from harness.scores import DEFAULT_THRESHOLDS
 from protocols.budget import compose
 from protocols.noise import Guarantee
 
@@ -52,9 +53,10 @@ def run_with_chosen_cap(
     for directory in (out, cap_out):
         if directory.exists():
             raise OptionError(f"{directory} exists already; name another directory by --out.")
-    next_release = NextRelease(statistic.name, settings.epsilon, settings.delta, exchanged=settings.exchanged)
-    if domain.thresholds:
-        next_release = replace(next_release, thresholds=len(domain.thresholds))
+    thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
+    next_release = NextRelease(
+        statistic.name, settings.epsilon, settings.delta, thresholds, settings.exchanged
+    )
     caps = caps_to_choose_from(domain.max_count)
     largest = replace(domain, cap=Cap(caps[-1]))
     plan = plan_release(statistic, settings, largest)

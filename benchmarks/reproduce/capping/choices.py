@@ -32,7 +32,6 @@ _RATIOS = (1, 4, 8, 16)
 TRIED: dict[str, tuple[int, ...]] = {SUM: (1,), COUNTS: (1,), WEIGHTS: _RATIOS, GAP: _RATIOS}
 AIMS = {SUM: 1, COUNTS: 1, WEIGHTS: RATIOS, GAP: RATIOS}
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
-SHARE = Fraction(1, 5)  # in tables
 PI_CAP, HISTOGRAM = MECHANISMS = ("π_CAP", "noisy histogram")
 
 _DELTA = Fraction(1, 1 << 40)  # of π_CAP

@@ -23,9 +23,10 @@ from benchmarks.reproduce.capping.bounds import (
     worst_of_all,
     zipf_shares,
 )
-from benchmarks.reproduce.capping.choices import AIMS, PI_CAP, SHARE, SHARES, by_rule
+from benchmarks.reproduce.capping.choices import AIMS, PI_CAP, SHARES, by_rule
 from benchmarks.reproduce.capping.errors import COUNTS, GAP, QUANTITIES, SUM, WEIGHTS, Errors
 from benchmarks.reproduce.capping.study import SIZES, Found, Study, users_of_theorem_1
+from harness.chosen_cap import CAP_SHARE
 from harness.palette import COLOURS, GREY, MARKERS
 
 _TOTAL, _NOISE, _BIAS, _CHOSEN, _RULE = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[4], "black"
@@ -67,14 +68,14 @@ def errors(found: Found) -> Figure:
         Line2D([], [], color=_BIAS, linestyle="--", label="left-out records alone"),
         Line2D([], [], color=_TOTAL, linestyle="none", marker=MARKERS[0], label="least, by brute force"),
         Line2D([], [], color=_RULE, linestyle="-.", linewidth=1, label="the paper's rule, not private"),
-        Patch(color=_CHOSEN, alpha=0.35, label=f"π_CAP with {SHARE} of ε: 5 to 95 %; line: middle"),
+        Patch(color=_CHOSEN, alpha=0.35, label=f"π_CAP with {CAP_SHARE} of ε: 5 to 95 %; line: middle"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
 def _draw_errors(axes: Axes, found: Found, epsilon: Fraction, quantity: str, drawn: Errors) -> None:
-    choice = found.choice(PI_CAP, quantity, epsilon, SHARE, AIMS[quantity])
+    choice = found.choice(PI_CAP, quantity, epsilon, CAP_SHARE, AIMS[quantity])
     axes.axvspan(choice.low / 1.09, choice.high * 1.09, color=_CHOSEN, alpha=0.22, linewidth=0)
     axes.axvline(choice.middle, color=_CHOSEN, linewidth=1.5)
     axes.axvline(

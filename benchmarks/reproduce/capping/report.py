@@ -10,10 +10,11 @@ from rich.table import Column, Table
 
 from benchmarks.files import write_about, write_table
 from benchmarks.reproduce.capping import plots
-from benchmarks.reproduce.capping.choices import AIMS, SHARE
+from benchmarks.reproduce.capping.choices import AIMS
 from benchmarks.reproduce.capping.errors import CHOICES, NOISES, WEIGHTS
 from benchmarks.reproduce.capping.population import Population
 from benchmarks.reproduce.capping.study import EPSILONS, RUNS, SEED, Study
+from harness.chosen_cap import CAP_SHARE
 from harness.cli import out, say
 from harness.results import write_json
 
@@ -36,8 +37,8 @@ def show(study: Study) -> None:
     out.print(_claims(study))
     say(
         "Regret: the expected error over the least that any cap leaves with all of ε. π_CAP and histograms "
-        f"spend {SHARE} of ε on the cap; for weights and gaps they let {AIMS[WEIGHTS]} times as many clients "
-        "exceed it as the rule does. The rule reads the contributions themselves: it is not private."
+        f"spend {CAP_SHARE} of ε on the cap; for weights and gaps they let {AIMS[WEIGHTS]} times as many "
+        "clients exceed it as the rule does. The rule reads the contributions themselves: it is not private."
     )
 
 

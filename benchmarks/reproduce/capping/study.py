@@ -14,7 +14,6 @@ from benchmarks.reproduce.capping.bounds import Simulated, simulate, zipf_shares
 from benchmarks.reproduce.capping.choices import (
     AIMS,
     MECHANISMS,
-    SHARE,
     SHARES,
     TRIED,
     Choice,
@@ -25,6 +24,7 @@ from benchmarks.reproduce.capping.choices import (
 from benchmarks.reproduce.capping.claims import Claim, claims
 from benchmarks.reproduce.capping.errors import QUANTITIES, Errors, ExpectedErrors
 from benchmarks.reproduce.capping.population import MOST, Floats, Population
+from harness.chosen_cap import CAP_SHARE
 from protocols.capping import caps_up_to
 
 SEED = 20_191_210  # any
@@ -70,7 +70,7 @@ class Found:
                     "rule_regret": rounded(float(errors.total[errors.caps.index(rule)]) / least),
                 }
                 for mechanism, name in zip(MECHANISMS, ("pi_cap", "histogram"), strict=True):
-                    choice = self.choice(mechanism, quantity, epsilon, SHARE, AIMS[quantity])
+                    choice = self.choice(mechanism, quantity, epsilon, CAP_SHARE, AIMS[quantity])
                     row |= {
                         f"{name}_5": choice.low,
                         f"{name}_50": choice.middle,
