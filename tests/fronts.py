@@ -40,8 +40,8 @@ class Run:
     """Uploads of some sizes to three parties.
 
     Attributes: values: the clients', one array each; width: bytes of an element in the machines; tamper:
-    what a party does to what it sends; arrived: per party, what its machine took the clients' values for;
-    ready: until then the machines keep clients waiting.
+    what a party does to what it sends; pause: seconds before a machine takes the clients' values; arrived:
+    per party, what its machine took them for; ready: until then the machines keep clients waiting.
     """
 
     directory: Path
@@ -49,6 +49,7 @@ class Run:
     part: int
     width: int = 8
     tamper: Tamper = honest
+    pause: float = 0.0
     terms: list[dict[str, Any]] = field(default_factory=lambda: [TERMS] * 3)
     seconds: float = SECONDS
     arrived: dict[int, list[int]] = field(default_factory=dict)
@@ -123,11 +124,12 @@ class Run:
         sums = masks.subset_sums(true, receive(), self._parts).reshape(-1)
         sums += self._offsets.sum(axis=0, dtype=np.uint64)
         send(masks.to_bytes(self.tamper(party, "sums", sums)))
+        time.sleep(self.pause)
         self.arrived[party] = (receive() - true).view(np.int64).tolist()
 
     async def stop(self) -> None:
         for channel in self.channels:
-            await channel.close()
+            channel.close()
         for front in self.fronts:
             front.cancel()
         await asyncio.gather(*self.fronts, return_exceptions=True)

@@ -17,6 +17,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import accumulate
 from math import gcd
 from pathlib import Path
@@ -74,8 +75,9 @@ class Front:
         asyncio.IncompleteReadError: the virtual machine ended.
         """
         try:
-            async with asyncio.timeout(self._config["started"] + self._config["seconds"] - time.time()):
-                await self._serve_all()
+            seconds = self._config["started"] + self._config["seconds"] - time.time()
+            async with asyncio.timeout(seconds) as deadline:
+                await self._serve_all(deadline)
         except TimeoutError:
             raise ClientFailure(self._late()) from None
 
@@ -95,7 +97,7 @@ class Front:
                 return f"{FAILED}{missing[0]} {what} {seconds}{others}."
         return f"The virtual machine was not ready for the clients {seconds}."
 
-    async def _serve_all(self) -> None:
+    async def _serve_all(self, deadline: asyncio.Timeout) -> None:
         server = await asyncio.start_server(
             self._serve,
             self._config["host"],
@@ -109,8 +111,11 @@ class Front:
             try:
                 machine, width = await self._machine(reader, writer)
                 await self._exchange(machine, width)
+                deadline.reschedule(None)  # the clients are done
+                with suppress(*_LOST):  # what was sent is on its way until the machine ends the connection
+                    await reader.read(1)
             finally:
-                writer.close()
+                writer.transport.abort()
         finally:
             server.close()
             for channel in self._channels:

@@ -63,10 +63,10 @@ async def _converse(sender: Sender, servers: Sequence[Server], expected: Mapping
     channels: list[Channel] = []
 
     async def everywhere(step: Callable[[Channel], Coroutine[Any, Any, Any]]) -> list[Any]:
-        return await asyncio.gather(*(step(channel) for channel in channels))
+        return await _all_or_none([step(channel) for channel in channels])
 
     try:
-        await asyncio.gather(*(_connect(server, context, channels) for server in servers))
+        await _all_or_none([_connect(server, context, channels) for server in servers])
         parts = _check_terms(sender, await everywhere(Channel.receive_terms), expected)
         count = len(sender.values)
         own = _add_up(await everywhere(lambda c: c.receive(count * masks.WORD_BYTES)))
@@ -88,7 +88,19 @@ async def _converse(sender: Sender, servers: Sequence[Server], expected: Mapping
     except (wire.WrongLengthError, ValueError):
         raise ClientError(f"Client {sender.number}: a party speaks another protocol or version.") from None
     finally:
-        await everywhere(Channel.close)
+        for channel in channels:
+            channel.close()
+
+
+async def _all_or_none(steps: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Return the results of steps done at once; when one fails, all others have ended too."""
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def check_masks(

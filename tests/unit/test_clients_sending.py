@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from harness.clients.sending import Sender, send_values
 from harness.clients.uploads import Server
 from harness.clients.wire import Channel
 from harness.engines.certificates import make_key
+from harness.engines.parties import free_ports
 from harness.errors import ClientError, MaskError
 from tests.fronts import SECONDS, TERMS, Run
 
@@ -72,6 +75,18 @@ def test_values_arrive(tmp_path: Path, width: int, capsys: pytest.CaptureFixture
     assert sent == [4 + 32 + 4 + 24, 4 + 32 + 4 + 48]
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3 and lines[0].startswith(f"Clients sent = {sum(sent)} bytes, received = ")
+
+
+def test_a_front_stays_until_its_machine_has_taken_the_values(tmp_path: Path) -> None:
+    """Once it ends, what the system has not yet sent is lost, and the machine waits for it for ever."""
+
+    async def script(run: Run) -> None:
+        await send(run, 0, 1)
+        for party, front in enumerate(run.fronts):
+            await front
+            assert party in run.arrived
+
+    play(Run(tmp_path, VALUES, 3, pause=0.3), script)
 
 
 def test_every_client_draws_a_seed_of_its_own_for_every_run(
@@ -149,6 +164,57 @@ def test_a_client_does_not_talk_to_another_server(tmp_path: Path) -> None:
     assert isinstance(error, ClientError) and "refused or ended the connection" in str(error)
 
 
+def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
+    """One refuses it while it still greets the others: those see it go, and nothing of it stays."""
+    certificate = make_key(tmp_path, "P9", "P9")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    sender = Sender(0, certificate, certificate.with_suffix(".key"), VALUES[0])
+    met, gone = [], []
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.1)
+        writer.transport.abort()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Accept, and never say goodbye."""
+        met.append(writer)
+        with suppress(OSError):
+            await reader.read()
+        gone.append(writer)
+
+    async def greet_late(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.3)  # beyond the failure
+        with suppress(OSError):
+            await writer.start_tls(context)
+        met.append(writer)
+
+    async def scene() -> float:
+        ports = free_ports(3)
+        starting = [
+            asyncio.start_server(refuse, "127.0.0.1", ports[0]),
+            asyncio.start_server(hold, "127.0.0.1", ports[1], ssl=context),
+            asyncio.start_server(greet_late, "127.0.0.1", ports[2]),
+        ]
+        listening = await asyncio.gather(*starting)
+        servers = [Server("127.0.0.1", port, certificate.read_text()) for port in ports]
+        before = asyncio.all_tasks()
+        with pytest.raises(ClientError, match="refused or ended the connection"):
+            await send_values(sender, servers, TERMS, SECONDS)
+        started = time.monotonic()
+        of_the_client = [task for task in asyncio.all_tasks() - before if "_connect" in repr(task)]
+        assert of_the_client == []
+        while len(met) < 2 or not gone:
+            await asyncio.sleep(0.01)
+        for server, writer in zip(listening, [None, *met], strict=True):
+            server.close()
+            if writer:
+                writer.transport.abort()
+        return time.monotonic() - started
+
+    assert asyncio.run(scene()) < 5
+
+
 def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
     """Nobody, noise, another's key, a client that leaves early, one that comes twice: all values arrive."""
 
@@ -165,7 +231,7 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
             await send_values(stranger, run.servers, TERMS, SECONDS)
         early = await connect(run, 0, 0)
         assert (await early.receive_terms())["values"] == 3
-        await early.close()
+        early.close()
         await asyncio.sleep(0.1)
         first = asyncio.create_task(send_values(run.senders[0], run.servers, TERMS, SECONDS))
         await asyncio.sleep(0.2)
@@ -185,7 +251,7 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
 
 
 async def leave(parties: list[Channel]) -> None:
-    await parties[1].close()
+    parties[1].close()
 
 
 async def too_long(parties: list[Channel]) -> None:
