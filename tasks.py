@@ -57,7 +57,7 @@ def schemes(_c: Context, json: bool = False) -> None:
         "instead of prediction",
         "model": RELEASE_HELP["model"],
         "input-form": f"{RELEASE_HELP['input-form']}; for thresholds also keys (a key per record); with "
-        "--cap slots (default for weights)",
+        "--cap slots (default for weights, confusion and gap)",
         **CAP_HELP,
     }
 )
@@ -163,9 +163,13 @@ def weights(options: ReleaseOptions, reweighing: str = "balanced", reveal: str =
         "records": f"{RECORDS}, prediction (a label); with --threshold: score",
         "shares": "instead of --records: what `share --task confusion` or `aggregate` wrote",
         "threshold": "predict the second label from this score on",
-        "input-form": "split (default: counts per group, label and prediction) or product (indicators of "
-        "each record)",
-    }
+        "input-form": "split (default: counts per group, label and prediction), product (indicators of each "
+        "record) or slots (default with --privacy-unit client: no client can exceed the cap)",
+        **CHOSEN_CAP_HELP,
+    },
+    input_form="",
+    cap="",
+    cap_epsilon="",
 )
 def confusion(options: ReleaseOptions, threshold: str = "") -> None:
     """Compute a DP confusion matrix per group (π_CF)."""
@@ -260,7 +264,8 @@ def count(
 @releasing(
     {
         "shares": "instead of --records: what `share --task cap` or `aggregate` wrote",
-        "release": "what clients are to be capped for: weights (default), thresholds, or counts of records",
+        "release": "what clients are to be capped for: weights (default), confusion, thresholds, or counts "
+        "of records",
         "counts": "with --release counts: how many, each record in one of them; 1 for one sum",
         "release-epsilon": "the ε that it is to have; the smaller, the more clients may exceed the cap",
         "max-count": "most records of one client, and the largest cap, up to 1000",

@@ -28,6 +28,7 @@ from protocols.release import FirstBelow, LinearRelease
 from protocols.spec import (
     PI_CAP,
     PI_CF,
+    PI_CF_SLOTS,
     PI_COUNT,
     PI_GAP,
     PI_GAP_SLOTS,
@@ -109,6 +110,10 @@ def _largest_grid(*_: object) -> Declared:
     return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
 
 
+def _of_predictions(sizes: Mapping[str, int]) -> int:
+    return sizes["groups"] * sizes["labels"] ** 2
+
+
 def _of_pairs(sizes: Mapping[str, int]) -> int:
     """Return how many cells pairs of clients with extreme values make."""
     return 8 * sizes["groups"] ** 3
@@ -127,9 +132,8 @@ RELEASES: dict[str, Release] = {
         _table_of(PI_RW_SLOTS),
         _OF_CLIENTS,
     ),
-    "confusion": Release(
-        _TABLE, lambda sizes: sizes["groups"] * sizes["labels"] ** 2, _table_of(PI_CF), _OF_RECORDS
-    ),
+    "confusion": Release(_TABLE, _of_predictions, _table_of(PI_CF)),
+    "confusion-of-clients": Release(_TABLE, _of_predictions, _table_of(PI_CF_SLOTS), _OF_CLIENTS),
     "count": Release(_TABLE, lambda sizes: prod(sizes.values()), _logarithms, _OF_RECORDS),
     "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP)),
     "gap-of-clients": Release(
@@ -144,6 +148,7 @@ RELEASES |= {
     f"{name}-active": replace(RELEASES[of], relations=_OF_CLIENTS, exchanged=True)
     for name, of in {
         "weights-of-clients": "weights-of-clients",
+        "confusion-of-clients": "confusion-of-clients",
         "gap-of-clients": "gap-of-clients",
         "thresholds-of-clients": "thresholds-of-records",
     }.items()

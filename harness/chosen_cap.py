@@ -31,9 +31,9 @@ CONFIDENCE = Fraction(95, 100)
 class NextRelease:
     """The release that clients are to be capped for.
 
-    Attributes: task: weights or thresholds, or counts; epsilon, delta: its totals; thresholds: how many, of
-    curves; exchanged: whether its noise is for exchanged records, as in active models; counts: how many, if
-    they are to err least as they are.
+    Attributes: task: weights, confusion or thresholds, or counts; epsilon, delta: its totals; thresholds: how
+    many, of curves; exchanged: whether its noise is for exchanged records, as in active models; counts: how
+    many, if they are to err least as they are.
     """
 
     task: str
@@ -47,19 +47,21 @@ class NextRelease:
         """Return how many clients should have more records than the cap, so that the release errs least.
 
         Computes: `capping.allowed_above`. Counts: a record beyond the cap is in one of them. Weights: the
-        counts of all cells, with `RATIOS` times as many clients. Curves: cumulative counts, one per cell and
+        counts of all cells, with `RATIOS` times as many clients; rates of predictions likewise, as they are
+        ratios of counts, too. Curves: cumulative counts, one per cell and
         threshold. By the tree's exact variance they err by `counts_of_curves` times as much as one count with
         all of epsilon, added up, and evenly spread scores have a record in half of those of its cell. The
         tree is the best one for a cap of 1; errors grow in proportion to the cap, up to how the noise is
         rounded.
-        Guarantees: the least error of such a sum, but for weights.  [test: tests/unit/test_chosen_cap.py]
+        Guarantees: the least error of such a sum, but for ratios.  [test: tests/unit/test_chosen_cap.py]
         """
         epsilon = self.epsilon / 2 if self.exchanged else self.epsilon
         cells = len(domain.groups) * len(domain.labels)
         if self.task == "counts":
             return allowed_above(epsilon, self.counts)
-        if self.task == "weights":
-            return allowed_above(epsilon / RATIOS, cells)
+        if self.task in ("weights", "confusion"):
+            predictions = len(domain.labels) if self.task == "confusion" else 1
+            return allowed_above(epsilon / RATIOS, cells * predictions)
         relation = NeighboringRelation.ZERO_OUT_ONE
         tree = best_tree(self.thresholds, relation, self.epsilon, self.delta)
         return allowed_above(epsilon, cells * counts_of_curves(tree), (self.thresholds + 1) // 2)

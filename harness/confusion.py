@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.contributions import scale_of
 from harness.engines.base import EngineResult
 from harness.outputs import NoisyCounts, read_counts
 from harness.pipeline import Statistic
 from harness.records import Detail, RecordDomain
 from protocols.budget import NoisePlan
-from protocols.spec import PI_CF
+from protocols.spec import PI_CF, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
@@ -29,12 +30,18 @@ class Confusion:
 
     Attributes: counts: table of shape (groups, labels, predicted labels); rates: by name, shape (groups,
     labels); NaN is 0/0; intervals: shape (groups, labels, 2), hold all rates of the true counts at once
-    with probability `CONFIDENCE`, over the noise.
+    with probability `CONFIDENCE`, over the noise. Where clients are the privacy unit, true counts are of
+    what of each counts.
     """
 
     counts: NoisyCounts
     rates: Mapping[str, Floats]
     intervals: Mapping[str, Floats]
+
+    @property
+    def table(self) -> Floats:
+        """The noisy counts of records or, where clients weigh 1 in all, of clients."""
+        return self.counts.table / scale_of(self.counts.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `confusion.json` but for the privacy statement; undefined rates are null."""
@@ -42,7 +49,7 @@ class Confusion:
         return {
             "groups": list(domain.groups),
             "labels": list(domain.labels),
-            "noisy_counts": self.counts.table.tolist(),
+            "noisy_counts": self.table.tolist(),
             "rates": {
                 group: {
                     label: {
@@ -100,10 +107,10 @@ def _share(a: Floats, b: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ConfusionStatistic(Statistic[Confusion]):
-    """Confusion matrices of predictions."""
+    """Confusion matrices of predictions. Args: spec: π_CF of counts or records, or of clients' slots."""
 
+    spec: ProtocolSpec = PI_CF
     name = "confusion"
-    spec = PI_CF
     detail = Detail.PREDICTION
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:

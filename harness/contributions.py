@@ -85,6 +85,11 @@ class Cap:
         return chosen
 
 
+def scale_of(cap: Cap | None) -> int:
+    """Return how much of a count is one client's worth where clients weigh 1 in all, else one record's."""
+    return cap.scale if cap else 1
+
+
 def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
     """Return the public grid of caps for clients with at most so many records; the last holds for all."""
     return caps_up_to(min(max_count, MAX_CAP))

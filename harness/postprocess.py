@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.contributions import scale_of
 from harness.outputs import NoisyCounts
 from harness.records import RecordDomain
 from harness.weight_intervals import CONFIDENCE, FLOOR, count_intervals
@@ -38,7 +39,7 @@ class GroupWeights:
     @property
     def unit(self) -> int:
         """How much a count is where clients weigh 1 in all: what one client adds; else 1."""
-        return self.domain.cap.scale if self.domain.cap else 1
+        return scale_of(self.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `weights.json` but for the privacy statement."""

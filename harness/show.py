@@ -122,7 +122,7 @@ def weights(run: Run[Weights]) -> None:
     halves = "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
     say(
         (halves if found.unit == 1 else f"Counts are of clients, in steps of {step}. ")
-        + f"Each interval holds its weight of the true counts{_of_what(found.domain)} with at least that "
+        + f"Each interval holds its weight of the true counts{of_what(found.domain)} with at least that "
         "probability, over the noise."
     )
     if found.floored.any():
@@ -152,7 +152,7 @@ def opened_weights(run: Run[OpenedWeights]) -> None:
         say("No intervals: Kamiran–Calders weights do not tell how many records there are.")
     else:
         say(
-            f"Each interval holds its weight of the true counts{_of_what(found.domain)} with at least that "
+            f"Each interval holds its weight of the true counts{of_what(found.domain)} with at least that "
             "probability."
         )
     say(
@@ -162,7 +162,7 @@ def opened_weights(run: Run[OpenedWeights]) -> None:
     statement(run.manifest, "weights")
 
 
-def _of_what(domain: RecordDomain) -> str:
+def of_what(domain: RecordDomain) -> str:
     """Return which records an interval's true counts are of, where a cap leaves some out."""
     return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from harness.cli import out, plain, say
 from harness.confusion import CONFIDENCE, RATES, Confusion
-from harness.show import WEIGHT_STEPS, statement, table_of
+from harness.contributions import scale_of
+from harness.show import WEIGHT_STEPS, of_what, statement, table_of
 
 if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
     from harness.pipeline import Run
@@ -37,13 +38,15 @@ def confusion(run: Run[Confusion]) -> None:
         table.add_column(name.replace("_", " "), justify="right")
     for s, group in enumerate(domain.groups):
         for y, label in enumerate(domain.labels):
-            counts = [f"{count:,.1f}" for count in found.counts.table[s, y]]
+            counts = [f"{count:,.1f}" for count in found.table[s, y]]
             ranges = [(found.rates[name][s, y], *found.intervals[name][s, y]) for name in RATES]
             table.add_row(plain(group), plain(label), *counts, *map(_rate, ranges))
     out.print(table)
+    of_clients = "" if (unit := scale_of(domain.cap)) == 1 else f" of clients, in steps of 1/{unit}"
     say(
-        "Noisy counts, and the rates of each label against the rest, with intervals that hold the rates of "
-        f"the true counts all at once with {float(CONFIDENCE):.0%} probability over the noise."
+        f"Noisy counts{of_clients}, and the rates of each label against the rest, with intervals that hold "
+        f"the rates of the true counts{of_what(domain)} all at once with {float(CONFIDENCE):.0%} probability "
+        "over the noise."
     )
     statement(run.manifest, "confusion matrices")
 

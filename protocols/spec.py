@@ -200,10 +200,18 @@ PI_CF = ProtocolSpec(
     name="pi_cf",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 3",
     arguments=("form", "parties", "records", "groups", "labels", "epsilon", "delta_bits"),
-    input_forms={form.name: form for form in (replace(SPLIT, capped=""), PRODUCT_PER_RECORD)},
+    input_forms={form.name: form for form in (SPLIT, PRODUCT_PER_RECORD)},
     outputs=("counts",),
     revealed=("noisy count of records per (group, label, predicted label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
+)
+
+PI_CF_SLOTS = replace(
+    PI_CF,
+    name="pi_cf_slots",
+    arguments=PI_RW_SLOTS.arguments,
+    input_forms=PI_RW_SLOTS.input_forms,
+    slot_bits=lambda arguments: slot_bits(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
 )
 
 PI_ROC = ProtocolSpec(
@@ -294,7 +302,7 @@ PI_CAP = ProtocolSpec(
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
-        *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF),
+        *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
         *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP),
     )
 }

@@ -52,9 +52,10 @@ def noise(
 @by_name(
     help={
         "sampler": "default, symmetric or published; instead of the reference set",
-        "release": "weights, weights-only, weights-of-clients, gap, gap-of-clients, confusion, thresholds, "
-        "thresholds-of-records or cap, or, as in active models, weights-of-clients-active, "
-        "gap-of-clients-active or thresholds-of-clients-active; instead of a sampler",
+        "release": "weights, weights-only, weights-of-clients, gap, gap-of-clients, confusion, "
+        "confusion-of-clients, count, thresholds, thresholds-of-records or cap, or, as in active models, "
+        "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
+        "thresholds-of-clients-active; instead of a sampler",
         "epsilon": "the ε that the noise is made for; default: 1",
         "delta": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
         "sensitivity": "of a sampler: by how much a count may move, up to 64; default: 1",

@@ -19,7 +19,7 @@ from protocols.circuits.coins import MIN_EPSILON
 from protocols.spec import PI_CAP
 
 COUNTS = "counts"
-RELEASES = ["weights", "thresholds", COUNTS]
+RELEASES = ["weights", "confusion", "thresholds", COUNTS]
 MOST_COUNTS = 10**6
 
 

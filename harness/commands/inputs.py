@@ -25,6 +25,7 @@ from protocols.spec import (
     CLIENTS,
     PI_CAP,
     PI_CF,
+    PI_CF_SLOTS,
     PI_GAP,
     PI_GAP_SLOTS,
     PI_ROC,
@@ -46,7 +47,7 @@ _OPENED = {"weights": PI_RW.revealed}  # by the task that an invitation names
 # What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
     "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, Detail.NONE),
-    "confusion": (PI_CF.input_forms, Detail.PREDICTION),
+    "confusion": ({**PI_CF.input_forms, **PI_CF_SLOTS.input_forms}, Detail.PREDICTION),
     "cap": (PI_CAP.input_forms, Detail.SIZE),
     "gap": ({**PI_GAP.input_forms, **PI_GAP_SLOTS.input_forms}, Detail.VALUE),
     "thresholds": (
@@ -112,7 +113,8 @@ def uploads(party: str, shares: str, domain: str, out: str) -> None:
     if found.foreign:
         say(
             f"{found.foreign} of them are of another domain than {plain(domain)} declares; that of shares "
-            'for a cap says "sizes": true, and that of shares with a cap says it, as "cap": 10.'
+            'for a cap says "sizes": true, of predictions "predictions": true, and that of shares with a cap '
+            'says it, as "cap": 10.'
         )
 
 

@@ -10,7 +10,8 @@ from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.circuits.slots import counts_of_slots, sums_of_slots
 from protocols.circuits.sorting import WORD, MarkerRanks
-from protocols.spec import PI_GAP_SLOTS
+from protocols.release import LinearRelease
+from protocols.spec import PI_GAP_SLOTS, ProtocolSpec
 
 _ANDS_PER_CUT_BIT = 3  # of an adder by which integers are cut into bits: 2 to 3 ANDs a bit, by its width
 _ROUNDS_TO_CUT = 8
@@ -126,16 +127,20 @@ def noise_tally(coins: tuple[Coin, ...]) -> Tally:
     return tally
 
 
-def slots_tally(program: str, arguments: Mapping[str, str]) -> Tally:
-    """Count what turning clients' slots into counts, or sums, takes."""
+def slots_tally(spec: ProtocolSpec, arguments: Mapping[str, str]) -> Tally:
+    """Count what turning clients' slots into counts, one for each value that is opened, or sums, takes."""
     tally = Tally()
-    slots, per_lane, groups = (int(arguments[name]) for name in ("slots", "per_lane", "groups"))
+    slots, per_lane = int(arguments["slots"]), int(arguments["per_lane"])
     types = _Integers(tally), _Inputs(tally)
     memory = _Memory(tally), _in_turn, lambda: None
-    if program == PI_GAP_SLOTS.name:
-        sums_of_slots(*types, 1, slots, per_lane, groups, int(arguments["steps"]), memory)
+    if spec is PI_GAP_SLOTS:
+        groups, steps = int(arguments["groups"]), int(arguments["steps"])
+        sums_of_slots(*types, 1, slots, per_lane, groups, steps, memory)
     else:
-        counts_of_slots(*types, 1, slots, per_lane, groups * int(arguments["labels"]), memory)
+        assert spec.release is not None
+        release = spec.release(arguments)
+        assert isinstance(release, LinearRelease)
+        counts_of_slots(*types, 1, slots, per_lane, release.cells, memory)
     return tally
 
 

@@ -101,7 +101,7 @@ def _fed(job: Job, model: Model, arguments: Mapping[str, str]) -> _Fed | None:
         return int(arguments[name])
 
     if job.spec.slot_bits:
-        return _Fed(0, rounds=1, bits=slots_tally(program, arguments))
+        return _Fed(0, rounds=1, bits=slots_tally(job.spec, arguments))
     if job.spec is PI_ROC_RECORDS:
         return _sorted(model, arguments)
     if program == PI_LAP.name:

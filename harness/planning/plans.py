@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.confusion import ConfusionStatistic
-from harness.contributions import Cap
+from harness.contributions import Cap, scale_of
 from harness.engines.base import Job
 from harness.errors import OptionError, PlanError
 from harness.feeding import Fed
@@ -37,6 +37,7 @@ from protocols.circuits.coins import MAX_EPSILON
 from protocols.spec import (
     KEYS,
     PI_CF,
+    PI_CF_SLOTS,
     PI_GAP,
     PI_GAP_SLOTS,
     PI_ROC,
@@ -75,7 +76,7 @@ TASKS: dict[str, dict[str, Task]] = {
         "counts": Task("weights", PI_RW, of_slots=PI_RW_SLOTS),
         "weights": Task("weights", PI_RW_WEIGHTS),
     },
-    "confusion": {"counts": Task("confusion", PI_CF, Detail.PREDICTION)},
+    "confusion": {"counts": Task("confusion", PI_CF, Detail.PREDICTION, PI_CF_SLOTS)},
     "thresholds": {
         "histogram": Task("thresholds", PI_ROC, Detail.SCORE),
         "records": Task("thresholds", PI_ROC_RECORDS, Detail.SCORE),
@@ -127,8 +128,8 @@ class Asked:
             return WeightsStatistic(self.reweighing, self.task.spec)
         if self.task.spec is PI_RW_WEIGHTS:
             return WeightsOnlyStatistic(self.reweighing)
-        if self.task.spec is PI_CF:
-            return ConfusionStatistic()
+        if self.task.detail is Detail.PREDICTION:
+            return ConfusionStatistic(self.task.spec)
         if self.task.detail is Detail.VALUE:
             return GapStatistic(self.task.spec)
         if self.task.spec is PI_ROC_PUBLISHED:
@@ -212,7 +213,7 @@ def plan_model(asked: Asked, model: Model, units: UnitCosts, network: Network | 
 def expected(asked: Asked) -> Expected:
     """Return the errors to expect. Raises: OptionError: no noise fits the budget."""
     plan, domain, sizes = asked.noise(), asked.domain, asked.sizes
-    noise = errors.deviation(plan) / (domain.cap.scale if domain.cap else 1)
+    noise = errors.deviation(plan) / scale_of(domain.cap)
     names = [", ".join(pair) for pair in product(domain.groups, domain.labels)]
     if asked.task.detail is Detail.VALUE:
         means = noise * errors.mean_errors(sizes, asked.steps)

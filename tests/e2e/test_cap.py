@@ -49,6 +49,16 @@ def test_a_cap_and_the_release_with_it(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", RING)
+def test_a_cap_for_confusion_matrices_and_what_comes_next(model: Model, here: Path) -> None:
+    """Eight counts at ε = 4: fifteen clients may exceed the cap, in a model that withstands no deviation."""
+    options = ("--release", "confusion", "--release-epsilon", "4", "--epsilon", "20", "--out", "cap")
+    said = succeed("cap", "--records", "mine.csv", *DECLARED, "--model", model.name, *options, cwd=here)
+    (line,) = (line for line in said.splitlines() if line.startswith("Next: "))
+    assert "./inv confusion --records mine.csv" in line and line.endswith("--privacy-unit client --cap 6")
+    assert json.loads((here / "cap" / "cap.json").read_text())["allowed_above"] == 15
+
+
+@pytest.mark.parametrize("model", RING)
 def test_json_for_curves_of_a_domain_file(model: Model, here: Path) -> None:
     options = ("--release", "thresholds", "--release-epsilon", "1/2", "--epsilon", "20", "--json")
     common = ("--records", "mine.csv", "--domain", "domain.json", "--model", model.name)
@@ -90,7 +100,7 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
         ("--epsilon 1 --release-epsilon 0", "--release-epsilon must be a number above 0"),
         (
             "--epsilon 1 --release-epsilon 1 --release gap",
-            "--release must be weights or thresholds or counts",
+            "--release must be weights or confusion or thresholds or counts",
         ),
         (
             "--epsilon 1 --release-epsilon 1 --release counts",

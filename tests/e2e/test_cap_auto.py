@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.contributions import Cap
@@ -26,6 +27,7 @@ CLIENTS, RECORDS = 60, 3
 TOTAL, DELTA = Fraction(20), Fraction(1, 2**40)
 FALSE_ALARM = Fraction(1, 10**9)
 RING = MODELS["ring"]
+EVERY_KIND = model_parameters(models=[RING, MODELS["rep4-ring"], MODELS["mpyc"]])
 DECLARED = ("--groups", "a,b", "--labels", "0,1")
 AUTO = ("--privacy-unit", "client", "--cap", "auto", "--epsilon", "20")
 
@@ -43,9 +45,27 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["rep4-ring"], MODELS["mpyc"]]))
-def test_a_cap_is_chosen_then_used(model: Model, here: Path) -> None:
-    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "20", "--cap-epsilon", "10")
+# Of a command: its options, and its counts. A tenth of the clients have scores of 1/2 and more.
+TASKS: dict[str, tuple[tuple[str, ...], list[Any]]] = {
+    "weights": ((), [[30, 60], [30, 60]]),
+    "confusion": (("--threshold", "0.5"), [[[25, 5], [50, 10]], [[25, 5], [50, 10]]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [
+        pytest.param(*each.values, task, marks=each.marks, id=f"{each.id}-{task}")
+        for each, task in [
+            *((each, "weights") for each in EVERY_KIND),
+            *((each, "confusion") for each in EVERY_KIND[:2]),
+        ]
+    ],
+)
+def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
+    options, truth = TASKS[task]
+    run = (task, "--records", "mine.csv", *options, *DECLARED, *AUTO, "--max-count", "20")
+    run = (*run, "--cap-epsilon", "10")
     counted = ("--population", "p", "--ledger", "ledger.sqlite", "--budget", "20")
     done = call(*run, *counted, "--model", model.name, "--out", "out", cwd=here)
     assert done.returncode == 0, done.stderr
@@ -55,12 +75,13 @@ def test_a_cap_is_chosen_then_used(model: Model, here: Path) -> None:
     assert f"The cap, {chosen} of a client's records, was chosen by π_CAP" in done.stdout
 
     zero_out, exchanged = NeighboringRelation.ZERO_OUT_ONE, model.name == "rep4-ring"
-    plan = plan_noise(each_cell_once(4), zero_out, Fraction(10), DELTA * 4 / 5, chosen, exchanged)
-    of_cap, of_weights, total = (
+    cells = np.size(truth)
+    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, chosen, exchanged)
+    of_cap, of_counts, total = (
         {name: Fraction(each["privacy"][f"{name}_exact"]) for name in ("epsilon", "delta")}
-        for each in (first, both["parts"]["weights"], both)
+        for each in (first, both["parts"][task], both)
     )
-    assert of_weights == {"epsilon": plan.exact.epsilon, "delta": plan.exact.delta}
+    assert of_counts == {"epsilon": plan.exact.epsilon, "delta": plan.exact.delta}
     assert 0 < of_cap["epsilon"] <= 10 and 0 < of_cap["delta"] <= DELTA / 5
     assert total == {
         "epsilon": of_cap["epsilon"] + 10,
@@ -68,24 +89,22 @@ def test_a_cap_is_chosen_then_used(model: Model, here: Path) -> None:
     }
     assert total["epsilon"] <= TOTAL and total["delta"] <= DELTA
     for cap in read(here / "out-cap" / "cap.json")["caps"]:  # the command's, whatever is chosen
-        other = plan_noise(each_cell_once(4), zero_out, Fraction(10), DELTA * 4 / 5, cap, exchanged).exact
+        other = plan_noise(each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, cap, exchanged).exact
         assert of_cap["epsilon"] + other.epsilon <= total["epsilon"]
         assert of_cap["delta"] + other.delta <= total["delta"]
     shown = re.search(r"of its own with ε = ([0-9.e+-]+) of the total", done.stdout)
     assert shown is not None and Fraction(shown[1]) >= of_cap["epsilon"]
-    weights = read(here / "out" / "weights.json")
-    assert weights["privacy"] == both["privacy"] and both["privacy"]["cap"] == chosen
+    found = read(here / "out" / f"{task}.json")
+    assert found["privacy"] == both["privacy"] and both["privacy"]["cap"] == chosen
     assert both["parts"]["cap"]["privacy"] == read(here / "out-cap" / "cap.json")["privacy"]
 
-    bound = float(error_bound(plan.coins, FALSE_ALARM / 4))
-    truth = [[30, 60], [30, 60]]
-    for row, expected in zip(weights["noisy_counts"], truth, strict=True):
-        assert all(abs(count - true) <= bound for count, true in zip(row, expected, strict=True))
+    bound = float(error_bound(plan.coins, FALSE_ALARM / cells))
+    assert (np.abs(np.array(found["noisy_counts"]) - truth) <= bound).all()
 
     charges = json.loads(call("ledger", "--ledger", "ledger.sqlite", "--json", cwd=here).stdout)
     assert [(each["task"], each["status"]) for each in charges["populations"][0]["charges"]] == [
         ("cap", "done"),
-        ("weights", "done"),
+        (task, "done"),
     ]
 
 

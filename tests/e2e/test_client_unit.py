@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.models import MODELS, Model
@@ -22,13 +23,17 @@ FALSE_ALARM = Fraction(1, 10**9)
 DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"]}
 DECLARED = ("--groups", "a,b", "--labels", "0,1")
 CLIENT = ("--epsilon", "20", "--privacy-unit", "client")
+PREDICTED = ("--threshold", "0.5")
 LIGHT, HEAVY = 30, 100
 RING = MODELS["ring"]
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """Return a directory with records: 30 clients have one of (a, 0), one has 100 of (b, 1)."""
+    """Return a directory with records: 30 clients have one of (a, 0), one has 100 of (b, 1).
+
+    A third of the 30 have scores of 1/2 and more.
+    """
     rows = [f"c{k},a,0,{k / 40}" for k in range(LIGHT)] + ["heavy,b,1,0.9"] * HEAVY
     (tmp_path / "mine.csv").write_text("\n".join(["client_id,group,label,score", *rows]) + "\n")
     (tmp_path / "domain.json").write_text(json.dumps({**DOMAIN, "cap": 10}))
@@ -48,21 +53,21 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def check_counts(
-    directory: Path, truth: list[list[int]], cap: int, scale: int = 1, exchanged: bool = False
+    directory: Path, truth: list[Any], cap: int, scale: int = 1, exchanged: bool = False
 ) -> None:
     """Check a run's statement against the plan for its cap, and its counts against the truth."""
-    zero_out = NeighboringRelation.ZERO_OUT_ONE
-    plan = plan_noise(each_cell_once(4), zero_out, Fraction(20), DELTA, cap, exchanged)
-    privacy = read(directory / "manifest.json")["privacy"]
+    zero_out, cells = NeighboringRelation.ZERO_OUT_ONE, np.size(truth)
+    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(20), DELTA, cap, exchanged)
+    manifest = read(directory / "manifest.json")
+    privacy = manifest["privacy"]
     assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
     assert (privacy["epsilon_exact"], privacy["delta_exact"]) == (
         str(plan.exact.epsilon),
         str(plan.exact.delta),
     )
-    bound = float(error_bound(plan.coins, FALSE_ALARM / 4)) / scale
-    counts = read(directory / "weights.json")["noisy_counts"]
-    for row, expected in zip(counts, truth, strict=True):
-        assert all(abs(count - true) <= bound for count, true in zip(row, expected, strict=True))
+    bound = float(error_bound(plan.coins, FALSE_ALARM / cells)) / scale
+    counts = np.array(read(directory / f"{manifest['task']}.json")["noisy_counts"])
+    assert counts.shape == np.shape(truth) and (np.abs(counts - truth) <= bound).all()
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["mpyc"]]))
@@ -99,14 +104,53 @@ def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path)
         assert ("noise_for" in read(here / "out" / name)["privacy"]) == active
 
 
+@pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["rep4-ring"], MODELS["mpyc"]]))
+def test_confusion_matrices_of_clients(model: Model, here: Path) -> None:
+    run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--model", model.name)
+    said, active = succeed(*run, "--cap", "3", "--out", "out", cwd=here), model.name == "rep4-ring"
+    check_counts(here / "out", [[[20, 10], [0, 0]], [[0, 0], [0, 3]]], 3, exchanged=active)
+    kept = f"at most 3 records of a client count, chosen at random if there are more. Kept to by {ENFORCED}."
+    assert kept in said
+    assert "the true counts, of the records that the cap keeps, all at once" in said
+    assert ("The noise is for records exchanged for others" in said) == active
+    for name in ("manifest.json", "confusion.json"):
+        privacy = read(here / "out" / name)["privacy"]
+        assert ("noise_for" in privacy) == active and privacy["cap"] == 3
+        assert (privacy["input_form"], privacy["cap_kept_by"]) == ("slots", ENFORCED)
+
+
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_uploads_of_a_wrong_length_are_out_at_every_party(model: Model, here: Path) -> None:
+def test_confusion_matrices_of_clients_that_weigh_one_or_are_trusted(model: Model, here: Path) -> None:
+    run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--model", model.name)
+    said = succeed(*run, "--cap", "weight-one", "--out", "one", cwd=here)
+    assert "Noisy counts of clients, in steps of 1/60, and the rates" in said
+    check_counts(here / "one", [[[20, 10], [0, 0]], [[0, 0], [0, 1]]], 60, 60)
+    split = ("--cap", "3", "--input-form", "split", "--out", "split")
+    assert f"Kept to by {HONEST}." in succeed(*run, *split, cwd=here)
+    check_counts(here / "split", [[[20, 10], [0, 0]], [[0, 0], [0, 3]]], 3)
+
+
+SHARED_FOR = {
+    "weights": ((), [[LIGHT, 0], [0, 0]]),
+    "confusion": (("--task", "confusion", "--threshold", "0.5"), [[[20, 10], [0, 0]], [[0, 0], [0, 0]]]),
+}
+
+
+@pytest.mark.parametrize(("task", "shared"), SHARED_FOR.items(), ids=SHARED_FOR)
+@pytest.mark.parametrize("model", model_parameters(models=[RING]))
+def test_uploads_of_a_wrong_length_are_out_at_every_party(
+    model: Model, task: str, shared: tuple[tuple[str, ...], list[Any]], here: Path
+) -> None:
     """Clients share, one sends party 1 less than the others; parties list, agree, aggregate; then the run."""
+    options, truth = shared
+    domain = read(here / "domain.json") | ({"predictions": True} if task == "confusion" else {})
+    (here / "domain.json").write_text(json.dumps(domain))
     header, *rows = (here / "mine.csv").read_text().splitlines()
     (here / "light.csv").write_text("\n".join([header, *rows[:LIGHT]]) + "\n")
     (here / "heavy.csv").write_text("\n".join([header, *rows[LIGHT:]]) + "\n")
     for name in ("light", "heavy"):
-        succeed("share", "--records", f"{name}.csv", "--domain", "domain.json", "--out", name, cwd=here)
+        own = ("--records", f"{name}.csv", "--domain", "domain.json", "--out", name)
+        succeed("share", *own, *options, cwd=here)
     (bad,) = (here / "heavy" / "party-1").iterdir()
     bad.write_bytes(bad.read_bytes()[:-1])
     for i in range(model.parties):
@@ -114,7 +158,7 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(model: Model, here: Pa
         for name in ("light", "heavy"):
             (file,) = (here / name / f"party-{i}").iterdir()
             file.rename(here / "shares" / f"party-{i}" / file.name)
-    run = ("weights", *CLIENT, "--model", model.name)
+    run = (task, *CLIENT, "--model", model.name)
     succeed(*run, "--shares", "shares", "--out", "at-once", cwd=here)
     for i in range(model.parties):
         listed = ("--domain", "domain.json", "--out", f"lists/party-{i}.uploads")
@@ -129,7 +173,7 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(model: Model, here: Pa
     for out, excluded in (("at-once", 1), ("in-steps", 0)):
         if out == "in-steps":
             succeed(*run, "--shares", "all", *again, "--out", out, cwd=here)
-        check_counts(here / out, [[LIGHT, 0], [0, 0]], 10)
+        check_counts(here / out, truth, 10)
         inputs = read(here / out / "manifest.json")["inputs"]
         assert inputs["clients"] == LIGHT and inputs.get("excluded_uploads", 0) == excluded
 
@@ -197,8 +241,14 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
         (("weights", *CLIENT, "--domain", "domain.json", "--cap", "3"), "The domain file says how much"),
         (("weights", *CLIENT, *DECLARED, "--cap", "ten"), "--cap must be how many records"),
         (
-            ("confusion", *CLIENT, *DECLARED, "--threshold", "0.5"),
-            "--privacy-unit must be record; got 'client'",
+            ("confusion", *CLIENT, *DECLARED, *PREDICTED),
+            "--privacy-unit client needs to know how much of a client counts",
+        ),
+        (("confusion", *CLIENT, *DECLARED, "--cap", "3"), "has no column prediction"),
+        (("confusion", "--epsilon", "1", *DECLARED, *PREDICTED, "--cap", "3"), "say --privacy-unit client"),
+        (
+            ("confusion", *CLIENT, *DECLARED, *PREDICTED, "--cap", "3", "--input-form", "product"),
+            "Input form product keeps no client to a cap",
         ),
         (
             ("thresholds", *CLIENT, *DECLARED, "--cap", "3", "--variant", "published"),

@@ -15,6 +15,7 @@ CELLS: dict[str, dict[str, str | int]] = {
     "pi_rw by product": {"protocol": "pi_rw", "variant": "product", "epsilon": "1"},
     "pi_cf": {"protocol": "pi_cf", "variant": "default", "epsilon": "10"},
     "pi_rw by slots": {"protocol": "pi_rw", "variant": "slots", "epsilon": "1", "clients": 40, "cap": 10},
+    "pi_cf by slots": {"protocol": "pi_cf", "variant": "slots", "epsilon": "1", "clients": 40, "cap": 10},
     "pi_gap by slots": {"protocol": "pi_gap", "variant": "slots", "epsilon": "1", "clients": 40, "cap": 1},
     "pi_roc": {"protocol": "pi_roc", "variant": "default", "thresholds": 21, "epsilon": "1"},
 }

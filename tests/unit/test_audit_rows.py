@@ -22,7 +22,7 @@ from protocols.release import LinearRelease
 from protocols.spec import (
     NO_INPUT,
     PI_CAP,
-    PI_CF,
+    PI_CF_SLOTS,
     PI_COUNT,
     PI_GAP_SLOTS,
     PI_ROC_PUBLISHED,
@@ -76,6 +76,10 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_rw.replace_one.values_moved", 2),
         ("pi_rw.add_or_remove_one.epsilon", 0.997002),
         ("pi_cf.replace_one.values_moved", 2),
+        ("pi_cf.zero_out_one.units_moved", 10),
+        ("pi_cf_slots.zero_out_one.units_moved", 10),
+        ("pi_cf_slots.zero_out_one.values_moved", 8),
+        ("pi_cf_slots.zero_out_one.active.units_moved", 20),
         ("pi_roc.add_or_remove_one.values_moved", 3),
         ("pi_roc.replace_one.values_moved", 6),
         ("pi_roc.add_or_remove_one.values", 4316),
@@ -152,8 +156,8 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
             assert {"pi_roc.published.epsilon", "pi_roc.published.replace_one.epsilon"} <= set(rows)
         elif NO_INPUT.name not in spec.input_forms:
             audited = {r for r in NeighboringRelation if f"{spec.name}.{r}.epsilon" in rows}
-            assert ZERO_OUT in audited or spec in (PI_CF, PI_COUNT)
-            assert {ADD, REPLACE} <= audited or spec in (PI_RW_SLOTS, PI_GAP_SLOTS, PI_CAP)
+            assert ZERO_OUT in audited or spec is PI_COUNT
+            assert {ADD, REPLACE} <= audited or spec in (PI_RW_SLOTS, PI_CF_SLOTS, PI_GAP_SLOTS, PI_CAP)
             changeable = any(form.exchangeable for form in spec.input_forms.values())
             dearer = changeable and spec is not PI_CAP  # an index costs the same
             assert (f"{spec.name}.{ZERO_OUT}.active.epsilon" in rows) == dearer

@@ -162,13 +162,16 @@ def read(opened: tuple[int, ...], plan: NoisePlan) -> ChosenCap:
     return STATISTIC.read(result, DOMAIN, 9, plan)
 
 
-def test_counts_take_the_papers_rule_and_weights_eight_times_as_many() -> None:
+def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
     assert replace(WEIGHTS, task="counts", epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 2  # one sum
     counts = replace(WEIGHTS, task="counts", counts=4)
     assert counts.allowed_above(DOMAIN) == allowed_above(Fraction(1), 4) == 3
     assert replace(counts, epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 11
     assert replace(counts, exchanged=True).allowed_above(DOMAIN) == 7  # twice the noise
     assert WEIGHTS.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 4) == 31
+    rates = replace(WEIGHTS, task="confusion")
+    assert rates.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 8) == 63
+    assert replace(rates, exchanged=True).allowed_above(DOMAIN) == 127
 
 
 @pytest.mark.parametrize("bins", [21, 1001])

@@ -130,7 +130,9 @@ def test_caps_that_mean_nothing_are_refused(
         plan_noise(release, relation, Fraction(1), DELTA, cap)
 
 
-@pytest.mark.parametrize("name", ["weights", "thresholds", "thresholds-of-records"])
+@pytest.mark.parametrize(
+    "name", ["weights", "confusion", "confusion-of-clients", "thresholds", "thresholds-of-records"]
+)
 def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"thresholds": 20} if "thresholds" in name else {}
     assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10).fault is None

@@ -105,6 +105,7 @@ FORMS = {
     "2 cells, cap 2": table(2, 2),
     "2 x 2 cells": table(4, 1),
     "2 x 2 cells, cap 2": table(4, 2),
+    "2 x 2 x 2 cells": table(8, 1),
     "gaps": gaps(2, 1),
     "gaps of 3 groups, 2 steps": gaps(3, 2),
     "curves": curves(2, 2, (1, 2)),
@@ -214,6 +215,7 @@ AUDITED = pytest.mark.parametrize(
     [
         ("weights-of-clients-active", {}, 1),
         ("weights-of-clients-active", {}, 3),
+        ("confusion-of-clients-active", {}, 3),
         ("thresholds-of-clients-active", {"thresholds": 20}, 1),
         ("thresholds-of-clients-active", {"thresholds": 20}, 3),
         ("gap-of-clients-active", {"steps": 50}, 1),

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.confusion import ConfusionStatistic
 from harness.contributions import Cap
 from harness.errors import UnsupportedError
 from harness.gaps import GapStatistic
@@ -24,6 +25,8 @@ from protocols.release import each_cell_once, sums_and_sizes
 from protocols.spec import (
     CLIENTS,
     KEYS,
+    PI_CF,
+    PI_CF_SLOTS,
     PI_GAP_SLOTS,
     PI_ROC,
     PI_ROC_RECORDS,
@@ -61,6 +64,7 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
 
 
 TABLE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
+PREDICTED = replace(TABLE, detail=Detail.PREDICTION)
 SCORED = replace(TABLE, detail=Detail.SCORE, thresholds=tuple(i / 100 for i in range(101)))
 VALUED = RecordDomain(("a", "b"), (), 1, detail=Detail.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -84,6 +88,19 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
     assert privacy["neighboring_relation"] == zero_out
     said = "The noise is for records exchanged for others, as a party can move one to another cell"
     assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model, 3)) == exchanged
+    assert ("noise_for" in privacy) == exchanged
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("form", [SLOTS, SPLIT], ids=["slots", "split"])
+def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -> None:
+    spec, settings = PI_CF_SLOTS if form is SLOTS else PI_CF, of_clients(model, form)
+    plan = plan_release(ConfusionStatistic(spec), settings, PREDICTED)
+    exchanged = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
+    zero_out = NeighboringRelation.ZERO_OUT_ONE
+    assert plan == plan_noise(each_cell_once(8), zero_out, Fraction(20), Fraction(1, 2**40), 3, exchanged)
+    privacy = privacy_fields(spec, form, model, plan, False, PREDICTED.cap)
+    assert (privacy["cap"], privacy["cap_kept_by"]) == (3, form.capped)
     assert ("noise_for" in privacy) == exchanged
 
 

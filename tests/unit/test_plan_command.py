@@ -109,6 +109,7 @@ BY_CLIENT: dict[str, Any] = {"privacy_unit": "client", "clients": "10000", "reco
         ({"task": "thresholds", "thresholds": "5"}, "pi_roc", "split"),
         ({"task": "thresholds", "thresholds": "5", "variant": "records"}, "pi_roc_records", "keys"),
         ({"task": "gap", "records": "", "cap": "", "steps": "5"}, "pi_gap_slots", "slots"),
+        ({"task": "confusion"}, "pi_cf_slots", "slots"),
     ],
 )
 def test_clients_can_be_the_unit(
@@ -194,8 +195,11 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({"privacy_unit": "client"}, "needs to know how much of a client counts"),
         ({"privacy_unit": "client", "cap": "0"}, "--cap"),
         ({"cap": "10"}, "say --privacy-unit client"),
-        ({"privacy_unit": "client", "cap": "10", "task": "confusion"}, "keeps no client to a cap"),
         ({"privacy_unit": "client", "cap": "10", "input_form": "product"}, "keeps no client to a cap"),
+        (
+            {"privacy_unit": "client", "cap": "10", "input_form": "product", "task": "confusion"},
+            "keeps no client to a cap",
+        ),
         ({"privacy_unit": "client", "cap": "weight-one", "clients": "20000"}, "--clients times --cap is at"),
         (
             {

@@ -48,7 +48,7 @@ MADE_OTHERWISE = {
 }
 LANES = {
     **dict.fromkeys(("pi_lap", "pi_lap_symmetric", "pi_cap"), "samples"),
-    **dict.fromkeys(("pi_rw", "pi_rw_weights", "pi_rw_slots", "pi_cf", "pi_count"), "cells"),
+    **dict.fromkeys(("pi_rw", "pi_rw_weights", "pi_rw_slots", "pi_cf", "pi_cf_slots", "pi_count"), "cells"),
     **dict.fromkeys(("pi_roc", "pi_roc_records", "pi_roc_published", "pi_gap", "pi_gap_slots"), "nodes"),
 }
 # What is opened: noise itself, or what has noise added to it, or is computed from that sum and from public
@@ -56,7 +56,7 @@ LANES = {
 # it up, as the noise is for one record that adds 1.
 OPENED = {
     **dict.fromkeys(("pi_lap", "pi_lap_symmetric"), "noise"),
-    **dict.fromkeys(("pi_rw", "pi_rw_slots", "pi_cf", "pi_roc_published"), "counts + noise"),
+    **dict.fromkeys(("pi_rw", "pi_rw_slots", "pi_cf", "pi_cf_slots", "pi_roc_published"), "counts + noise"),
     **dict.fromkeys(("pi_roc", "pi_roc_records", "pi_gap", "pi_gap_slots"), "sums + noise"),
     "pi_rw_weights": "found",
     "pi_count": "logarithms + noise",
@@ -73,6 +73,10 @@ COUNTS = {
 WEIGHTS = {
     "chosen": ["layout(groups, labels, reweighing, int(most_records), len(coins))"],
     "found": ["weights(sint, sbitvec, counts + noise, chosen)"],
+}
+SLOTTED = {
+    "counts": ["counts_of_slots(sint, sbitvec, parties, slots, per_lane, cells, memory)"],
+    "memory": ["(sbits, for_range, break_point) if per_lane > 1 else ()"],
 }
 INDEX = {"index": ["first_below(sint, counts, above, noise)"]}
 BLOCKS = {
@@ -99,11 +103,8 @@ VALUES = {
         "cells": ["groups * labels"],
     },
     "pi_rw_weights": {**COUNTS, **WEIGHTS},
-    "pi_rw_slots": {
-        "counts": ["counts_of_slots(sint, sbitvec, parties, slots, per_lane, cells, memory)"],
-        "memory": ["(sbits, for_range, break_point) if per_lane > 1 else ()"],
-        "cells": ["groups * labels"],
-    },
+    "pi_rw_slots": {**SLOTTED, "cells": ["groups * labels"]},
+    "pi_cf_slots": {**SLOTTED, "cells": ["groups * labels * labels"]},
     "pi_cf": {
         "counts": [
             "input_columns(sint, parties, cells)",
