@@ -267,18 +267,23 @@ def count(
         "release": "what clients are to be capped for: weights (default), confusion, thresholds, or counts "
         "of records",
         "counts": "with --release counts: how many, each record in one of them; 1 for one sum",
+        "variant": "with --release thresholds: histogram (default) or records, as it will be run",
         "release-epsilon": "the ε that it is to have; the smaller, the more clients may exceed the cap",
         "max-count": "most records of one client, and the largest cap, up to 1000",
     },
     without=("input_form", "neighboring_relation", "privacy_unit"),
 )
 def cap(
-    options: ReleaseOptions, release: str = "weights", release_epsilon: str = "", counts: str = ""
+    options: ReleaseOptions,
+    release: str = "weights",
+    release_epsilon: str = "",
+    counts: str = "",
+    variant: str = "",
 ) -> None:
     """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
     from harness.commands.cap import cap
 
-    cap(options, release, release_epsilon, counts)
+    cap(options, release, release_epsilon, counts, variant)
 
 
 @_task(

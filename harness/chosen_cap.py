@@ -63,7 +63,7 @@ class NextRelease:
             predictions = len(domain.labels) if self.task == "confusion" else 1
             return allowed_above(epsilon / RATIOS, cells * predictions)
         relation = NeighboringRelation.ZERO_OUT_ONE
-        tree = best_tree(self.thresholds, relation, self.epsilon, self.delta)
+        tree = best_tree(self.thresholds, relation, self.epsilon, self.delta, exchanged=self.exchanged)
         return allowed_above(epsilon, cells * counts_of_curves(tree), (self.thresholds + 1) // 2)
 
 

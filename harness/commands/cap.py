@@ -9,22 +9,26 @@ from pathlib import Path
 from harness import show_cap
 from harness.chosen_cap import CapStatistic, NextRelease
 from harness.cli import command
+from harness.commands.chosen import chosen_form
 from harness.commands.release import ReleaseOptions
+from harness.commands.thresholds import VARIANTS
 from harness.errors import OptionError
 from harness.options import parse_choice, parse_epsilon, parse_whole, require
+from harness.pipeline import Settings, check_supported
 from harness.records import read_domain
 from harness.scores import DEFAULT_THRESHOLDS
 from protocols.budget import PrivacyUnit
 from protocols.circuits.coins import MIN_EPSILON
 from protocols.spec import PI_CAP
 
-COUNTS = "counts"
-RELEASES = ["weights", "confusion", "thresholds", COUNTS]
+THRESHOLDS, COUNTS = "thresholds", "counts"
+RELEASES = ["weights", "confusion", THRESHOLDS, COUNTS]
+CAPPED = ["histogram", "records"]  # variants of thresholds that clients can be capped for; the default first
 MOST_COUNTS = 10**6
 
 
 @command
-def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str) -> None:
+def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str, variant: str) -> None:
     """Run π_CAP on a records file or on shares, all parties on this machine."""
     require({"--release-epsilon": release_epsilon})
     form = options.input_form if options.hosts else ""
@@ -33,31 +37,48 @@ def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str
     task = parse_choice("--release", release, RELEASES)
     if (task == COUNTS) != bool(counts):
         raise OptionError("--release counts and --counts (how many; 1 for one sum) go together.")
+    if variant and task != THRESHOLDS:
+        raise OptionError("--variant goes with --release thresholds only.")
     next_epsilon = parse_epsilon(release_epsilon, "--release-epsilon")
     if next_epsilon < MIN_EPSILON:  # nor would so many clients fit an integer
         raise OptionError(f"No noise fits --release-epsilon {release_epsilon}; at least 1e-7 would do.")
     grid = read_domain(Path(options.domain)).thresholds if options.domain else ()
+    if task == THRESHOLDS:
+        variant = parse_choice("--variant", variant or CAPPED[0], CAPPED)
     wanted = NextRelease(
         task,
         next_epsilon,
         settings.delta,
         len(grid) or DEFAULT_THRESHOLDS,
-        settings.exchanged and task != "thresholds",  # clients' counts per bin, π_ROC's default, are added up
+        of_curves(settings, variant).exchanged if variant else settings.exchanged,
         parse_whole("--counts", counts, 1, MOST_COUNTS) if counts else 1,
     )
     run, target = options.run(CapStatistic(wanted), settings, show_cap.STEPS)
-    show_cap.cap(run, _following(options, task, release_epsilon, str(run.found.cap), run.manifest["model"]))
+    chosen, model = str(run.found.cap), run.manifest["model"]
+    show_cap.cap(run, _following(options, task, release_epsilon, chosen, model, variant))
     options.conclude(run, target)
 
 
+def of_curves(settings: Settings, variant: str) -> Settings:
+    """Return the settings of the curves that a cap is for. Raises: UnsupportedError: the model has none."""
+    spec = VARIANTS[variant]
+    found = replace(settings, form=chosen_form(spec.input_forms, ""))
+    check_supported(spec, found)
+    return found
+
+
 def _following(
-    options: ReleaseOptions, task: str, epsilon: str, cap: str, model: str
+    options: ReleaseOptions, task: str, epsilon: str, cap: str, model: str, variant: str
 ) -> list[tuple[str, str]]:
     """Return what to do with the cap: a word on each step, and its command line."""
     if task == COUNTS:
         return [("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")]
     kept = {name: getattr(options, name) for name in ("model", "population", "ledger")}
     unit = {"epsilon": epsilon, "privacy-unit": str(PrivacyUnit.CLIENT)}
+    form = {}
+    if variant and variant != CAPPED[0]:
+        unit["variant"] = variant
+        form = {"input-form": next(iter(VARIANTS[variant].input_forms))}
     if options.records:
         same = ("records", "domain", "groups", "labels", "max_count")
         own = {name.replace("_", "-"): getattr(options, name) for name in same}
@@ -65,7 +86,7 @@ def _following(
     again = {"records": "FILE", "domain": "FILE", "task": task, "model": model, "cap": cap}
     where, run = ({"hosts": options.hosts, "task": task}, "hosts.run") if options.hosts else ({}, task)
     return [
-        ("Next, each client, as what it shared for this is a cap's only", _line("share", again)),
+        ("Next, each client, as what it shared for this is a cap's only", _line("share", {**again, **form})),
         ("Then, the parties", _line(run, {**where, "shares": "SHARES", **kept, **unit})),
     ]
 

@@ -66,7 +66,7 @@ RELEASES: dict[str, dict[str, str | bool]] = {
         "blocks": "tree",
     },
     "gap": {},
-    "cap": {"release": "weights", "release_epsilon": "", "counts": ""},
+    "cap": {"release": "weights", "release_epsilon": "", "counts": "", "variant": ""},
     "count": {"relative_error": "0.1", "error_from": "100", "error_to": "1048576"},
 }
 

@@ -57,9 +57,10 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
         "reweighing": "of weights; see `./inv weights --help`",
         "reveal": "of weights: counts (default) or weights",
         **dict.fromkeys(
-            ("variant", "constraint", "objective", "tolerance", "deterministic", "blocks"),
+            ("constraint", "objective", "tolerance", "deterministic", "blocks"),
             "of thresholds; see `./inv thresholds --help`",
         ),
+        "variant": "of thresholds, and of cap for them; see `./inv thresholds --help`",
         "positive-label": "of thresholds; see `./inv thresholds --help`",
         **dict.fromkeys(("relative-error", "error-from", "error-to"), "of count; see `./inv count --help`"),
         **dict.fromkeys(("release", "release-epsilon", "counts"), "of cap; see `./inv cap --help`"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from harness.chosen_cap import NextRelease
 from harness.ledger import DEFAULT_PATH, Ledger
 from harness.models import MODELS, Model
+from harness.records import RecordDomain
 from tests.e2e.command import call, files_below
 from tests.running import model_parameters
 
@@ -67,6 +70,21 @@ def test_json_for_curves_of_a_domain_file(model: Model, here: Path) -> None:
     assert found["allowed_above"] > 32 and found["cap"] == found["caps"][0] == 1 and found["caps"][-1] == 1000
 
 
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["rep4-ring"]]))
+def test_the_cap_of_curves_is_for_the_variant_that_will_run(model: Model, here: Path) -> None:
+    """A server there can move a record to another cell: noise is doubled, and so are clients above."""
+    common = ("--records", "mine.csv", "--domain", "domain.json", "--model", model.name)
+    succeed("share", *common, "--task", "cap", "--out", "sizes", cwd=here)
+    options = ("--release", "thresholds", "--release-epsilon", "1", "--variant", "records")
+    run = ("cap", "--shares", "sizes", "--epsilon", "20", "--model", model.name)
+    said = succeed(*run, *options, "--out", "cap", cwd=here)
+    release = NextRelease("thresholds", Fraction(1), Fraction(1, 2**40), exchanged=True)
+    above = release.allowed_above(RecordDomain(("a", "b"), ("0", "1"), 1000))
+    assert json.loads((here / "cap" / "cap.json").read_text())["allowed_above"] == above
+    first, then = (line for line in said.splitlines() if "./inv " in line)
+    assert "--input-form keys" in first and "--variant records" in then
+
+
 @pytest.mark.parametrize("model", RING)
 def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
     own = ("--records", "mine.csv", *DECLARED, "--model", model.name)
@@ -107,6 +125,15 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
             "and --counts (how many; 1 for one sum) go together",
         ),
         ("--epsilon 1 --release-epsilon 1 --counts 4", "--release counts and --counts"),
+        ("--epsilon 1 --release-epsilon 1 --variant records", "--variant goes with --release thresholds"),
+        (
+            "--epsilon 1 --release-epsilon 1 --release thresholds --variant published",
+            "--variant must be histogram or records",
+        ),
+        (
+            "--epsilon 1 --release-epsilon 1 --release thresholds --variant records",
+            "Model mpyc cannot do this.",
+        ),
         ("--epsilon 1 --release-epsilon 1 --release counts --counts 0", "--counts must be a whole number"),
         ("--epsilon 1 --release-epsilon 1 --cap 5", "cap has no option --cap"),
         ("--epsilon 1 --release-epsilon 1 --neighboring-relation replace_one", "cap has no option"),

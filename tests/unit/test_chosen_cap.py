@@ -12,6 +12,7 @@ import pytest
 
 from harness.audit_release import audit_command
 from harness.chosen_cap import CapStatistic, ChosenCap, NextRelease, counts_of_curves, sizes_alone
+from harness.commands.cap import of_curves
 from harness.contributions import MAX_CAP, Cap, caps_to_choose_from
 from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError, RecordDomainError
@@ -172,6 +173,19 @@ def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
     rates = replace(WEIGHTS, task="confusion")
     assert rates.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 8) == 63
     assert replace(rates, exchanged=True).allowed_above(DOMAIN) == 127
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.commands.cap.check_supported", lambda *_: None)
+    active = model.tolerates == "active"
+    for variant, exchanged in (("histogram", False), ("records", active)):
+        assert of_curves(settings(model), variant).exchanged is exchanged
+    curves = replace(WEIGHTS, task="thresholds", thresholds=101)
+    once, twice = (replace(curves, exchanged=each).allowed_above(DOMAIN) for each in (False, True))
+    assert twice + 1 == pytest.approx(2 * (once + 1), rel=0.03)
 
 
 @pytest.mark.parametrize("bins", [21, 1001])
