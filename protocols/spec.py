@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
+from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
 from protocols.groupwise import ShiftedLog
 from protocols.published import protocol_4
 from protocols.release import FirstBelow, LinearRelease, each_cell_once, logarithms, sums_and_sizes
@@ -65,6 +69,16 @@ class InputForm:
         return self.capped == ENFORCED and not self.path.authenticated
 
 
+def _of_default_noise(arguments: Mapping[str, str]) -> int:
+    coins = design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"]))
+    return fair_bits_per_sample(coins)
+
+
+def _of_symmetric_noise(arguments: Mapping[str, str]) -> int:
+    coins = design_symmetric_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"]))
+    return fair_bits_per_symmetric_sample(coins)
+
+
 @dataclass(frozen=True)
 class ProtocolSpec:
     """One protocol, independent of any engine.
@@ -80,7 +94,8 @@ class ProtocolSpec:
     at once, at least; linear: whether, up to the noise, it only adds up what is not multiplied by its input
     form, so that who shifts a share shifts what is opened, no more; else active models run it on bits alone,
     which stay bits;
-    slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one.
+    slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one;
+    fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party.
     """
 
     name: str
@@ -95,6 +110,7 @@ class ProtocolSpec:
     by_thousands: bool = True
     linear: bool = True
     slot_bits: Callable[[Mapping[str, str]], int] | None = None
+    fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
 
 
 HONEST = "each client itself; nobody checks"
@@ -132,6 +148,7 @@ PI_LAP_SYMMETRIC = replace(
     PI_LAP,
     name="pi_lap_symmetric",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 1; symmetric discrete Laplace",
+    fair_bits=_of_symmetric_noise,
 )
 
 PI_LAP_PUBLISHED = ProtocolSpec(
@@ -142,6 +159,7 @@ PI_LAP_PUBLISHED = ProtocolSpec(
     outputs=("noise",),
     revealed=("the samples, to all parties",),
     portable=False,  # comparisons, divisions and shifts of MP-SPDZ's fixed point
+    fair_bits=lambda _: 0,  # MP-SPDZ's own random numbers
 )
 
 PI_RW = ProtocolSpec(

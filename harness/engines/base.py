@@ -14,6 +14,7 @@ from harness.engines.outlines import PartyLog
 from harness.errors import UnsupportedError
 from harness.models import Model
 from harness.networks import MeasuredNetwork, Network
+from protocols.circuits.noise import input_widths
 from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
 
 LOOPBACK = "127.0.0.1"
@@ -48,8 +49,12 @@ class Job:
     clients: ClientInputs | None = None
 
     def __post_init__(self) -> None:
-        if self.given_bits is not None and self.source.resolve().is_relative_to(PROGRAMS.resolve()):
+        if self.given_bits is not None and self._is_production:
             raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
+
+    @property
+    def _is_production(self) -> bool:
+        return self.source.resolve().is_relative_to(PROGRAMS.resolve())
 
     @property
     def lanes(self) -> int:
@@ -65,15 +70,34 @@ class Job:
         return model.batch(self.lanes, keys)
 
     def check_parties(self, model: Model) -> None:
-        """Raise UnsupportedError unless inputs and bits come from all of the model's parties.
+        """Raise UnsupportedError unless inputs, and all bits of noise, come from all of the model's parties.
 
         A program that was told of fewer would draw its noise from fewer parties' bits.
+        Guarantees: no request, wherever it comes from, has a production program draw less noise than its
+        epsilon says.  [test: tests/unit/test_supports.py, tests/unit/test_hosts_work.py]
         """
         told = dict(zip(self.spec.arguments, self.arguments, strict=False)).get("parties", model.parties)
         if int(told) != model.parties or len(self.party_inputs) != model.parties:
             raise UnsupportedError(
                 f"{self.spec.name} was laid out for {told} parties with {len(self.party_inputs)} inputs; "
                 f"model {model.name} has {model.parties}."
+            )
+        if self._is_production:
+            self._check_bits()
+
+    def _check_bits(self) -> None:
+        """Raise UnsupportedError unless a party draws as many bits for each sample as the coins take.
+
+        An integer that is drawn with fewer is filled up with zeros: noise that everybody knows.
+        """
+        told = dict(zip(self.spec.arguments, self.arguments, strict=False))
+        try:
+            needed = input_widths(self.spec.fair_bits(told))
+        except (ArithmeticError, LookupError, ValueError):
+            raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
+        if [width for width, _ in self.fair_bits] != needed or len({n for _, n in self.fair_bits}) > 1:
+            raise UnsupportedError(
+                f"{self.spec.name} was told to draw other numbers of random bits than its noise takes."
             )
 
 

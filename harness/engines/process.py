@@ -21,10 +21,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.domain import XOR
 from harness.engines import party as child
 from harness.engines.base import PROJECT, Job
 from harness.engines.memory import PeakMemory, pause_s
-from harness.errors import PartyFailedError, UsedDirectoryError
+from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
 from harness.layouts import input_bits
 from harness.scratch import create_file
 
@@ -212,7 +213,13 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
     i = config["party"]
     if values is not None and job.spec.slot_bits is not None:
         arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
-        bits = input_bits(values.read_bytes(), job.spec.slot_bits(arguments), int(arguments["per_lane"]))
+        words = values.read_bytes()
+        if len(words) != int(arguments["slots"]) * XOR.value_bytes:  # noise would be made of those left over
+            raise ShareError(
+                f"Party {i} holds {len(words) // XOR.value_bytes} slots, not the {arguments['slots']} that "
+                "are to be counted."
+            )
+        bits = input_bits(words, job.spec.slot_bits(arguments), int(arguments["per_lane"]))
         create_file(data / child.SHARED_BITS, bits)
         values.unlink()
     elif values is not None:

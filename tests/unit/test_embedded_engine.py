@@ -75,13 +75,13 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ]
 
     monkeypatch.setattr(embedded, "run_parties", run_parties)
-    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), (None,) * 3, fair_bits=((58, 2),))
+    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), (None,) * 3, fair_bits=((59, 2),))
     result = EmbeddedEngine().run(job, MPYC, tmp_path / "run", 9.0, lambda step: None)
     assert (result.outputs, result.mpc_s, result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
     assert result.program_hash == program_hash(job, ("MPyC 0.11",))
     assert [config["party"] for config in given] == [0, 1, 2]
     for config in given:
-        assert config["fair_bits"] == ((58, 2),)
+        assert config["fair_bits"] == ((59, 2),)
         assert config["arguments"] == ["pi_lap", "3", "2", "1", "40"]
         assert len(set(config["addresses"])) == 3 and config["addresses"] == given[0]["addresses"]
         assert {host for host, _ in config["addresses"]} == {"127.0.0.1"}

@@ -25,7 +25,7 @@ PREPARE: dict[str, Any] = {
     "party": 0,
     "model": "mpyc",
     "protocol": "pi_lap",
-    "fair_bits": [],
+    "fair_bits": [(59, 1)],  # of a sample at epsilon 1 and delta 2^-40
 }
 
 
@@ -61,6 +61,20 @@ def test_noise_comes_from_all_parties(work: Work) -> None:
     """A program that was told of fewer would draw its noise from fewer parties' bits."""
     with pytest.raises(UnsupportedError, match="pi_lap was laid out for 2 parties"):
         work.prepare(**PREPARE, arguments=["2", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+
+
+@pytest.mark.parametrize("widths", [[], [0], [58], [60], [59, 59], [1] * 59])
+def test_whoever_asks_cannot_take_noise_away(widths: list[int], work: Work) -> None:
+    """Integers with fewer random bits have zeros for the others, and the noise would be known."""
+    asked = {**PREPARE, "fair_bits": [(width, 1) for width in widths]}
+    with pytest.raises(UnsupportedError, match="draw other numbers of random bits than its noise takes"):
+        work.prepare(**asked, arguments=["3", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+
+
+@pytest.mark.parametrize("epsilon", ["1/0", "x", "21"])
+def test_no_epsilon_without_noise(epsilon: str, work: Work) -> None:
+    with pytest.raises(UnsupportedError, match="no noise for its arguments"):
+        work.prepare(**PREPARE, arguments=["3", "1", epsilon, "40"], addresses=[("127.0.0.1", 1)] * 3)
 
 
 def test_no_run_without_keys_and_no_party_unprepared(work: Work) -> None:

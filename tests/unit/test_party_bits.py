@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.domain import XOR
 from harness.engines import party
+from harness.engines.base import PROGRAMS, Job
+from harness.engines.process import LocalProcess
+from harness.errors import ShareError
+from protocols.spec import PI_CAP
 
 
 @pytest.fixture
@@ -49,3 +54,13 @@ def test_given_bits_are_taken_instead(
     party._supply_bits({"party": 0, "fair_bits": [[63, 2]]})
     assert drawn == []
     assert Path(party.DATA, "Input-P0-0").read_text().split() == ["7", "9"]
+
+
+@pytest.mark.parametrize("held", [7, 9])
+def test_no_bit_of_noise_is_a_clients(held: int, tmp_path: Path) -> None:
+    """Words of clients that the program does not count would be read as its random bits, which follow."""
+    values = tmp_path / "values"
+    values.write_bytes(bytes(held * XOR.value_bytes))
+    job = Job(PI_CAP, PROGRAMS / "pi_cap.mpc", ("3", "8", "63", "4", "2", "1", "40"), (None,) * 3)
+    with pytest.raises(ShareError, match=f"Party 1 holds {held} slots, not the 8 that are to be counted"):
+        LocalProcess(job, {"party": 1}, tmp_path / "party", values)

@@ -198,3 +198,30 @@ def test_no_production_program_is_given_bits(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy.mpc"
     copy.write_bytes(source.read_bytes())
     assert Job(PROTOCOLS[name], copy, (), (), given_bits=((1,),)).given_bits == ((1,),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments", "widths"),
+    [
+        (PROTOCOLS["pi_lap"], ("3", "2", "1", "40"), [59]),
+        (PROTOCOLS["pi_lap_symmetric"], ("3", "2", "1", "40"), [63, 2]),
+        (PROTOCOLS["pi_lap_published"], ("raw", "2", "1"), []),
+        (PROTOCOLS["pi_cap"], ("3", "8", "63", "4", "2", "1/4", "60"), [63, 63, 4]),
+    ],
+    ids=lambda value: value.name if isinstance(value, ProtocolSpec) else "",
+)
+def test_noise_takes_all_bits_of_its_coins(
+    spec: ProtocolSpec, arguments: tuple[str, ...], widths: list[int]
+) -> None:
+    """Too few are as many as are random: what reads them takes zeros for the others."""
+
+    def job(*drawn: tuple[int, int]) -> Job:
+        return Job(spec, PROGRAMS / f"{spec.name}.mpc", arguments, (None,) * 3, fair_bits=drawn)
+
+    whole = [(width, 2) for width in widths]
+    job(*whole).check_parties(MODELS["ring"])
+    fewer = [(width - 1, lanes) for width, lanes in whole]
+    uneven = [(width, lanes + i) for i, (width, lanes) in enumerate(whole)]
+    for wrong in ([*whole, (1, 2)], *[each for each in (fewer, whole[1:], uneven) if each != whole]):
+        with pytest.raises(UnsupportedError, match="other numbers of random bits than its noise takes"):
+            job(*wrong).check_parties(MODELS["ring"])
