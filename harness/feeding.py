@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness import sharing
-from harness.agreeing import agreed_uploads, uploads_at
+from harness.agreeing import HINT, agree, paths_of, uploads_at
 from harness.clients.invitations import invitations
 from harness.clients.local import local_clients
 from harness.clients.uploads import MAX_CONNECTIONS, ClientInputs, Upload
@@ -33,7 +33,7 @@ class Fed:
     Attributes: rows: clients, or records where each has a row; values: a file per party, or None; sending:
     the clients that send, if they do; batches: of shares, their identities, if they stay; uploaded: bytes
     of these shares' files, per party, empty if they are not known; share_s: how long sharing took here;
-    excluded: how many uploads were left out, at every party alike.
+    excluded: how many uploads were left out at every party alike, by why.
     """
 
     domain: RecordDomain
@@ -45,22 +45,27 @@ class Fed:
     batches: tuple[str, ...] = ()
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
-    excluded: int = 0
+    excluded: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:
         """How many keys or slots there are in all."""
         return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
 
-    def public(self, form: InputForm) -> dict[str, int]:
+    def public(self, form: InputForm) -> dict[str, Any]:
         """Return the numbers that the execution shows."""
-        found = {"clients": self.clients, "uploads": self.uploads, "max_count": self.domain.max_count}
+        found: dict[str, Any] = {
+            "clients": self.clients,
+            "uploads": self.uploads,
+            "max_count": self.domain.max_count,
+        }
         if is_per_record(self.domain, form.name):
             found["records"] = self.rows
         if self.domain.cap:
             found["cap"] = self.domain.cap.slots
         if self.excluded:
-            found["excluded_uploads"] = self.excluded
+            found["excluded_uploads"] = sum(self.excluded.values())
+            found["excluded_because"] = dict(self.excluded)
         return found
 
 
@@ -71,39 +76,81 @@ def feed_shares(
     scratch: Path,
     lasting: bool,
     uploaded: tuple[int, ...] = (),
+    declared: RecordDomain | None = None,
 ) -> Fed:
     """Check the parties' aggregates, and take the values out of them into `scratch`.
 
-    Args: lasting: whether the uploads stay, so that they could go into another run.
-    Raises: ShareError: they do not go together, or are for another model or input form.
+    Args: lasting: whether the uploads stay, so that they could go into another run; declared: the domain
+    that they have to be of, None for any.
+    Raises: ShareError: they do not go together, or are for another model, input form or domain.
     """
-    fed = feed_heads(aggregates, form, model, uploaded)
+    fed = feed_heads(aggregates, form, model, uploaded, declared)
     values = [
         sharing.extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)
     ]
     return replace(fed, values=values, batches=fed.batches if lasting else ())
 
 
-def feed_directory(shares: Path, form: InputForm, model: Model, scratch: Path) -> Fed:
+def feed_directory(
+    shares: Path, form: InputForm, model: Model, scratch: Path, declared: RecordDomain | None = None
+) -> Fed:
     """Take all parties' steps on what `share` wrote, which stays.
 
-    Where an upload's form keeps its client to a cap, uploads that are not sound at every party are left out.
+    Args: declared: as for `sound_uploads`.
     """
-    found, excluded = aggregate_all(shares, model, scratch, excluding=form.capped == ENFORCED)
-    return replace(feed_shares(found, form, model, scratch, lasting=True), excluded=excluded)
+    aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
+    uploads, excluded = sound_uploads(shares, form, model, declared)
+    for i, (path, taken) in enumerate(zip(aggregates, uploads, strict=True)):
+        sharing.aggregate(i, shares / f"party-{i}", path, taken)
+    fed = feed_shares(aggregates, form, model, scratch, lasting=True, declared=declared)
+    return replace(fed, excluded=excluded)
 
 
-def feed_heads(heads: Sequence[Path], form: InputForm, model: Model, uploaded: tuple[int, ...] = ()) -> Fed:
+def sound_uploads(
+    shares: Path, form: InputForm, model: Model, declared: RecordDomain | None = None
+) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int]]:
+    """Choose the uploads that all parties take of what `share` wrote.
+
+    Where an upload's form keeps its client to a cap, those that are not sound at every party, or of another
+    kind than most, are left out. In other forms clients are trusted, so what is not right is an error.
+    Args: declared: the domain that uploads have to be of; None: that of most.
+    Returns: each party's, None for all that there are; how many are left out, by why.
+    """
+    if form.capped != ENFORCED:
+        return [None] * model.parties, {}
+    own = [shares / f"party-{i}" for i in range(model.parties)]
+    found = [uploads_at(i, directory, declared) for i, directory in enumerate(own)]
+    agreement = agree(found, kind_of_run(form, model))
+    paths = [paths_of(agreement.taken, each, own[each.party]) for each in found]
+    return paths, agreement.left_out
+
+
+def kind_of_run(form: InputForm, model: Model) -> tuple[str, str, int]:
+    """Return what uploads for a run are of: input form, arithmetic and parties."""
+    return form.name, shared_over(form, model.domain).name, model.parties
+
+
+def feed_heads(
+    heads: Sequence[Path],
+    form: InputForm,
+    model: Model,
+    uploaded: tuple[int, ...] = (),
+    declared: RecordDomain | None = None,
+) -> Fed:
     """Check what the parties' aggregates say of themselves; their values are elsewhere, or not needed yet.
 
     Args: heads: aggregates, or their first two lines. Raises: ShareError, as `feed_shares`.
     """
     header = sharing.check_aggregates(heads)
-    shared = shared_over(form, model.domain).name
+    _, shared, _ = kind_of_run(form, model)
     if (header.form, header.arithmetic) != (form.name, shared):
         raise ShareError(
             f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
             f"{form.name} takes {form.name} over {shared}."
+        )
+    if declared is not None and header.record_domain != declared.to_json():
+        raise ShareError(
+            f"These shares are of another domain than --domain declares; correct it, or share again. {HINT}"
         )
     if not header.rows:
         raise ShareError("No client has a record; there is nothing to compute.")
@@ -197,24 +244,3 @@ def share_and_aggregate(
     for aggregator, path in zip(aggregators, aggregates, strict=True):
         aggregator.write(path)
     return aggregates, share_s, tuple(uploaded)
-
-
-def aggregate_all(
-    shares: Path, model: Model, scratch: Path, *, excluding: bool = False
-) -> tuple[list[Path], int]:
-    """Take each party's step in its turn; return what they feed into the run, and how many uploads were left.
-
-    Args: excluding: whether uploads that are not sound at every party are left out, at every party alike;
-    else they are errors.
-    """
-    aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
-    own = [shares / f"party-{i}" for i in range(model.parties)]
-    if not excluding:
-        for i, path in enumerate(aggregates):
-            sharing.aggregate(i, own[i], path)
-        return aggregates, 0
-    found = [uploads_at(i, directory) for i, directory in enumerate(own)]
-    agreed = agreed_uploads([each.sound for each in found])
-    for each, path in zip(found, aggregates, strict=True):
-        sharing.aggregate(each.party, own[each.party], path, each.of(agreed))
-    return aggregates, len(frozenset[str]().union(*(each.seen for each in found))) - len(agreed)

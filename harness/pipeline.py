@@ -167,12 +167,17 @@ def run_on_records(
 
 
 def run_on_shares(
-    statistic: Statistic[T], shares: Path, settings: Settings, out: Path, progress: Progress
+    statistic: Statistic[T],
+    shares: Path,
+    settings: Settings,
+    out: Path,
+    progress: Progress,
+    declared: RecordDomain | None = None,
 ) -> Run[T]:
     """Run the protocol on what `share` or `aggregate` wrote, all parties on this machine.
 
     Args: shares: a directory with a directory `party-<i>` of share files per party, or a file
-    `party-<i>.aggregate` per party; it stays as it is.
+    `party-<i>.aggregate` per party; it stays as it is; declared: as for `harness.feeding.sound_uploads`.
     Raises: FairSharesError: `out` does not exist then.
     """
     check_supported(statistic.spec, settings)
@@ -192,8 +197,10 @@ def run_on_shares(
     def feed(partial: Path) -> Fed:
         progress("aggregate")
         if aggregates:
-            return feed_shares(aggregates, settings.form, settings.model, partial, lasting=True)
-        return feed_directory(shares, settings.form, settings.model, partial)
+            return feed_shares(
+                aggregates, settings.form, settings.model, partial, lasting=True, declared=declared
+            )
+        return feed_directory(shares, settings.form, settings.model, partial, declared)
 
     return run_fed(statistic, feed, settings, out, progress)
 

@@ -25,12 +25,13 @@ from harness.interrupts import uninterrupted
 from harness.layouts import columns_of, count_columns, count_rows, is_per_record
 from harness.records import MAX_TOTAL, ClientRecords, domain_from_json
 from harness.scratch import create_file, scratch_directory, writable_by_others, write_whole
-from protocols.spec import INPUT_FORMS, SPLIT, InputForm
+from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT, InputForm
 
 SCHEMA = 1
 SUFFIX = ".share"
 SEED_BYTES = 32
 MAX_VALUES = 2**24  # of one upload: what a header may make a party expand
+_WAYS_OUT = "have it sent again, remove it at every party, or leave such uploads out by ./inv uploads"
 
 
 @dataclass(frozen=True)
@@ -205,20 +206,18 @@ class Aggregator:
         header = read_header(path)
         first, origin = self._first = self._first or (header, path)
         if header.kind != "batch" or header.party != self._party:
-            raise ShareError(
-                f"{path} is not a batch for party {self._party}; each party takes its own files only."
-            )
+            raise ShareError(f"{path} is not a batch for party {self._party}; {_WAYS_OUT}.")
         if header.values > MAX_VALUES:
-            raise ShareError(f"{path} claims {header.values} values, too many for one upload; remove it.")
+            raise ShareError(f"{path} claims {header.values} values, too many for one upload; {_WAYS_OUT}.")
         if _common(header) != _common(first):
-            raise ShareError(f"{path} and {origin} differ in domain, input form or number of parties.")
+            raise ShareError(f"{path} and {origin} differ in domain, input form or parties; {_WAYS_OUT}.")
         if header.batch in self._identities:
-            raise ShareError(f"{path.parent} holds the same upload twice; remove one of the copies.")
+            raise ShareError(f"{path} is the same upload as another file there; remove one of the copies.")
         self._identities[header.batch] = header.identity
         self._clients += header.clients
         self._records += header.records
         most = domain_from_json(first.record_domain, str(origin)).largest
-        if self._clients * most >= MAX_TOTAL:
+        if INPUT_FORMS[header.form].capped != ENFORCED and self._clients * most >= MAX_TOTAL:
             raise ShareError(
                 f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "
                 f"could overflow; all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
@@ -347,7 +346,7 @@ def read_header(path: Path) -> Header:
     except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError, ThresholdGridError):
         sound = False
     if not sound:
-        raise ShareError(f"{path} is not a share file of this version; share the records again.")
+        raise ShareError(f"{path} is not a share file of this version; {_WAYS_OUT}.")
     return header
 
 
@@ -380,7 +379,7 @@ def _read_batch(path: Path, header: Header) -> Words:
     domain = header.domain
     if len(payload) != payload_bytes(header):
         raise ShareError(
-            f"{path} is damaged: {len(payload)} bytes where {payload_bytes(header)} belong; ask for it again."
+            f"{path} is damaged: {len(payload)} bytes where {payload_bytes(header)} belong; {_WAYS_OUT}."
         )
     if header.content == "seed":
         flat = domain.expand(payload, header.values)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Column, Table
 
+from harness.agreeing import described
 from harness.cli import command, out, plain, say
 from harness.models import get_model
 from harness.report import bounds_shown, privacy_statement
@@ -173,8 +174,8 @@ def statement(manifest: dict[str, Any], result: str) -> None:
     model, most = get_model(manifest["model"]), manifest["inputs"]["max_count"]
     for sentence in privacy_statement(manifest["privacy"], model, most):
         say(plain(sentence))
-    if excluded := manifest["inputs"].get("excluded_uploads"):
-        say(f"Left out at every party alike: {excluded} uploads that were not sound at some party.")
+    if excluded := manifest["inputs"].get("excluded_because"):
+        say(f"Uploads left out, by all parties alike: {described(excluded)}.")
     sent = sum(manifest["sent_bytes"])
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
     engine = plain(manifest["engine_version"])

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
 from harness import sharing
-from harness.agreeing import read_lists, uploads_at, write_uploads
+from harness.agreeing import (
+    HINT,
+    UNDECLARED,
+    described,
+    paths_of,
+    read_lists,
+    uploads_at,
+    write_uploads,
+)
 from harness.cli import command, plain, say
 from harness.clients.invitations import Invitation, read_invitation
 from harness.commands.chosen import chosen_form, declared_domain, with_cap
@@ -107,15 +116,11 @@ def uploads(party: str, shares: str, domain: str, out: str) -> None:
     declared = read_domain(Path(domain)) if domain else None
     found = uploads_at(number, _own(Path(shares), number), declared)
     write_uploads(found, Path(out))
-    say(
-        f"Party {number}: {len(found.sound)} of {len(found.seen)} uploads are sound here. List: {plain(out)}."
-    )
-    if found.foreign:
-        say(
-            f"{found.foreign} of them are of another domain than {plain(domain)} declares; that of shares "
-            'for a cap says "sizes": true, of predictions "predictions": true, and that of shares with a cap '
-            'says it, as "cap": 10.'
-        )
+    why = Counter(sorted(found.unsound.values()))
+    said = f" Others: {described(why)}." if why else ""
+    say(f"Party {number}: {len(found.sound)} uploads are sound here.{said} List: {plain(out)}.")
+    if UNDECLARED in why:
+        say(HINT)
 
 
 @command
@@ -124,8 +129,14 @@ def aggregate(party: str, shares: str, lists: str, out: str) -> None:
     require({"--party": party, "--shares": shares, "--out": out})
     number = parse_party(party)
     directory = _own(Path(shares), number)
-    taken = uploads_at(number, directory).of(read_lists(Path(lists))) if lists else None
+    taken, left_out = None, ""
+    if lists:
+        agreement = read_lists(Path(lists))
+        taken = paths_of(agreement.taken, uploads_at(number, directory), directory)
+        left_out = described(agreement.left_out)
     header = sharing.aggregate(number, directory, Path(out), taken)
+    if left_out:
+        say(f"Uploads left out, by all parties alike: {left_out}.")
     say(
         f"Party {number}: {header.batches} uploads of {header.clients} clients in {plain(out)}. "
         f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."

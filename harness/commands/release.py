@@ -45,13 +45,21 @@ from harness.pipeline import (
     run_on_records,
     run_on_shares,
 )
-from harness.records import DEFAULT_MAX_COUNT, ClientRecords, Detail, read_records
+from harness.records import (
+    DEFAULT_MAX_COUNT,
+    ClientRecords,
+    Detail,
+    RecordDomain,
+    read_domain,
+    read_records,
+)
 from harness.results import default_out
 from protocols.budget import PrivacyUnit
 from protocols.noise import Guarantee
 from protocols.spec import CLIENTS, PI_CAP, SHARES, SLOTS, ProtocolSpec
 
 if TYPE_CHECKING:
+    from harness.feeding import Fed
     from harness.hosts.runner import HostsRunner
 
 T = TypeVar("T")
@@ -176,11 +184,8 @@ class ReleaseOptions:
             if settings.hosts is not None:
                 return self._run_on_hosts(statistic, settings, target, begin), target
             if self.shares:
-                if any((*self.declared, self.range, self.steps, self.cap)):
-                    raise OptionError(
-                        "With --shares the domain is the one that was shared; leave out the options for it."
-                    )
-                return run_on_shares(statistic, Path(self.shares), settings, target, begin), target
+                declared = self._declared_of_shares(statistic, settings)
+                return run_on_shares(statistic, Path(self.shares), settings, target, begin, declared), target
             if self.invite:
                 return self._run_for_invited(statistic, settings, target, begin), target
             begin("records")
@@ -193,6 +198,18 @@ class ReleaseOptions:
                 return self._run_after_cap(statistic, records, settings, target, begin), target
             records = replace(records, domain=with_cap(records.domain, self.cap, settings.unit))
             return run_on_records(statistic, records, settings, target, begin), target
+
+    def _declared_of_shares(self, statistic: Statistic[T], settings: Settings) -> RecordDomain | None:
+        """Return the domain that uploads have to be of, None for that of most."""
+        if any((*self.declared[1:], self.range, self.steps, self.cap)):
+            raise OptionError(
+                "With --shares the domain is the one that was shared; leave out the options for it, or name "
+                "a file with it by --domain."
+            )
+        if not self.domain:
+            return None
+        domain = read_domain(Path(self.domain)).with_detail(statistic.detail)
+        return with_cap(domain, "", settings.unit)
 
     def _run_after_cap(
         self,
@@ -222,12 +239,14 @@ class ReleaseOptions:
     ) -> Run[T]:
         from harness.hosts.runner import HostsRunner
 
-        hosts = settings.hosts
+        hosts, declared = settings.hosts, self._declared_of_shares(statistic, settings)
         assert isinstance(hosts, HostsRunner)
+
+        def feed(scratch: Path) -> Fed:
+            return hosts.feed(settings.form, scratch, begin, declared)
+
         with hosts.connected(begin):
-            return run_fed(
-                statistic, lambda scratch: hosts.feed(settings.form, scratch, begin), settings, target, begin
-            )
+            return run_fed(statistic, feed, settings, target, begin)
 
     def _run_for_invited(
         self, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness.agreeing import agree, read_found
 from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.parties import see_through
 from harness.engines.process import PartyProcess
@@ -25,16 +27,17 @@ from harness.errors import (
     ShareError,
     UnsupportedError,
 )
-from harness.feeding import Fed, feed_heads
+from harness.feeding import Fed, feed_heads, kind_of_run, sound_uploads
 from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
 from harness.models import Model
 from harness.networks import Network
+from harness.records import RecordDomain
 from harness.schemes import engine_of
 from harness.sharing import SUFFIX
-from protocols.spec import SHARES, InputForm, ProtocolSpec
+from protocols.spec import ENFORCED, SHARES, InputForm, ProtocolSpec
 
 _SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
 _COMPILE_S = 2000.0
@@ -135,21 +138,51 @@ class HostsRunner(Runner):
                 raise HostUnfitError(f"{' '.join(faults)} No party was started.")
             yield
 
-    def feed(self, form: InputForm, scratch: Path, progress: Progress) -> Fed:
+    def feed(
+        self, form: InputForm, scratch: Path, progress: Progress, declared: RecordDomain | None = None
+    ) -> Fed:
         """Have each host aggregate its party's shares; return what is public of them.
 
+        Where an upload's form keeps its client to a cap, hosts say first which uploads are sound there, and
+        all leave out those that are not sound at every party.
+        Args: declared: the domain that uploads have to be of; None: that of most.
         Raises: ShareError: they do not go together, or are for another model or input form.
         """
+        without: Sequence[list[str] | None] = [None] * len(self._hosts)
+        excluded: Mapping[str, int] = {}
         if self._shares is not None:
             progress("send")
-            files = [_share_files(self._shares, host.party) for host in self._hosts]
+            files, excluded = _files_to_send(self._shares, form, self.model, declared)
             at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
         progress("aggregate")
-        told = at_once(lambda one: one.ask("feed", _SENDING_S, party=one.host.party), self._connections)
+        if self._shares is None and form.capped == ENFORCED:
+            without, excluded = self._agree(form, declared)
+
+        def ask(pair: tuple[Connection, list[str] | None]) -> dict[str, Any]:
+            one, left = pair
+            found: dict[str, Any] = one.ask("feed", _SENDING_S, party=one.host.party, without=left)
+            return found
+
+        told = at_once(ask, list(zip(self._connections, without, strict=True)))
         heads = [scratch / f"party-{i}.head" for i in range(len(told))]
         for path, said in zip(heads, told, strict=True):
             path.write_text(said["head"])
-        return feed_heads(heads, form, self.model, tuple(int(said["bytes"]) for said in told))
+        uploaded = tuple(int(said["bytes"]) for said in told)
+        return replace(feed_heads(heads, form, self.model, uploaded, declared), excluded=excluded)
+
+    def _agree(
+        self, form: InputForm, declared: RecordDomain | None
+    ) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
+        """Return what each host leaves out of what is sound there, and how many uploads that are, by why."""
+        domain = declared and declared.to_json()
+        told = at_once(
+            lambda one: one.ask("judge", _SENDING_S, party=one.host.party, domain=domain), self._connections
+        )
+        if None in told:  # aggregates, of which parties agreed before
+            return [None] * len(told), {}
+        found = [read_found(said, host.title) for said, host in zip(told, self._hosts, strict=True)]
+        agreement = agree(found, kind_of_run(form, self.model))
+        return [sorted(set(each.sound) - agreement.taken) for each in found], agreement.left_out
 
     def run(
         self,
@@ -210,6 +243,17 @@ class HostsRunner(Runner):
             tuple(found[0]["compile_options"]),
             max(facts["compile_s"] for facts in found),
         )
+
+
+def _files_to_send(
+    shares: Path, form: InputForm, model: Model, declared: RecordDomain | None
+) -> tuple[list[list[Path]], Mapping[str, int]]:
+    """Return each party's files, and how many uploads are left out of them, by why."""
+    files = [_share_files(shares, party) for party in range(model.parties)]
+    if any(shares.glob("party-*.aggregate")):
+        return files, {}
+    taken, excluded = sound_uploads(shares, form, model, declared)
+    return [every if some is None else list(some) for every, some in zip(files, taken, strict=True)], excluded
 
 
 def _share_files(shares: Path, party: int) -> list[Path]:

@@ -51,6 +51,7 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
         "hosts": HOSTS_HELP,
         "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
         "only. Without it, each host takes what is in its own directory `shares`",
+        "domain": "JSON file with the domain that uploads have to be of; default: that of most",
         "model": "see `./inv schemes`; default: ring on three hosts or more, semi2k on two",
         "input-form": "as the shares were made; default: split",
         "json": "print the result as JSON, and nothing else, on standard output",
@@ -65,7 +66,7 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
         **dict.fromkeys(("relative-error", "error-from", "error-to"), "of count; see `./inv count --help`"),
         **dict.fromkeys(("release", "release-epsilon", "counts"), "of cap; see `./inv cap --help`"),
     },
-    without=("records", "domain", "groups", "labels", "max_count"),
+    without=("records", "groups", "labels", "max_count"),
     input_form="",
     hosts=HOSTS_FILE,
 )

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from harness import sharing
+from harness.agreeing import UploadsAt, paths_of, uploads_at
 from harness.engines.base import PROGRAMS, PROJECT, Job, Prepared
 from harness.engines.hashing import sources_hash
 from harness.engines.process import LocalProcess
 from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
 from harness.hosts import keys, leftovers
 from harness.models import get_model
+from harness.records import domain_from_json
 from harness.report import environment
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory, writable_by_others, write_whole
@@ -52,6 +54,7 @@ class Work:
     def __init__(self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None]) -> None:
         self._directory, self._stack, self._read_body = directory, stack, read_body
         self._scratch: Path | None = None
+        self._found: UploadsAt | None = None
         self._values: Path | None = None
         self._party: LocalProcess | None = None
         self._engine = ""
@@ -60,7 +63,7 @@ class Work:
         self.is_running = False
         names = ("check", "listen", "hush", "reach", "setup", "pin", "take", "feed", "prepare", "start", "go")
         self.handlers = {name: getattr(self, name) for name in (*names, "state", "kill", "forget")}
-        self.handlers |= {"collect": self.collect, "clean": self.clean}
+        self.handlers |= {"collect": self.collect, "clean": self.clean, "judge": self.judge}
 
     # Before a run.
 
@@ -135,23 +138,36 @@ class Work:
         received.mkdir(exist_ok=True)
         incoming.rename(received / name)
 
-    def feed(self, party: int) -> dict[str, Any]:
+    def judge(self, party: int, domain: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Say which uploads in the host's own directory are sound; None if they are aggregated already.
+
+        Reveals: identities, names and kinds of uploads. Args: domain: that they have to be of, None for any.
+        """
+        found = self._shares_of(party)
+        if any(found.glob("*.aggregate")):
+            return None
+        declared = None if domain is None else domain_from_json(domain, "what was asked")
+        self._found = uploads_at(party, found, declared)
+        return self._found.to_json()
+
+    def feed(self, party: int, without: list[str] | None = None) -> dict[str, Any]:
         """Aggregate this party's shares; return what all may know of them.
 
-        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size.
-
         They are those that were taken, else what lies in the host's own directory `shares`.
+        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size.
+        Args: without: identities of uploads that were judged sound and are left out; None: all uploads that
+        there are have to be sound.
         """
-        scratch = self._own_scratch()
-        received, own = scratch / "received", self._directory / "shares"
-        found = received if received.is_dir() else own / f"party-{party}"
-        found = found if found.is_dir() else own
+        scratch, found = self._own_scratch(), self._shares_of(party)
         ready = sorted(found.glob("*.aggregate"))
         if len(ready) > 1:
             raise ShareError(f"{found} holds more than one aggregate; leave one.")
         aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
         if not ready:
-            sharing.aggregate(party, found, aggregated)
+            taken = None
+            if without is not None and self._found is not None:
+                taken = paths_of(set(self._found.sound) - set(without), self._found, found)
+            sharing.aggregate(party, found, aggregated, taken)
         self._values = sharing.extract_values(aggregated, scratch / "values")
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
@@ -159,6 +175,12 @@ class Work:
             "head": head.decode(),
             "bytes": sum(path.stat().st_size for path in found.glob(f"*{sharing.SUFFIX}")),
         }
+
+    def _shares_of(self, party: int) -> Path:
+        """Return where this party's shares are: those that were taken, or the host's own."""
+        received, own = self._own_scratch() / "received", self._directory / "shares"
+        found = received if received.is_dir() else own / f"party-{party}"
+        return found if found.is_dir() else own
 
     def prepare(
         self,

@@ -159,14 +159,20 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(
             (file,) = (here / name / f"party-{i}").iterdir()
             file.rename(here / "shares" / f"party-{i}" / file.name)
     run = (task, *CLIENT, "--model", model.name)
-    succeed(*run, "--shares", "shares", "--out", "at-once", cwd=here)
+    judged = ("--shares", "shares", "--domain", "domain.json")
+    said = succeed(*run, *judged, "--out", "at-once", cwd=here)
+    assert "Uploads left out, by all parties alike: 1 longer or shorter than it says." in said
+    (here / "other.json").write_text(json.dumps({**DOMAIN, "cap": 9}))
+    failed = call(*run, "--shares", "shares", "--domain", "other.json", "--out", "other", cwd=here)
+    assert failed.returncode != 0 and "party: 2 of another domain than was declared" in failed.stderr
     for i in range(model.parties):
         listed = ("--domain", "domain.json", "--out", f"lists/party-{i}.uploads")
         said = succeed("uploads", "--party", str(i), "--shares", "shares", *listed, cwd=here)
-        assert "another domain" not in said
+        assert ("Others: 1 longer or shorter than it says." in said) == (i == 1)
     for i in range(model.parties):
         taken = ("--uploads", "lists", "--out", f"all/party-{i}.aggregate")
-        succeed("aggregate", "--party", str(i), "--shares", "shares", *taken, cwd=here)
+        said = succeed("aggregate", "--party", str(i), "--shares", "shares", *taken, cwd=here)
+        assert "Uploads left out, by all parties alike: 1 longer or shorter than it says." in said
     failed = call(*run, "--shares", "all", "--out", "in-steps", cwd=here)
     assert failed.returncode != 0 and "--population" in failed.stderr  # the same uploads, once more
     again = ("--population", "p")

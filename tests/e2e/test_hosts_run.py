@@ -293,22 +293,48 @@ def test_options_of_another_release_are_refused(hosts: Site) -> None:
     assert done.returncode == 1 and "--variant does not go with --task gap" in done.stderr
 
 
-def test_a_cap_is_chosen_on_hosts(hosts: Site) -> None:
-    """From shares that this machine sends; 20 of 50 clients have four records, and three may have more."""
+@pytest.fixture
+def no_shares_left(hosts: Site) -> Iterator[None]:
+    """Remove what a test adds to the hosts' own shares."""
+    yield
+    for i in range(MODEL.parties):
+        shutil.rmtree(own_shares(hosts, i), ignore_errors=True)
+
+
+@pytest.mark.usefixtures("no_shares_left")
+def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
+    """Sent from this machine, or there already; 20 of 50 clients have four records, three may have more."""
     hosts.write()
     rows = [f"c{k},{'ab'[k % 2]},0\n" for k in range(50) for _ in range(1 if k < 30 else 4)]
-    (hosts.home / "sizes.csv").write_text("client_id,group,label\n" + "".join(rows))
+    header = "client_id,group,label\n"
+    (hosts.home / "sizes.csv").write_text(header + "".join(rows))
+    (hosts.home / "bad.csv").write_text(header + "".join(f"x{k},a,0\n" for k in range(20) for _ in range(9)))
     declared = ["--groups", "a,b", "--labels", "0,1", "--model", MODEL.name]
-    shared = call(
-        "share", "--task", "cap", "--records", "sizes.csv", "--out", "sizes", *declared, cwd=hosts.home
-    )
-    assert shared.returncode == 0, shared.stderr
+    for name in ("sizes", "bad"):
+        share = ["share", "--task", "cap", "--records", f"{name}.csv", "--out", name, *declared]
+        shared = call(*share, cwd=hosts.home)
+        assert shared.returncode == 0, shared.stderr
     run = ["hosts.run", "--task", "cap", "--model", MODEL.name, "--shares", "sizes", "--epsilon", "20"]
     refused = call(*run, "--out", "cap", cwd=hosts.home)
     assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr
     refused = call(*run, "--release-epsilon", "1", "--input-form", "split", "--out", "cap", cwd=hosts.home)
     assert refused.returncode == 1 and "--input-form must be slots" in refused.stderr
-    counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1")
-    done = call(*run, *counts, "--population", "none", "--out", "cap", cwd=hosts.home)
-    assert done.returncode == 0, done.stderr
-    assert json.loads((hosts.home / "cap" / "cap.json").read_text())["cap"] == 4
+    for i in range(MODEL.parties):
+        (bad,) = (hosts.home / "bad" / f"party-{i}").iterdir()
+        bad = bad.rename(hosts.home / "sizes" / f"party-{i}" / bad.name)
+    bad.write_bytes(b"no upload")  # at the last party
+    counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1", "--population", "none")
+    for out in ("sent", "there"):
+        done = call(*run, *counts, "--ledger", f"{out}.sqlite", "--out", out, cwd=hosts.home)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((hosts.home / out / "cap.json").read_text())["cap"] == 4
+        inputs = json.loads((hosts.home / out / "manifest.json").read_text())["inputs"]
+        assert inputs["excluded_because"] == {"unreadable or of another version": 1}
+        if out == "sent":
+            run = [word for word in run if word not in ("--shares", "sizes")]
+            for i in range(MODEL.parties):  # where each host looks first
+                shutil.copytree(hosts.home / "sizes" / f"party-{i}", own_shares(hosts, i))
+
+
+def own_shares(hosts: Site, i: int) -> Path:
+    return hosts.directory(i) / "shares" / f"party-{i}"

@@ -21,12 +21,13 @@ from harness.models import MODELS, Model
 from harness.pipeline import Settings, run_on_records, run_on_shares
 from harness.records import ClientRecords, RecordDomain
 from harness.schemes import engine_of
-from harness.sharing import SUFFIX, share, split_into_shares
+from harness.sharing import share, split_into_shares
 from protocols import reference
 from protocols.budget import PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.circuits.slots import cell_of_code, slot_bits
 from protocols.spec import PI_CAP, SLOTS
+from tests.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.running import Inputs, copy_of_program, model_parameters, run, xor_shares
 
 EPSILON, DELTA_BITS = "1/4", 45
@@ -177,20 +178,17 @@ def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", model_parameters())
 def test_uploads_that_are_not_sound_are_out_at_every_party(model: Model, tmp_path: Path) -> None:
-    """A wrong length to one party, too much to one, one twice, one to some parties only."""
+    """All ways to misbehave, by a client each, towards one party or, every other one, all; and a copy."""
     shares, form = tmp_path / "shares", PI_CAP.input_forms[SLOTS.name]
-    names = [
-        share(records(sizes), form, XOR, model.parties, shares)
-        for sizes in (HONEST, *[[50] * 20] * 4, [50] * 5)
-    ]
-    short, long, twice, absent = (
-        shares / f"party-{party}" / f"{name}{SUFFIX}"
-        for name, party in zip(names[1:5], (1, model.parties - 1, 0, 1), strict=True)
-    )
-    short.write_bytes(short.read_bytes()[:-1])
-    long.write_bytes(long.read_bytes() + bytes(8))
-    (shares / "party-0" / f"again{SUFFIX}").write_bytes(twice.read_bytes())
-    absent.unlink()
+    for sizes in (HONEST[:20], HONEST[20:], [50] * 5):
+        honest = share(records(sizes), form, XOR, model.parties, shares)
+    for i, what in enumerate(MISBEHAVIOURS.values()):
+        bad = share(records([50]), form, XOR, model.parties, shares)
+        alike, party = what.at_all and i % 2, i % model.parties
+        misbehave(what.change, shares, bad, range(model.parties) if alike else range(party, party + 1))
+    copy_under_another_name(shares, honest, 1)
     run = run_on_shares(STATISTIC, shares, settings(model), tmp_path / "out", lambda step: None)
-    assert (run.manifest["inputs"]["clients"], run.manifest["inputs"]["excluded_uploads"]) == (45, 4)
-    assert run.found.cap == 6  # 5 have more, and 20 more would be too many
+    inputs = run.manifest["inputs"]
+    assert (inputs["clients"], inputs["uploads"]) == (45, 3)
+    assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) + 1 == sum(inputs["excluded_because"].values())
+    assert run.found.cap == 6  # 5 have more, and the others would be too many

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import json
-import shutil
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.agreeing import UploadsAt, agreed_uploads, read_lists, uploads_at, write_uploads
+from harness.agreeing import (
+    FOREIGN,
+    MISDIRECTED,
+    NOT_THE_SAME,
+    RENAMED,
+    UNDECLARED,
+    UNREADABLE,
+    WRONG_SIZE,
+    Kind,
+    UploadsAt,
+    agree,
+    paths_of,
+    read_found,
+    read_lists,
+    uploads_at,
+    write_uploads,
+)
 from harness.contributions import Cap
 from harness.domain import XOR
 from harness.errors import ShareError
-from harness.feeding import aggregate_all
+from harness.feeding import feed_directory, sound_uploads
 from harness.models import MODELS
 from harness.records import ClientRecords, RecordDomain
-from harness.sharing import check_aggregates, extract_values, share
-from protocols.spec import SLOTS
+from harness.sharing import aggregate, check_aggregates, extract_values, share
+from protocols.spec import SLOTS, SPLIT
+from tests.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave, of_two_clients
 
+RING = MODELS["ring"]
 PARTIES = 3
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(4))
 
@@ -29,41 +48,6 @@ def client(*cells: int, domain: RecordDomain = DOMAIN) -> ClientRecords:
     return ClientRecords(domain, np.array(["c"], dtype=object), 0 * cell, cell // 2, cell % 2)
 
 
-def longer(file: Path) -> None:
-    file.write_bytes(file.read_bytes() + b"12345678")
-
-
-def shorter(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-1])
-
-
-def twice(file: Path) -> None:
-    shutil.copy(file, file.with_name("again.share"))
-
-
-def missing(file: Path) -> None:
-    file.unlink()
-
-
-def no_header(file: Path) -> None:
-    file.write_bytes(b"\n" + file.read_bytes())
-
-
-def for_another_party(file: Path) -> None:
-    shutil.copy(file.parent.parent / "party-1" / file.name, file)
-
-
-def of_two_clients(file: Path) -> None:
-    """As long as it says: a seed makes any number of words."""
-    first, values = file.read_bytes().split(b"\n", 1)
-    header = json.loads(first)
-    more = values if header["content"] == "values" else b""
-    file.write_bytes(json.dumps({**header, "clients": 2}).encode() + b"\n" + values + more)
-
-
-MISBEHAVIOURS = (longer, shorter, twice, missing, no_header, for_another_party, of_two_clients)
-
-
 def counted(aggregates: list[Path], directory: Path) -> list[int]:
     """Return the codes that the parties' aggregates share, sorted."""
     values = [extract_values(path, directory / f"values-{i}") for i, path in enumerate(aggregates)]
@@ -71,71 +55,181 @@ def counted(aggregates: list[Path], directory: Path) -> list[int]:
     return sorted(XOR.to_integers(XOR.total(shares)))
 
 
-@pytest.mark.parametrize("party", [0, 2])
-@pytest.mark.parametrize("misbehave", MISBEHAVIOURS, ids=lambda each: each.__name__)
-def test_others_stay_and_the_upload_is_out_everywhere(misbehave: object, party: int, tmp_path: Path) -> None:
-    assert callable(misbehave)
+def three_uploads(shares: Path) -> str:
+    """Share for two honest clients, and for one that is to misbehave; return its upload."""
+    for cells in ((0, 0, 3), (1,)):
+        share(client(*cells), SLOTS, XOR, PARTIES, shares)
+    return share(client(2, 2, 2, 2), SLOTS, XOR, PARTIES, shares)
+
+
+def taken(
+    shares: Path, out: Path, declared: RecordDomain | None = None
+) -> tuple[list[int], Mapping[str, int]]:
+    """Return the codes that parties take of these uploads, sorted, and how many are left out, by why."""
+    uploads, left_out = sound_uploads(shares, SLOTS, RING, declared)
+    out = out / f"taken-{len(list(out.iterdir()))}"
+    aggregates = [out / f"{i}.aggregate" for i in range(PARTIES)]
+    for i, path in enumerate(aggregates):
+        aggregate(i, shares / f"party-{i}", path, uploads[i])
+    assert check_aggregates(aggregates).form == SLOTS.name
+    return counted(aggregates, out), left_out
+
+
+OF_HONEST = [0, 0, 0, 0, 1, 1, 2, 4]
+
+
+@pytest.mark.parametrize("party", [0, 2, None])
+def test_others_stay_and_uploads_that_are_not_right_are_out_everywhere(
+    party: int | None, tmp_path: Path
+) -> None:
+    """All ways to misbehave, one client each, towards one party, or alike towards all."""
     shares = tmp_path / "shares"
     for cells in ((0, 0, 3), (1,)):
         share(client(*cells), SLOTS, XOR, PARTIES, shares)
-    bad = share(client(2, 2, 2, 2), SLOTS, XOR, PARTIES, shares)
-    misbehave(shares / f"party-{party}" / f"{bad}.share")
-    aggregates, excluded = aggregate_all(shares, MODELS["ring"], tmp_path, excluding=True)
-    assert excluded == 1
-    header = check_aggregates(aggregates)
-    assert (header.batches, header.clients) == (2, 2)
-    assert counted(aggregates, tmp_path) == [0, 0, 0, 0, 1, 1, 2, 4]
+    why: Counter[str] = Counter()
+    for what in MISBEHAVIOURS.values():
+        if reason := what.at_all if party is None else what.at_one:
+            bad = share(client(2, 2, 2, 2), SLOTS, XOR, PARTIES, shares)
+            misbehave(what.change, shares, bad, range(PARTIES) if party is None else range(party, party + 1))
+            why[reason] += 1
+    assert taken(shares, tmp_path) == (OF_HONEST, why) and len(why) > 4
 
 
-@pytest.mark.parametrize("excluding", [False, True])
-def test_two_that_claim_two_clients_at_other_parties_shift_nobodys_slots(
-    excluding: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("party", [0, 2])
+def test_who_knows_an_uploads_identity_cannot_have_it_left_out(party: int, tmp_path: Path) -> None:
+    victim, shares = three_uploads(tmp_path / "shares"), tmp_path / "shares"
+    copy_under_another_name(shares, victim, party)
+    assert taken(shares, tmp_path) == (sorted([0] * 4 + [1, 1, 2, 4] + [3] * 4), {RENAMED: 1})
+
+
+def test_a_seed_stands_for_no_values_at_the_last_party(tmp_path: Path) -> None:
+    """Else a few bytes would be thousands of clients with records of all kinds."""
+    bad, shares = three_uploads(tmp_path / "shares"), tmp_path / "shares"
+    seed = (shares / "party-0" / f"{bad}.share").read_bytes()
+    (shares / "party-2" / f"{bad}.share").write_bytes(seed.replace(b'"party": 0', b'"party": 2'))
+    assert taken(shares, tmp_path) == (OF_HONEST, {MISDIRECTED: 1})
+
+
+def test_two_that_claim_two_clients_at_other_parties_shift_nobodys_slots(tmp_path: Path) -> None:
     """All parties have uploads of as many clients; what is between the two would be put together wrongly."""
     shares = tmp_path / "shares"
     for batch, parties in (("0" * 32, [0]), ("f" * 32, [1, 2])):
         made = share(client(2), SLOTS, XOR, PARTIES, shares)
         for i in range(PARTIES):
             file = shares / f"party-{i}" / f"{made}.share"
-            file.write_bytes(file.read_bytes().replace(made.encode(), batch.encode()))
+            named = file.with_name(f"{batch}.share")
+            file.rename(named)
+            named.write_bytes(named.read_bytes().replace(made.encode(), batch.encode()))
             if i in parties:
-                of_two_clients(file)
+                of_two_clients(named)
     for _ in range(3):
         share(client(0, 0), SLOTS, XOR, PARTIES, shares)
-    aggregates, excluded = aggregate_all(shares, MODELS["ring"], tmp_path, excluding=excluding)
-    if not excluding:
-        with pytest.raises(ShareError, match="Party 1 has other uploads than party 0"):
-            check_aggregates(aggregates)
-        return
-    assert (excluded, check_aggregates(aggregates).clients) == (2, 3)
-    assert counted(aggregates, tmp_path) == [0] * 6 + [1] * 6
+    assert taken(shares, tmp_path) == ([0] * 6 + [1] * 6, {NOT_THE_SAME: 2})
+    aggregates = [tmp_path / f"all-{i}.aggregate" for i in range(PARTIES)]
+    for i, path in enumerate(aggregates):
+        aggregate(i, shares / f"party-{i}", path)
+    with pytest.raises(ShareError, match="Party 1 has other uploads than party 0"):
+        check_aggregates(aggregates)
 
 
-def test_too_many_slots_are_another_domain(tmp_path: Path) -> None:
-    """A client that says so everywhere is out by the declared domain, else the run says that they differ."""
-    sound = share(client(0), SLOTS, XOR, PARTIES, tmp_path)
-    more = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(40))
-    bad = share(client(*[0] * 40, domain=more), SLOTS, XOR, PARTIES, tmp_path)
-    found = uploads_at(1, tmp_path / "party-1", DOMAIN)
-    assert found.seen == {sound, bad} and set(found.sound) == {f"{sound}:1:0"} and found.foreign == 1
-    assert uploads_at(1, tmp_path / "party-1").foreign == 0
-    with pytest.raises(ShareError, match="differ in domain"):
-        aggregate_all(tmp_path, MODELS["ring"], tmp_path, excluding=True)
+MORE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(40))
+
+
+def test_most_uploads_or_the_user_say_what_the_domain_is(tmp_path: Path) -> None:
+    shares = tmp_path / "shares"
+    share(client(0, domain=DOMAIN), SLOTS, XOR, PARTIES, shares)
+    for _ in range(2):
+        share(client(*[1] * 40, domain=MORE), SLOTS, XOR, PARTIES, shares)
+    assert taken(shares, tmp_path) == ([2] * 80, {FOREIGN: 1})
+    assert taken(shares, tmp_path, MORE) == ([2] * 80, {UNDECLARED: 1})
+    assert taken(shares, tmp_path, DOMAIN) == ([0, 0, 0, 1], {UNDECLARED: 2})
+    third = RecordDomain(("a", "b", "c"), ("0", "1"))
+    with pytest.raises(ShareError, match=r"party: 3 of another domain than was declared\. .*\"cap\": 10"):
+        sound_uploads(shares, SLOTS, RING, third)
+    share(client(0, domain=DOMAIN), SLOTS, XOR, PARTIES, shares)
+    with pytest.raises(ShareError, match=r"4 uploads are of 2 domains .*; say by --domain"):
+        sound_uploads(shares, SLOTS, RING)
+
+
+@pytest.mark.parametrize("of_run", [1, 2])
+def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Path) -> None:
+    """Of half it is not clear, and they go on."""
+    shares = tmp_path / "shares"
+    for _ in range(of_run):
+        share(client(0), SLOTS, XOR, PARTIES, shares)
+    for _ in range(2):
+        share(client(0), SPLIT, RING.domain, PARTIES, shares)
+    if of_run == 1:
+        with pytest.raises(
+            ShareError, match=r"shares are split over ring64; .* slots takes slots over xor64"
+        ):
+            feed_directory(shares, SLOTS, RING, tmp_path)
+    else:
+        fed = feed_directory(shares, SLOTS, RING, tmp_path)
+        assert (fed.clients, fed.excluded) == (2, {FOREIGN: 2})
+        public = fed.public(SLOTS)
+        assert (public["excluded_uploads"], public["excluded_because"]) == (2, {FOREIGN: 2})
+
+
+def test_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(ShareError, match="No upload is sound at every party: there is none"):
+        sound_uploads(tmp_path, SLOTS, RING)
+    bad = share(client(0), SLOTS, XOR, PARTIES, tmp_path)
+    misbehave(lambda file: file.write_bytes(b""), tmp_path, bad, range(PARTIES))
+    with pytest.raises(ShareError, match="No upload is sound at every party: 1 unreadable or of another"):
+        sound_uploads(tmp_path, SLOTS, RING)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2])
+def test_all_parties_take_the_same_whoever_computes_it(shift: int) -> None:
+    """The sets of uploads do not depend on the order; of differing reasons that of party 0 is given."""
+    kinds = [Kind("slots", "xor64", 3, name) for name in "xy"]
+    sound: list[dict[str, Kind]] = [
+        {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "e:1:0": kinds[0]},
+        {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "d:1:0": kinds[0]},
+        {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "e:2:0": kinds[0]},
+    ]
+    found = [
+        UploadsAt(0, sound[0], {"d": WRONG_SIZE}),
+        UploadsAt(1, sound[1], {}),
+        UploadsAt(2, sound[2], {"d": UNREADABLE}),
+    ]
+    agreement = agree([*found[shift:], *found[:shift]])
+    assert agreement.taken == {"a:1:0", "b:1:0"}
+    first = {0: WRONG_SIZE, 1: UNREADABLE, 2: UNREADABLE}[shift]
+    assert agreement.left_out == {first: 1, FOREIGN: 1, NOT_THE_SAME: 1}
 
 
 def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
-    sound = [{name: Path(name) for name in names} for names in ("ab", "bc")]
-    found = [UploadsAt(i, frozenset("abc"), each) for i, each in enumerate(sound)]
+    shares, lists = tmp_path / "shares", tmp_path / "lists"
+    bad = three_uploads(shares)
+    misbehave(lambda file: file.write_bytes(b""), shares, bad, range(1, 2))
+    found = [uploads_at(i, shares / f"party-{i}") for i in range(PARTIES)]
     for each in found:
-        write_uploads(each, tmp_path / f"party-{each.party}.uploads")
-    assert read_lists(tmp_path) == frozenset("b") == agreed_uploads([each.sound for each in found])
-    assert found[0].of(frozenset("b")) == [Path("b")]
+        write_uploads(each, lists / f"party-{each.party}.uploads")
+        written = json.loads((lists / f"party-{each.party}.uploads").read_text())
+        assert read_found(written, "the list") == each
+    agreement = read_lists(lists)
+    assert agreement == agree(found) and len(agreement.taken) == 2
+    assert agreement.left_out == {UNREADABLE: 1}
+    for each in found:
+        files = paths_of(agreement.taken, each, Path())
+        assert [path.stem for path in files] == sorted(name.partition(":")[0] for name in agreement.taken)
     with pytest.raises(ShareError, match="Party 1 has not all uploads"):
-        found[1].of(frozenset("ab"))
+        paths_of({f"{bad}:1:0"}, found[1], Path())
+
+
+LIST = {"schema": 1, "party": 0, "sound": [], "unsound": {}}
 
 
 @pytest.mark.parametrize(
-    "change", ["", "[]", json.dumps({"schema": 1, "party": 0}), json.dumps({"schema": 2})]
+    "change",
+    [
+        *("", "[]", "{}", json.dumps({**LIST, "schema": 2}), json.dumps({**LIST, "party": "0"})),
+        json.dumps({**LIST, "unsound": {"a": "as its client has the record 7"}}),
+        json.dumps({**LIST, "sound": [{"form": "slots", "uploads": ["a"]}]}),
+        json.dumps({**LIST, "sound": [{**{name: [] for name in Kind._fields}, "uploads": ["a"]}]}),
+    ],
 )
 def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
     (tmp_path / "party-0.uploads").write_text(change)
@@ -144,9 +238,10 @@ def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
 
 
 def test_a_list_of_each_party_is_needed(tmp_path: Path) -> None:
-    write_uploads(UploadsAt(1, frozenset("a"), {"a": Path()}), tmp_path / "party-1.uploads")
+    kind = Kind("slots", "xor64", 2, "x")
+    write_uploads(UploadsAt(1, {"a": kind}, {}), tmp_path / "party-1.uploads")
     with pytest.raises(ShareError, match="one list of uploads per party"):
         read_lists(tmp_path)
-    write_uploads(UploadsAt(0, frozenset("b"), {"b": Path()}), tmp_path / "party-0.uploads")
-    with pytest.raises(ShareError, match="No upload is sound at every party"):
+    write_uploads(UploadsAt(0, {"b": kind}, {}), tmp_path / "party-0.uploads")
+    with pytest.raises(ShareError, match="No upload is sound at every party: 2 not the same"):
         read_lists(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,13 +12,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from harness.agreeing import UNREADABLE, read_found
+from harness.contributions import Cap
+from harness.domain import XOR
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, ShareError, UnsupportedError
 from harness.hosts import leftovers, wire
 from harness.hosts.work import Work
+from harness.records import ClientRecords, RecordDomain
 from harness.scratch import PREFIX
+from harness.sharing import share
+from protocols.spec import SLOTS
 
 BODY = b"share"
 PREPARE: dict[str, Any] = {
@@ -88,6 +96,24 @@ def test_no_run_without_keys_and_no_party_unprepared(work: Work) -> None:
 def test_no_shares(work: Work) -> None:
     with pytest.raises(ShareError, match="holds no share files"):
         work.feed(0)
+
+
+def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> None:
+    """A host judges its own; which of the sound ones stay out, follows from all hosts' lists."""
+    own, domain = tmp_path / "host" / "shares", RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+    none = np.array([], dtype=np.int64)
+    records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
+    taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
+    shutil.copytree(tmp_path / "shares" / "party-0", own)
+    (own / f"{bad}.share").write_text("")
+    found = read_found(work.judge(0, domain.to_json()), "host")
+    assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
+    assert read_found(work.judge(0, {**domain.to_json(), "cap": 3}), "host").sound == {}
+    work.judge(0, None)
+    head = work.feed(0, without=[f"{left}:1:0"])["head"]
+    assert head.splitlines()[1] == f"{taken}:1:0"
+    (own / "party-0.aggregate").write_text("")
+    assert work.judge(0, None) is None  # parties agreed before
 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:

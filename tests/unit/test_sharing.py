@@ -229,7 +229,7 @@ def test_uploads_stay_in_step_whatever_their_files_are_called(
     assert check_aggregates(paths).clients == 3
 
 
-NOT_A_SHARE = "is not a share file of this version; share the records again"
+NOT_A_SHARE = "is not a share file of this version; have it sent again, remove it"
 Damage = Callable[[Path], object]
 
 
@@ -261,10 +261,10 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a number for an identity": (lambda p: edit(p, batch=7), NOT_A_SHARE),
     "one group": (lambda p: edit(p, record_domain={"groups": ["a"], "labels": ["0", "1"]}), NOT_A_SHARE),
     "no groups": (lambda p: edit(p, record_domain={}), NOT_A_SHARE),
-    "cut off": (lambda p: p.write_bytes(p.read_bytes()[:-1]), r"is damaged: .*; ask for it"),
+    "cut off": (lambda p: p.write_bytes(p.read_bytes()[:-1]), r"is damaged: .*; have it sent again"),
     "too long": (lambda p: p.write_bytes(p.read_bytes() + b"\0"), r"is damaged: 33 bytes where 32 belong"),
     "more clients than values": (lambda p: edit(p, clients=3, content="values"), "32 bytes where 144 belong"),
-    "other party's": (lambda p: edit(p, party=1), "is not a batch for party 0; each party takes its own"),
+    "other party's": (lambda p: edit(p, party=1), "is not a batch for party 0; have it sent"),
     "an aggregate": (lambda p: edit(p, kind="aggregate"), "is not a batch for party 0"),
     "unreadable": (turn_into_directory, r"Cannot read .*: Is a directory"),
     "more clients than there are": (lambda p: edit(p, clients=10**15), "60{15} values, too many for one"),
@@ -301,7 +301,9 @@ def test_uploads_that_differ_are_refused(two: ClientRecords, tmp_path: Path, oth
         3 if other == "parties" else 2,
         tmp_path,
     )
-    with pytest.raises(ShareError, match="differ in domain, input form or number of parties"):
+    with pytest.raises(
+        ShareError, match=r"differ in domain, input form or parties; .* leave such uploads out"
+    ):
         aggregate(0, tmp_path / "party-0", tmp_path / "out")
 
 
@@ -312,7 +314,7 @@ def test_no_upload_and_the_same_upload_twice(two: ClientRecords, tmp_path: Path)
     batch = share(two, SPLIT, RING, 2, tmp_path)
     file = tmp_path / "party-0" / f"{batch}.share"
     (tmp_path / "party-0" / "copy.share").write_bytes(file.read_bytes())
-    with pytest.raises(ShareError, match="holds the same upload twice; remove one of the copies"):
+    with pytest.raises(ShareError, match="is the same upload as another file there; remove one"):
         aggregate(0, tmp_path / "party-0", tmp_path / "out")
 
 
