@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from harness.contributions import WEIGHT_ONE, Cap
+from harness.domain import FIELD
 from harness.engines.base import EngineResult
 from harness.models import Model
 from harness.rounding import digits_up, float_up
@@ -33,6 +34,10 @@ _CAP = "What one client contributes: {}. Kept to by {}."
 EXCHANGED = (
     "records exchanged for others, as a party can move one to another cell and fill an empty slot: twice as "
     "much as for records left out"
+)
+HONEST_CLIENTS = (
+    "what clients share are counts of records, as a client that shares a number far beyond them can have the "
+    "exact counts of a cell opened"
 )
 _INFERRED = (
     "Groups and labels were read off the records, so which of them occur is not protected; "
@@ -67,6 +72,7 @@ def privacy_fields(
         "revealed": list(spec.revealed),
         **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
         **({"noise_for": EXCHANGED} if plan.exchanged else {}),
+        **({"assumed": HONEST_CLIENTS} if assumes_honest_clients(spec, form, model) else {}),
         "public": [
             *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),
             "most records of one client",
@@ -74,6 +80,16 @@ def privacy_fields(
             *([INFERRED] if inferred else []),
         ],
     }
+
+
+def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: Model) -> bool:
+    """Return whether a client that shares other numbers than it may can take the noise's effect away.
+
+    Not where what is opened is a sum, up to noise, nor where clients share bits; nor in a ring, around which
+    no step is above those that are charged (`circuits.logarithm`). Those that a field compares are small.
+    [test: tests/matrix/test_pi_count.py]
+    """
+    return not spec.linear and not form.shares_bits and model.domain is FIELD
 
 
 def manifest(
@@ -255,6 +271,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
         *([_EXISTENCE.format(*replaced)] if existence_only else []),
         *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
         *([f"The noise is for {privacy['noise_for']}."] if "noise_for" in privacy else []),
+        *([f"Assumed: {privacy['assumed']}."] if "assumed" in privacy else []),
         f"Public: {', '.join(privacy['public'])}.",
         _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),

@@ -231,7 +231,7 @@ class Engine(Runner):
         if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
             return (
                 f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
-                f"{model.name} to where the noise does not hide it; use a passive model."
+                f"{model.name} to where less noise hides it; use a passive model."
             )
         return None
 

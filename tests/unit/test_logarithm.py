@@ -10,6 +10,7 @@ import pytest
 from protocols import reference
 from protocols.circuits.logarithm import scale_bits, shifted_log
 from protocols.groupwise import ShiftedLog
+from tests.clear import Lanes
 
 CASES = [(1, 1), (1, 40), (5, 40), (16, 300), (20, 1000), (64, 3), (7, 57)]
 
@@ -52,6 +53,26 @@ def test_steps_fall_everywhere_and_are_those_that_are_charged(offset: int, most:
     by_count = dict(zip(counts, steps, strict=False))  # from n to n + 1
     for n in range(2 * most):
         assert law.step(n) == max(by_count[n], by_count[n - 1] if n else 0)
+
+
+@pytest.mark.parametrize(("offset", "most"), CASES)
+def test_no_step_is_above_the_first_anywhere_around_the_ring(offset: int, most: int) -> None:
+    """Near every power of 2, of either sign, and what wraps there: wherever a client may shift a sum to."""
+    powers = [0, *(1 << i for i in range(64))]
+    around = {
+        (sign * (power + more) - offset + near) % 2**64
+        for power in powers
+        for more in (0, 2**63)
+        for sign in (1, -1)
+        for near in range(-3, 3)
+    }
+    before = np.array(sorted(around), dtype=np.uint64)
+    one, other = (
+        np.asarray(shifted_log(Lanes, Lanes.of((before + np.uint64(i)).view(np.int64)), offset, most))
+        for i in (0, 1)
+    )
+    steps = other - one  # modulo 2^64, all of it
+    assert steps.min() > 0 and steps.max() == ShiftedLog(offset, most).first_step
 
 
 def test_by_hand() -> None:

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from harness import report
 from harness.engines.base import PROJECT, EngineResult
 from harness.models import MODELS, Model
-from harness.report import manifest, privacy_fields, privacy_statement
+from harness.report import HONEST_CLIENTS, manifest, privacy_fields, privacy_statement
 from harness.rounding import digits_up, float_up
 from protocols.budget import NeighboringRelation, NoisePlan, plan_noise, unit_of
 from protocols.noise import Guarantee, guarantee
 from protocols.release import each_cell_once
-from protocols.spec import CLIENTS, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+from protocols.spec import CLIENTS, PI_COUNT, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
 DELTA = Fraction(1, 2**40)
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -252,6 +252,15 @@ def test_what_people_are_shown_is_rounded_up_everywhere() -> None:
     shows = [*(PROJECT / "harness").glob("show*.py"), *(PROJECT / "harness").glob("*report*.py")]
     assert len(shows) > 8
     assert [(path.name, found[0]) for path in shows for found in nearest.finditer(path.read_text())] == []
+
+
+@EVERY_MODEL
+def test_what_a_run_assumes_of_clients_is_said(model: Model) -> None:
+    chosen = plan(Fraction(1))
+    for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
+        found = privacy_fields(spec, SPLIT, model, chosen, False)
+        text = " ".join(privacy_statement(found, model, 100))
+        assert (HONEST_CLIENTS in text) is ("assumed" in found) is assumed
 
 
 def test_releases_on_the_same_people_add_up() -> None:
