@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from rich.table import Table
 
@@ -11,6 +10,7 @@ from harness.chosen_cap import CONFIDENCE, ChosenCap
 from harness.cli import err, out, plain, say
 from harness.pipeline import Run
 from harness.show import WEIGHT_STEPS, statement
+from protocols.noise import Guarantee
 
 STEPS = {
     **WEIGHT_STEPS,
@@ -52,14 +52,16 @@ def cap(run: Run[ChosenCap], following: Sequence[tuple[str, str]]) -> None:
     statement(run.manifest, "the cap")
 
 
-def going_on_with(found: ChosenCap, clients: int, left: Fraction) -> None:
+def going_on_with(found: ChosenCap, clients: int, left: Guarantee) -> None:
     """Say on stderr what the first of two runs chose, since its epsilon is spent whatever the other does.
 
-    Args: left: the epsilon of the other.
+    Args: left: epsilon and delta of the other, which spends them when its parties start.
     """
+    rest = f"--cap {found.cap} --epsilon {left.epsilon} --delta {left.delta}"
     say(
-        f"Cap: {found.cap} of a client's records, by counts with noise. If the run that follows fails, "
-        f"repeat it with --cap {found.cap} --epsilon {left}; the rest of ε is spent.",
+        f"Cap: {found.cap} of a client's records, by counts with noise; its part of ε is spent. If the run "
+        f"that follows fails, repeat it with {rest}: as much in all as was asked for if its parties had not "
+        "started, else that ε and δ come on top.",
         err,
     )
     if doubt := _doubt(found, clients):

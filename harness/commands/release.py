@@ -224,7 +224,7 @@ class ReleaseOptions:
         of_cap = replace(settings, form=form, epsilon=spent.epsilon, delta=spent.delta)
 
         def chosen(cap: ChosenCap) -> None:
-            show_cap.going_on_with(cap, records.clients, settings.epsilon)
+            show_cap.going_on_with(cap, records.clients, Guarantee(settings.epsilon, settings.delta))
 
         return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
 

@@ -201,6 +201,7 @@ def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatc
     done = call(*run, "--out", "out", "--population", "p", "--ledger", "ledger.sqlite", cwd=here)
     assert done.returncode == 1 and not (here / "out").exists()
     chosen = read(here / "out-cap" / "cap.json")["cap"]
-    assert f"repeat it with --cap {chosen} --epsilon 16; the rest" in " ".join(done.stderr.split())
+    rest = f"--cap {chosen} --epsilon 16 --delta {DELTA * 4 / 5}"
+    assert f"repeat it with {rest}: as much in all as was asked for if" in " ".join(done.stderr.split())
     charges = json.loads(call("ledger", "--ledger", "ledger.sqlite", "--json", cwd=here).stdout)
     assert [each["task"] for each in charges["populations"][0]["charges"]] == ["cap"]

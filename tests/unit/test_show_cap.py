@@ -10,6 +10,7 @@ import pytest
 
 from harness import show_cap
 from harness.chosen_cap import ChosenCap
+from protocols.noise import Guarantee
 
 LARGEST = "This is the largest"
 FIRST = "This is the first that, by counts with noise, 5 clients or fewer exceed."
@@ -43,9 +44,10 @@ def test_how_far_a_cap_can_be_relied_on(
     show_cap.cap(run, [("Next", command)])
     shown = capsys.readouterr().out
     assert f"Next: {command}\n" in shown  # whole, whatever the width
-    show_cap.going_on_with(found, clients, Fraction(4, 5))
+    show_cap.going_on_with(found, clients, Guarantee(Fraction(4, 5), Fraction(1, 100)))
     first = " ".join(capsys.readouterr().err.split())
-    assert f"repeat it with --cap {found.cap} --epsilon 4/5; the rest of ε is spent" in first
+    assert f"repeat it with --cap {found.cap} --epsilon 4/5 --delta 1/100: as much in all as was" in first
+    assert "if its parties had not started, else that ε and δ come on top" in first
     assert {each for each in (NOISE_ALONE, MOSTLY_NOISE) if each in first} == said - {FIRST, LARGEST}
     text = " ".join(shown.split())
     assert {each for each in (LARGEST, FIRST, NOISE_ALONE, MOSTLY_NOISE) if each in text} == said
