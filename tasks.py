@@ -120,15 +120,22 @@ def aggregate(_c: Context, party: str = "", shares: str = "", uploads: str = "",
         "invitation": "the file that this client was given; it holds where to send, and a key",
         "timeout": "seconds until all parties have to be there; default: 600",
         "epsilon": "the most that this client accepts; nothing is sent to a run that spends more",
+        "fingerprints": "a file with the SHA-256 of each party's certificate, a line each, party 0 first; "
+        "nothing is sent to parties with others",
     }
 )
 def send(
-    _c: Context, records: str = "", invitation: str = "", timeout: str = "600", epsilon: str = ""
+    _c: Context,
+    records: str = "",
+    invitation: str = "",
+    timeout: str = "600",
+    epsilon: str = "",
+    fingerprints: str = "",
 ) -> None:
     """Show a run's terms, and send one client's values, masked, to its parties: a client's step."""
     from harness.commands.inputs import send
 
-    send(records, invitation, timeout, epsilon)
+    send(records, invitation, timeout, epsilon, fingerprints)
 
 
 @releasing(

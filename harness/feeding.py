@@ -14,7 +14,7 @@ from harness import sharing
 from harness.agreeing import HINT, agree, paths_of, uploads_at
 from harness.clients.invitations import invitations
 from harness.clients.local import local_clients
-from harness.clients.uploads import MAX_CONNECTIONS, ClientInputs, Upload
+from harness.clients.uploads import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
 from harness.engines.base import Progress
 from harness.engines.certificates import make_key
 from harness.errors import ShareError
@@ -198,14 +198,26 @@ def feed_invited(
     directory: Path,
 ) -> Fed:
     """Have invited clients send, one each, from wherever their invitations in `directory` are taken."""
-    each = count_columns(domain, form.name)
-    check_sent(each * clients)
     keys = scratch / "clients"
     keys.mkdir(mode=0o700)
     certificates = [make_key(keys, f"C{k}", f"C{k}") for k in range(clients)]
     pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in certificates]
     begin = partial(invitations, pairs, terms, directory)
-    uploads = tuple(Upload(each, certificate) for certificate, _ in pairs)
+    return feed_sent(domain, [certificate for certificate, _ in pairs], form, model, terms, begin)
+
+
+def feed_sent(
+    domain: RecordDomain,
+    certificates: Sequence[str],
+    form: InputForm,
+    model: Model,
+    terms: dict[str, Any],
+    begin: Begin = elsewhere,
+) -> Fed:
+    """Have clients with these certificates send, one each. Args: begin: see `ClientInputs`."""
+    each, clients = count_columns(domain, form.name), len(certificates)
+    check_sent(each * clients)
+    uploads = tuple(Upload(each, certificate) for certificate in certificates)
     nothing = [None] * model.parties
     return Fed(domain, clients, clients, clients, nothing, ClientInputs(uploads, terms, begin))
 

@@ -213,7 +213,7 @@ def run_for_invited(
     out: Path,
     progress: Progress,
 ) -> Run[T]:
-    """Run the protocol on what invited clients send while the parties run, all parties on this machine.
+    """Run the protocol on what invited clients send while the parties run.
 
     Args: invited: a directory for the invitations, and how many; they are gone when the run is over.
     Raises: FairSharesError: `out` does not exist then.

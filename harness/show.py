@@ -92,13 +92,18 @@ def one_machine(saw_records: bool) -> None:
     say(f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner.")
 
 
-def on_hosts(held_shares: bool) -> None:
+def on_hosts(held_shares: bool, invited: bool) -> None:
     """Print what a run with its parties on hosts does not protect."""
     seen = (
         "This machine held all shares, so the run protects nothing against its owner."
         if held_shares
         else "This machine saw no share, no key and no random bit of theirs."
     )
+    if invited:
+        seen += (
+            " It made the clients' keys and could have sent in a client's place; that it could not read what "
+            "they sent rests on certificates that clients and hosts' owners compared without it."
+        )
     say(
         f"Each party ran on its own host. {seen} Whoever can act as the hosts' users on more of them than "
         "the model tolerates, by ssh for example, can see all records."

@@ -12,7 +12,12 @@ from harness.hosts.inventory import Host
 from harness.models import Model
 from harness.show import table_of
 
-CHECK_STEPS = {"connect": "Connecting", "look": "Looking at each host", "ports": "Reaching each other"}
+CHECK_STEPS = {
+    "connect": "Connecting",
+    "look": "Looking at each host",
+    "ports": "Reaching each other",
+    "clients": "Reaching them as clients would",
+}
 SETUP_STEPS = {
     "environments": "Looking at each host",
     "keys": "Each host makes its key",
@@ -83,4 +88,6 @@ def _counted(count: int, one: str, many: str) -> str:
 def _mark(finding: Finding, name: str) -> str:
     if name in finding.faults:
         return "[red]✗[/]"
+    if name == "clients" and not finding.host.client_port:
+        return "–"
     return "[green]✓[/]" if finding.facts or (name == "ssh" and "ssh" not in finding.faults) else "–"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import getpass
 import os
+import random
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -73,6 +74,19 @@ class Site:
         (self.home / "hosts.toml").write_text(text)
 
 
+def _client_ports(count: int) -> list[int]:
+    """Return ports that nothing listens on, nor on those after them, and that no other test draws."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(range(10000, 12000, 2), 1000):
+        with suppress(OSError):
+            for one in (port, port + 1):
+                socket.create_server(("", one)).close()
+            found.append(port)
+        if len(found) == count:
+            break
+    return found
+
+
 def write_key(path: Path) -> str:
     """Draw an ssh key into a file; return its public half."""
     key = ed25519.Ed25519PrivateKey.generate()
@@ -98,6 +112,7 @@ def site(directory: Path, parties: int) -> Iterator[Site]:
     for new in (ssh, home):
         new.mkdir(mode=0o700)
     port, *ports = free_ports(1 + parties)
+    client_ports = _client_ports(parties)
     public = write_key(ssh / "host_key")
     (ssh / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
     (ssh / "authorized_keys").write_text(write_key(ssh / "key") + "\n")
@@ -109,6 +124,7 @@ def site(directory: Path, parties: int) -> Iterator[Site]:
             directory=str(directory / f"host-{i}"),
             project=str(PROJECT),
             port=ports[i],
+            client_port=client_ports[i],
             ssh_user=getpass.getuser(),
             ssh_port=port,
             key_file=str(ssh / "key"),

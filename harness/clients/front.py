@@ -40,15 +40,14 @@ _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class ClientFailure(Exception):
-    """One client ended the run; says which, and how."""
+    """One client ended the run, or none can come; says which, and how."""
 
 
 class Front:
     """One run's front.
 
-    Args: config: as `harness.engines.mpspdz` writes it: host, port, machine_port, uploads (values of
-    each), certificates (PEM of each), terms, started (when the run was; seconds since 1970), seconds;
-    party: its number; number: what to be called by the virtual machine; data: the directory of the
+    Args: config: as `ClientInputs.front` returns it, and `started` (when its party was; seconds since
+    1970); party: its number; number: what to be called by the virtual machine; data: the directory of the
     party's key and certificates; machine_runs: whether the virtual machine has not ended.
     """
 
@@ -98,14 +97,7 @@ class Front:
         return f"The virtual machine was not ready for the clients {seconds}."
 
     async def _serve_all(self, deadline: asyncio.Timeout) -> None:
-        server = await asyncio.start_server(
-            self._serve,
-            self._config["host"],
-            self._config["port"],
-            ssl=self._server_context(),
-            ssl_handshake_timeout=_HANDSHAKE_S,
-            backlog=_BACKLOG,
-        )
+        server = await self._listen()
         try:
             reader, writer = await self._connect_to_machine()
             try:
@@ -120,6 +112,21 @@ class Front:
             server.close()
             for channel in self._channels:
                 channel.writer.close()
+
+    async def _listen(self) -> asyncio.Server:
+        port, context = self._config["port"], self._server_context()
+        try:
+            return await asyncio.start_server(
+                self._serve,
+                self._config["host"],
+                port,
+                ssl=context,
+                ssl_handshake_timeout=_HANDSHAKE_S,
+                backlog=_BACKLOG,
+            )
+        except OSError as error:
+            why = os.strerror(error.errno or 0)  # asyncio's own text is a whole sentence
+            raise ClientFailure(f"It cannot listen for clients on port {port}: {why}.") from None
 
     async def _exchange(self, machine: Channel, width: int) -> None:
         values, parts = self._ends[-1], self._ends[-1] // self._part

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import queue
 import secrets
+import socket
 import ssl
 import threading
 import time
@@ -24,6 +26,7 @@ from protocols.circuits.clients import CHECKS
 
 _RETRY_S = 0.02
 _HANDSHAKE_S = 30.0
+_NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, socket.EAI_NONAME, socket.EAI_AGAIN}
 _PATIENCE_S = 2.0  # a party that fails is named before the client that lost it
 
 
@@ -49,24 +52,41 @@ async def send_values(
     own number and number of values; seconds: for all of it.
     Raises: ClientError: a party is not there, or ended the connection, or the terms differ; MaskError.
     """
+    missing = dict(enumerate(servers))
     try:
         async with asyncio.timeout(seconds):
-            return await _converse(sender, servers, expected)
+            return await _converse(sender, servers, expected, missing)
     except TimeoutError:
+        where = "".join(f" Party {i} did not answer at {one.host}:{one.port}." for i, one in missing.items())
         raise ClientError(
-            f"Client {sender.number}: the parties were not ready for its values within {seconds:g} s."
+            f"Client {sender.number}: the parties were not ready for its values within {seconds:g} s.{where}"
         ) from None
 
 
-async def _converse(sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any]) -> int:
+async def _converse(
+    sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
+) -> int:
+    """Send as `send_values`. Args: missing: the servers by party; those that answer are taken out."""
     context = _context(sender, servers)
     channels: list[Channel] = []
 
     async def everywhere(step: Callable[[Channel], Coroutine[Any, Any, Any]]) -> list[Any]:
         return await _all_or_none([step(channel) for channel in channels])
 
+    async def connect(party: int, server: Server) -> None:
+        try:
+            await _connect(server, context, channels)
+        except OSError as error:
+            if error.errno not in _NO_WAY:
+                raise
+            raise ClientError(
+                f"Client {sender.number}: there is no way to party {party} at {server.host}:{server.port}: "
+                f"{error.strerror}."
+            ) from None
+        del missing[party]
+
     try:
-        await _all_or_none([_connect(server, context, channels) for server in servers])
+        await _all_or_none([connect(i, server) for i, server in enumerate(servers)])
         parts = _check_terms(sender, await everywhere(Channel.receive_terms), expected)
         count = len(sender.values)
         own = _add_up(await everywhere(lambda c: c.receive(count * masks.WORD_BYTES)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
 MAX_CONNECTIONS = 200  # clients of one run that have one each; to four parties, below most limits on files
+_SHARE = 0.9  # of the run's time limit: whom a party still waits for is then named
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,12 @@ class Server:
 
 
 Check = Callable[[], None]  # raises what went wrong at a client, if anything did
+Begin = Callable[[Sequence[Server]], AbstractContextManager[Check]]
+
+
+def elsewhere(_parties: object) -> AbstractContextManager[Check]:
+    """Begin nothing: whoever sends, if anybody does, is begun by another process."""
+    return nullcontext(lambda: None)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class ClientInputs:
 
     uploads: tuple[Upload, ...]
     terms: dict[str, Any]
-    begin: Callable[[Sequence[Server]], AbstractContextManager[Check]]
+    begin: Begin = elsewhere
 
     @property
     def values(self) -> int:
@@ -52,3 +59,18 @@ class ClientInputs:
     def parts(self) -> int:
         """How many runs of equal length are checked: as few as there can be, each within one upload."""
         return self.values // gcd(*(upload.values for upload in self.uploads))
+
+    def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
+        """Return what `harness.clients.front` has to know at one party.
+
+        Args: host, port: where it listens; machine_port: where its virtual machine does.
+        """
+        return {
+            "host": host,
+            "port": port,
+            "machine_port": machine_port,
+            "uploads": [upload.values for upload in self.uploads],
+            "certificates": [upload.certificate for upload in self.uploads],
+            "terms": self.terms,
+            "seconds": timeout_s * _SHARE,
+        }

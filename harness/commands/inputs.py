@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import sharing
@@ -19,19 +19,20 @@ from harness.agreeing import (
     write_uploads,
 )
 from harness.cli import command, plain, say
-from harness.clients.invitations import Invitation, read_invitation
+from harness.clients.invitations import read_invitation
+from harness.clients.uploads import Server
 from harness.commands.chosen import chosen_form, declared_domain, with_cap
+from harness.engines.certificates import fingerprint
 from harness.errors import OptionError, ShareError
 from harness.layouts import columns_of, shared_over
-from harness.models import get_model
 from harness.options import parse_choice, parse_epsilon, parse_party, parse_seconds, parse_threshold, require
-from harness.records import Detail, domain_from_json, read_domain, read_records
+from harness.records import Detail, read_domain, read_records
 from harness.rounding import digits_up
 from harness.schemes import choose_model
+from harness.terms import Terms, read_terms
 from protocols.budget import NeighboringRelation, PrivacyUnit
 from protocols.circuits.clients import CHECKS
 from protocols.spec import (
-    CLIENTS,
     PI_CAP,
     PI_CF,
     PI_CF_SLOTS,
@@ -45,13 +46,12 @@ from protocols.spec import (
     SLOTS,
 )
 
-_POSITIVE = re.compile("[1-9][0-9]{0,199}(/[1-9][0-9]{0,199})?")
+_FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
     NeighboringRelation.REPLACE_ONE: "one record of yours replaced by another",
     NeighboringRelation.ZERO_OUT_ONE: "all records of yours together, there or not",
 }
-_OPENED = {"weights": PI_RW.revealed}  # by the task that an invitation names
 
 # What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
@@ -150,65 +150,82 @@ def _own(directory: Path, party: int) -> Path:
 
 
 @command
-def send(records: str, invitation: str, timeout: str, most: str) -> None:
+def send(records: str, invitation: str, timeout: str, most: str, fingerprints: str) -> None:
     """Send one client's values to the running parties that its invitation names.
 
-    Args: most: --epsilon, the largest that the client accepts; empty for any.
+    Args: most: --epsilon, the largest that the client accepts; empty for any; fingerprints: a file with
+    those of the only parties' certificates that it accepts; empty for any.
     """
     require({"--records": records, "--invitation": invitation})
     seconds = parse_seconds(timeout)
     accepted = parse_epsilon(most) if most else None
+    known = _fingerprints(Path(fingerprints)) if fingerprints else None
     found = read_invitation(Path(invitation))
-    epsilon, sentences = _terms(found, invitation)
-    for sentence in sentences:  # before anything is sent
-        say(plain(sentence))
+    terms = read_terms(found.terms, invitation)
+    epsilon = terms.settings.epsilon
+    for sentence in (*_sentences(terms), *_servers(found.servers, invitation, known)):
+        say(plain(sentence))  # before anything is sent
     if accepted is not None and epsilon > accepted:
         raise OptionError(
             f"This run spends ε = {digits_up(epsilon, 4)}, and --epsilon {most} is the most that you "
             "accept; nothing was sent."
         )
-    domain = domain_from_json(found.terms.get("domain"), invitation)
-    own = read_records(Path(records), domain, may_be_empty=True)
+    own = read_records(Path(records), terms.domain, may_be_empty=True)
     if own.clients != 1:
         raise OptionError(f"{records} holds records of {own.clients} clients; an invitation is for one.")
-    form = chosen_form(PI_RW.input_forms, str(found.terms.get("input_form")), CLIENTS.name)
-    sent = asyncio.run(found.send(columns_of(own, form).ravel(), seconds))
+    sent = asyncio.run(found.send(columns_of(own, terms.settings.form).ravel(), seconds))
     say(
         f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "
         f"({sent:,} bytes to each)."
     )
 
 
-def _terms(found: Invitation, invitation: str) -> tuple[Fraction, list[str]]:
-    """Return ε, and in sentences what a client agrees to; parties that run on other terms get nothing.
-
-    Raises: ShareError: this version does not know such terms.
-    """
-    said = {name: str(value) for name, value in found.terms.items()}
-    try:
-        epsilon, delta = (_fraction(said[name]) for name in ("epsilon", "delta"))
-        change = _CHANGES[NeighboringRelation(said["neighboring_relation"])]
-        model, opened = get_model(said["model"]), "; ".join(_OPENED[said["task"]])
-    except (KeyError, ValueError, OptionError):
-        raise ShareError(
-            f"{invitation} is for a run that this version cannot describe; nothing was sent."
-        ) from None
+def _sentences(terms: Terms) -> list[str]:
+    """Return what a client agrees to; parties that run on other terms get nothing."""
+    settings, opened = terms.settings, "; ".join(terms.statistic.spec.revealed)
+    model = settings.model
     behaviour = "keeps to the protocol but looks at all it receives, learns nothing more"
     if model.tolerates == "active":
         behaviour = (
             "may deviate from the protocol, learns nothing more and changes no value unnoticed, but for a "
             f"probability of 2^-{CHECKS} each"
         )
-    return epsilon, [
-        f"The run opens: {opened}. Guarantee: (ε, δ)-differential privacy with ε = {digits_up(epsilon, 4)} "
-        f"and δ = {digits_up(delta, 4)} in total, for {change}.",
+    return [
+        f"The run opens: {opened}. Guarantee: (ε, δ)-differential privacy with ε = "
+        f"{digits_up(settings.epsilon, 4)} and δ = {digits_up(settings.delta, 4)} in total, for "
+        f"{_CHANGES[terms.relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
         f"{behaviour}. Whoever runs more of them can see your values.",
     ]
 
 
-def _fraction(text: str) -> Fraction:
-    """Read a positive number as an invitation writes it. Raises: ValueError."""
-    if not _POSITIVE.fullmatch(text):
-        raise ValueError(text)
-    return Fraction(text)
+def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
+    """Return who the parties are. Raises: ShareError: a certificate is not the known one, or is none."""
+    try:
+        found = [fingerprint(server.certificate.encode()) for server in servers]
+    except ValueError:
+        raise ShareError(f"{invitation} holds something else than parties' certificates.") from None
+    if known is not None and found != list(known):
+        raise ShareError(
+            f"The parties in {invitation} have other certificates than --fingerprints names, in the order of "
+            "the parties; nothing was sent. Ask the owners of their hosts, not whoever sent the invitation."
+        )
+    return [
+        f"Party {i}: {server.host}:{server.port}, SHA-256 of its certificate {one}."
+        for i, (server, one) in enumerate(zip(servers, found, strict=True))
+    ]
+
+
+def _fingerprints(path: Path) -> list[str]:
+    """Read a fingerprint per line, as `openssl x509 -fingerprint` writes it, with its name or without."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise OptionError(f"Cannot read --fingerprints {path}.") from None
+    found = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
+    if not found or not all(map(_FINGERPRINT.fullmatch, found)):
+        raise OptionError(
+            f"{path} must hold a line for each party, 0 first: the SHA-256 of its certificate, as "
+            "openssl x509 -fingerprint -sha256 writes it."
+        )
+    return found

@@ -124,6 +124,8 @@ class ReleaseOptions:
                 "Give either --records (a file of clients' records) or --shares (what `share` wrote)"
                 + (", or --invite (a directory for clients' invitations)." if self.invite else ".")
             )
+        if self.hosts and self.shares and self.invite:
+            raise OptionError("Give either --shares or --invite: clients share, or send while it runs.")
         if bool(self.invite) != bool(self.clients):
             raise OptionError("--invite and --clients (how many) go together.")
         path = CLIENTS.name if self.invite else self.input_path
@@ -187,7 +189,8 @@ class ReleaseOptions:
                 declared = self._declared_of_shares(statistic, settings)
                 return run_on_shares(statistic, Path(self.shares), settings, target, begin, declared), target
             if self.invite:
-                return self._run_for_invited(statistic, settings, target, begin), target
+                declared, invited = self._invited(settings)
+                return run_for_invited(statistic, invited, declared, settings, target, begin), target
             begin("records")
             values = (self.range, self.steps) if statistic.detail is Detail.VALUE else None
             domain = declared_domain(*self.declared, values)
@@ -239,8 +242,13 @@ class ReleaseOptions:
     ) -> Run[T]:
         from harness.hosts.runner import HostsRunner
 
-        hosts, declared = settings.hosts, self._declared_of_shares(statistic, settings)
+        hosts = settings.hosts
         assert isinstance(hosts, HostsRunner)
+        if self.invite:
+            domain, invited = self._invited(settings)
+            with hosts.connected(begin):
+                return run_for_invited(statistic, invited, domain, settings, target, begin)
+        declared = self._declared_of_shares(statistic, settings)
 
         def feed(scratch: Path) -> Fed:
             return hosts.feed(settings.form, scratch, begin, declared)
@@ -248,9 +256,8 @@ class ReleaseOptions:
         with hosts.connected(begin):
             return run_fed(statistic, feed, settings, target, begin)
 
-    def _run_for_invited(
-        self, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress
-    ) -> Run[T]:
+    def _invited(self, settings: Settings) -> tuple[RecordDomain, tuple[Path, int]]:
+        """Return what clients may have, where their invitations are to be, and how many; say so."""
         directory, clients = Path(self.invite), parse_clients(self.clients)
         domain = declared_domain(*self.declared)
         if domain is None:
@@ -266,7 +273,7 @@ class ReleaseOptions:
             f"{plain(str(directory / 'client-<k>.json'))}, k from 0, once that file is there.",
             cli.err,
         )
-        return run_for_invited(statistic, (directory, clients), domain, settings, target, begin)
+        return domain, (directory, clients)
 
     def conclude(self, run: Run[Any], target: Path, problem: FairSharesError | None = None) -> None:
         """Say what every release says after its result; print its file where JSON was asked for.
@@ -276,7 +283,7 @@ class ReleaseOptions:
         if self.chooses_cap:
             show.chosen_cap(run.manifest, cap_directory(target))
         if self.hosts:
-            show.on_hosts(bool(self.shares))
+            show.on_hosts(bool(self.shares), bool(self.invite))
         else:
             show.one_machine(bool(self.records))
         show_charge(run.charging)

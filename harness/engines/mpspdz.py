@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import (
+    LOOPBACK,
     Address,
     Engine,
     EngineResult,
@@ -43,7 +44,6 @@ _FIRST_FIXED_RELEASE = (0, 4, 3)
 _TIME = re.compile(r"^Time = ([\d.e+-]+) seconds")
 _SENT = re.compile(r"^Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
 _CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
-_CLIENTS_SHARE = 0.9  # of the run's time limit: whom a party still waits for is then named
 _PHASES = re.compile(r"^Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
 
 
@@ -161,7 +161,10 @@ class MpSpdzEngine(Engine):
         with self.prepared(job, model) as prepared:
             progress("run")
             ports = free_ports(3 * model.parties)
-            fronts = _fronts(job, ports[model.parties :], timeout_s)
+            fronts: list[dict[str, Any]] = [{} for _ in range(model.parties)]
+            if job.clients is not None:
+                pairs = zip(ports[model.parties :: 2], ports[model.parties + 1 :: 2], strict=True)
+                fronts = [{"front": job.clients.front(LOOPBACK, *pair, timeout_s)} for pair in pairs]
             with links_between(ports[: model.parties], network) as links:
                 configs = [
                     {**self.config(prepared, i, local(links.ports[i])), **front}
@@ -224,27 +227,6 @@ def find_installation() -> Installation | str:
         if (home / "compile.py").is_file():
             return _inspect(home.resolve())
     return missing
-
-
-def _fronts(job: Job, ports: list[int], timeout_s: float) -> list[dict[str, Any]]:
-    """Return what each party's configuration says of its front; nothing where no clients send."""
-    if job.clients is None:
-        return [{} for _ in ports[::2]]
-    return [
-        {
-            "front": {
-                "host": "127.0.0.1",
-                "port": port,
-                "machine_port": machine_port,
-                "uploads": [upload.values for upload in job.clients.uploads],
-                "certificates": [upload.certificate for upload in job.clients.uploads],
-                "terms": job.clients.terms,
-                "started": time.time(),
-                "seconds": timeout_s * _CLIENTS_SHARE,
-            }
-        }
-        for port, machine_port in zip(ports[::2], ports[1::2], strict=True)
-    ]
 
 
 def _client_bytes(party: int, log: PartyLog) -> tuple[int, int]:

@@ -13,14 +13,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harness.clients.front import FAILED, IN_DOUBT
-from harness.clients.uploads import Check, Server
-from harness.engines.base import Job, no_charge
+from harness.clients.uploads import Check, ClientInputs, Server, elsewhere
+from harness.engines.base import Address, Job, no_charge
 from harness.engines.outlines import PartyLog
 from harness.engines.process import KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
 from harness.errors import ClientError, PartyFailedError, PartyTimeoutError, UnsupportedError
@@ -69,21 +68,35 @@ def run_parties(
             LocalProcess(job, config, work / f"party-{i}", job.party_inputs[i])
             for i, config in enumerate(configs)
         ]
-        return see_through(parties, timeout_s, starting, partial(_clients, job, configs))
+        fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
+        return see_through(parties, timeout_s, starting, beginning(job.clients, fronts))
     finally:
         with uninterrupted():
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _no_clients(_certificates: Mapping[int, str]) -> contextlib.AbstractContextManager[Check]:
-    return contextlib.nullcontext(lambda: None)
+Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[Check]]
+
+
+def beginning(clients: ClientInputs | None, addresses: Sequence[Address]) -> Beginning:
+    """Return what lets clients begin, if there are any, once the parties' certificates are there.
+
+    Args: addresses: where clients find each party's front.
+    """
+    if clients is None:
+        return elsewhere
+
+    def begin(certificates: Mapping[int, str]) -> contextlib.AbstractContextManager[Check]:
+        return clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
+
+    return begin
 
 
 def see_through(
     parties: Sequence[PartyProcess],
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
-    clients: Callable[[Mapping[int, str]], contextlib.AbstractContextManager[Check]] = _no_clients,
+    clients: Beginning = elsewhere,
 ) -> list[PartyLog]:
     """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
 
@@ -119,20 +132,6 @@ def see_through(
                 each.kill()
             for each in parties:
                 each.close()
-
-
-def _clients(
-    job: Job, configs: Sequence[dict[str, Any]], certificates: Mapping[int, str]
-) -> contextlib.AbstractContextManager[Check]:
-    """Let the job's clients begin, if it has any, now that the parties' certificates are there."""
-    if job.clients is None:
-        return _no_clients(certificates)
-    return job.clients.begin(
-        [
-            Server(config["front"]["host"], config["front"]["port"], certificates[i])
-            for i, config in enumerate(configs)
-        ]
-    )
 
 
 def _watch(

@@ -1,9 +1,9 @@
 """One party's process: claims its directory, makes its key, draws its random bits, becomes the engine.
 
-Started as `python -m harness.engines.party` in the party's own directory, on the party's own host. It
-talks to whoever started it by two lines: it prints `ready` when its certificate can be collected, and
-goes on when it reads `go`, by when the others' certificates are there. From then on its output goes
-to `log`. No other process sees its key or its bits.
+Started as `python -m harness.engines.party TIME` in the party's own directory, on the party's own host, TIME
+being now (seconds since 1970). It talks to whoever started it by two lines: it prints `ready` when its
+certificate can be collected, and goes on when it reads `go`, by when the others' certificates are there.
+From then on its output goes to `log`. No other process sees its key or its bits.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _main() -> int:
         print(f"fairshares: {error}", flush=True)
         return 1
     if "front" in config:
-        return _run_with_front(config)
+        return _run_with_front(config, float(sys.argv[1]))
     _supply_bits(config)
     if config["engine"] == "embedded":
         from harness.engines.embedded.party import run_party
@@ -85,7 +85,7 @@ def _dump_no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
 
 
-def _run_with_front(config: dict[str, Any]) -> int:
+def _run_with_front(config: dict[str, Any], started: float) -> int:
     """Talk to clients from this process, with the virtual machine as its child; neither outlives the other.
 
     Only the child gets the random bits.
@@ -101,7 +101,7 @@ def _run_with_front(config: dict[str, Any]) -> int:
         die_with_parent()
         _supply_bits(config)
         os.execv(config["argv"][0], [*config["argv"], str(port), str(number)])
-    return front.main(config["front"], party, number, data, machine)
+    return front.main({**config["front"], "started": started}, party, number, data, machine)
 
 
 def _redirect_output() -> None:

@@ -119,7 +119,7 @@ class LocalProcess(PartyProcess):
         if (self._directory / child.CLAIM).exists():
             raise UsedDirectoryError(self._used())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", child.__name__],
+            [sys.executable, "-m", child.__name__, str(time.time())],
             cwd=self._directory,
             # The hash seed: all parties have to run a program's sets in the same order.
             env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},

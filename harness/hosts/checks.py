@@ -16,7 +16,7 @@ from harness.errors import CertificateError, FairSharesError
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once
 from harness.hosts.inventory import Host
-from harness.hosts.work import SOURCES
+from harness.hosts.work import SOURCES, reach
 from harness.models import Model
 from harness.schemes import engine_of
 
@@ -24,7 +24,7 @@ MAX_SKEW_S = 60.0
 LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
 RENEW = "make all anew by ./inv hosts.setup --renew"
-LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "certificates", "port")
+LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "certificates", "port", "clients")
 
 
 @dataclass
@@ -54,7 +54,11 @@ class Finding:
 
 
 def check_hosts(hosts: Sequence[Host], model: Model, progress: Progress) -> list[Finding]:
-    """Look at every host, whatever is wrong with others; nothing is changed anywhere."""
+    """Look at every host, whatever is wrong with others; nothing is changed anywhere.
+
+    Whether clients' ports are reached is seen from this machine, which is not where clients are; a run, by
+    `check_connected`, asks only that they are free.
+    """
     findings = [Finding(host) for host in hosts]
     with ExitStack() as stack:
 
@@ -71,6 +75,8 @@ def check_hosts(hosts: Sequence[Host], model: Model, progress: Progress) -> list
         made = at_once(connect, findings)
         reached = [(finding, one) for finding, one in zip(findings, made, strict=True) if one is not None]
         check_connected(reached, model, progress)
+        progress("clients")
+        at_once(_reach_as_clients, [pair for pair in reached if pair[0].facts and pair[0].host.client_port])
     return findings
 
 
@@ -98,7 +104,9 @@ def skew_s(asked: float, said: float, answered: float) -> float:
 def ask_facts(connection: Connection, model: Model) -> tuple[dict[str, Any], float]:
     """Return a host's facts, and how far its clock is ahead; see `skew_s`."""
     host, asked = connection.host, time.time()
-    facts: dict[str, Any] = connection.ask("check", party=host.party, model=model.name, port=host.port)
+    facts: dict[str, Any] = connection.ask(
+        "check", party=host.party, model=model.name, port=host.port, client_ports=host.client_ports
+    )
     return facts, skew_s(asked, facts["time"], time.time())
 
 
@@ -122,7 +130,8 @@ def _look(finding: Finding, connection: Connection, model: Model) -> None:
             f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {how} this machine's; "
             "set both, by NTP for example."
         )
-    for name, said in (("engine", "unavailable"), ("directory", "directory"), ("port", "port")):
+    said_by = {"engine": "unavailable", "directory": "directory", "port": "port", "clients": "clients"}
+    for name, said in said_by.items():
         if facts[said] is not None:
             faults[name] = f"{host.title}: {facts[said]}"
     if facts["free_bytes"] < LEAST_FREE_BYTES and "directory" not in faults:
@@ -172,6 +181,22 @@ def _wrong(holder: Host, host: Host, held: str | None, own: str) -> str:
         f"({fingerprint(own.encode())[:SHOWN]}…); "
         f"if that host has new keys, {RENEW}, if not, somebody is in its place."
     )
+
+
+def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
+    finding, connection = pair
+    host = finding.host
+    if "clients" in finding.faults:
+        return
+    greeting = str(connection.ask("listen", port=host.client_port))
+    address, port = host.client_reached
+    fault = reach(address, port, greeting)
+    connection.ask("hush")
+    if fault is not None:
+        finding.faults["clients"] = (
+            f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
+            "port to clients, or correct client_reached_at in hosts.toml."
+        )
 
 
 def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]]) -> None:

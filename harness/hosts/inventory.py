@@ -24,7 +24,9 @@ class Host:
     Attributes: address: where ssh reaches it; directory: its own, for key, certificates, shares and runs;
     project: where FairShares is there; port: where its party listens; key_file, known_hosts: of this
     machine, empty for ssh's usual ones; mp_spdz_home: of the host, empty for where it is usually looked
-    for; reached_at: address and port by which other parties reach it, where these differ (NAT).
+    for; reached_at: address and port by which other parties reach it, where these differ (NAT);
+    client_port: where it takes clients that send while the parties run, 0 if it takes none; the next port
+    is its virtual machine's own; client_reached_at: as reached_at, for clients.
     """
 
     party: int
@@ -38,6 +40,8 @@ class Host:
     known_hosts: str = ""
     mp_spdz_home: str = ""
     reached_at: str = ""
+    client_port: int = 0
+    client_reached_at: str = ""
 
     def __post_init__(self) -> None:
         where = f"the host of party {self.party}"
@@ -49,12 +53,18 @@ class Host:
                 raise HostsFileError(f"{where}: {name} must be an absolute path; got {path!r}.")
         if self.port not in _PORTS or (self.ssh_port and self.ssh_port not in _PORTS):
             raise HostsFileError(f"{where}: a port is a number from 1 to {_PORTS[-1]}.")
-        if self.reached_at:
-            match = _REACHED.fullmatch(self.reached_at)
-            if match is None or int(match[2]) not in _PORTS:
-                raise HostsFileError(
-                    f"{where}: reached_at must be address:port, or a port; got {self.reached_at!r}."
-                )
+        if self.client_port and not {*self.client_ports} <= {*_PORTS} - {self.port}:
+            raise HostsFileError(
+                f"{where}: client_port, and the port after it, must be from 1 to {_PORTS[-1]} and other ones "
+                f"than port; got {self.client_port}."
+            )
+        if self.client_reached_at and not self.client_port:
+            raise HostsFileError(f"{where}: client_reached_at needs client_port.")
+        for name in ("reached_at", "client_reached_at"):
+            text = getattr(self, name)
+            match = _REACHED.fullmatch(text)
+            if text and (match is None or int(match[2]) not in _PORTS):
+                raise HostsFileError(f"{where}: {name} must be address:port, or a port; got {text!r}.")
 
     @property
     def name(self) -> str:
@@ -69,8 +79,21 @@ class Host:
     @property
     def reached(self) -> tuple[str, int]:
         """Address and port by which other parties reach it."""
-        match = _REACHED.fullmatch(self.reached_at)
-        return ((match[1] or self.address), int(match[2])) if match else (self.address, self.port)
+        return self._reached(self.reached_at, self.port)
+
+    @property
+    def client_reached(self) -> tuple[str, int]:
+        """Address and port by which clients reach it."""
+        return self._reached(self.client_reached_at, self.client_port)
+
+    @property
+    def client_ports(self) -> tuple[int, ...]:
+        """Where its front and its virtual machine listen for clients, if it takes any."""
+        return (self.client_port, self.client_port + 1) if self.client_port else ()
+
+    def _reached(self, at: str, port: int) -> tuple[str, int]:
+        match = _REACHED.fullmatch(at)
+        return ((match[1] or self.address), int(match[2])) if match else (self.address, port)
 
 
 def read_hosts(path: Path) -> list[Host]:

@@ -1,7 +1,8 @@
 """A run whose parties are on hosts: what goes there and what comes back is all in this module.
 
-To a host go its own share files, if this machine has them, and what is to be run. Back come the first two
-lines of its aggregate, which are public, how its program compiled, `OUT` lines, times and sizes.
+To a host go its own share files, if this machine has them, what is to be run, and the certificates of clients
+that send while it runs. Back come the first two lines of its aggregate, which are public, how its program
+compiled, `OUT` lines, times and sizes. What clients send goes from them to the hosts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from harness.agreeing import agree, read_found
 from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
-from harness.engines.parties import see_through
+from harness.engines.parties import beginning, see_through
 from harness.engines.process import PartyProcess
 from harness.errors import (
     HostUnfitError,
@@ -37,7 +38,7 @@ from harness.networks import Network
 from harness.records import RecordDomain
 from harness.schemes import engine_of
 from harness.sharing import SUFFIX
-from protocols.spec import ENFORCED, SHARES, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, ENFORCED, InputForm, ProtocolSpec
 
 _SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
 _COMPILE_S = 2000.0
@@ -119,8 +120,9 @@ class HostsRunner(Runner):
         self._connections: list[Connection] = []
 
     def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
-        if form.path is not SHARES:
-            return "On hosts, clients cannot send while the parties run; use --input-path shares."
+        without = [host.name for host in self._hosts if not host.client_port]
+        if form.path is CLIENTS and without:
+            return f"Clients that send need a client_port of every host in hosts.toml; {without[0]} has none."
         return engine_of(model).refusal(spec, model, form)
 
     @contextmanager
@@ -198,22 +200,31 @@ class HostsRunner(Runner):
             raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
-        prepared = self._prepare(job, run)
+        prepared = self._prepare(job, run, timeout_s)
         progress("run")
         with ThreadPoolExecutor(len(self._connections)) as pool:
             parties = [RemoteProcess(one, pool, timeout_s) for one in self._connections]
-            logs = see_through(parties, timeout_s, starting)
+            fronts = [host.client_reached for host in self._hosts]
+            logs = see_through(parties, timeout_s, starting, beginning(job.clients, fronts))
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
         return result
 
-    def _prepare(self, job: Job, run: str) -> Prepared:
+    def _prepare(self, job: Job, run: str, timeout_s: float) -> Prepared:
         """Have each host compile the program from its own sources; all have to get the same."""
 
         def prepare(connection: Connection) -> dict[str, Any]:
             addresses = [host.reached for host in self._hosts]
             own = connection.host
             addresses[own.party] = (LOOPBACK, own.port)
+            clients = None
+            if job.clients is not None:
+                clients = {
+                    "terms": job.clients.terms,
+                    "certificates": [upload.certificate for upload in job.clients.uploads],
+                    "ports": own.client_ports,
+                    "seconds": timeout_s,
+                }
             facts: dict[str, Any] = connection.ask(
                 "prepare",
                 _COMPILE_S,
@@ -224,6 +235,7 @@ class HostsRunner(Runner):
                 arguments=job.arguments,
                 fair_bits=job.fair_bits,
                 addresses=addresses,
+                clients=clients,
             )
             return facts
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from invoke import Collection, Context
 
+from harness.tasking import CAP_HELP, DOMAIN_HELP, releasing
 from harness.tasking import by_name as _task
-from harness.tasking import releasing
 
 if TYPE_CHECKING:
     from harness.commands.release import ReleaseOptions
@@ -51,9 +51,15 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
         "hosts": HOSTS_HELP,
         "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
         "only. Without it, each host takes what is in its own directory `shares`",
-        "domain": "JSON file with the domain that uploads have to be of; default: that of most",
         "model": "see `./inv schemes`; default: ring on three hosts or more, semi2k on two",
-        "input-form": "as the shares were made; default: split",
+        "invite": "of weights, instead of shares: a directory on this machine; each client takes an "
+        "invitation there, and sends to the hosts while they run",
+        "clients": "with --invite: how many clients are invited",
+        **{name: f"with --invite: {text}" for name, text in DOMAIN_HELP.items() if name != "records"},
+        "domain": "JSON file with the domain that uploads have to be of, default: that of most; or, with "
+        "--invite, clients' records",
+        "cap": f"with --invite and {CAP_HELP['cap'].removeprefix('with ')}",
+        "input-form": "as the shares were made; with --invite, as clients are to send; default: split",
         "json": "print the result as JSON, and nothing else, on standard output",
         "reweighing": "of weights; see `./inv weights --help`",
         "reveal": "of weights: counts (default) or weights",
@@ -66,9 +72,12 @@ def setup(_c: Context, hosts: str = HOSTS_FILE, renew: bool = False) -> None:
         **dict.fromkeys(("relative-error", "error-from", "error-to"), "of count; see `./inv count --help`"),
         **dict.fromkeys(("release", "release-epsilon", "counts"), "of cap; see `./inv cap --help`"),
     },
-    without=("records", "groups", "labels", "max_count"),
+    without=("records",),
     input_form="",
     hosts=HOSTS_FILE,
+    invite="",
+    clients="",
+    cap="",
 )
 def run(
     options: ReleaseOptions,
@@ -89,7 +98,7 @@ def run(
     release_epsilon: str = "",
     counts: str = "",
 ) -> None:
-    """Run a release on shares, each party on its own host."""
+    """Run a release on shares, or on what clients send, each party on its own host."""
     from harness.commands.hosts import run
 
     given: dict[str, str | bool] = {

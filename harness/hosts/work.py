@@ -23,11 +23,12 @@ from harness.engines.hashing import sources_hash
 from harness.engines.process import LocalProcess
 from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
 from harness.hosts import keys, leftovers
-from harness.models import get_model
+from harness.models import Model, get_model
 from harness.records import domain_from_json
 from harness.report import environment
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory, writable_by_others, write_whole
+from harness.terms import read_terms
 from protocols.spec import PROTOCOLS
 
 # What has to be the same everywhere, by what messages call it.
@@ -42,6 +43,7 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compile
 _RUN = re.compile(r"[0-9a-f]{32}")
 _NONCE_BYTES = 16
 _CONNECT_S = 5.0
+_ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
 
 
 class Work:
@@ -58,7 +60,7 @@ class Work:
         self._values: Path | None = None
         self._party: LocalProcess | None = None
         self._engine = ""
-        self._listening: socket.socket | None = None
+        self._listening: list[socket.socket] = []
         self._record: dict[str, Any] = {}
         self.is_running = False
         names = ("check", "listen", "hush", "reach", "setup", "pin", "take", "feed", "prepare", "start", "go")
@@ -67,8 +69,8 @@ class Work:
 
     # Before a run.
 
-    def check(self, party: int, model: str, port: int) -> dict[str, Any]:
-        """Say what a run depends on here; nothing of it is secret."""
+    def check(self, party: int, model: str, port: int, client_ports: list[int]) -> dict[str, Any]:
+        """Say what a run depends on here; nothing of it is secret. Args: client_ports: if it takes any."""
         chosen = get_model(model)
         engine = engine_of(chosen)
         return {
@@ -80,7 +82,8 @@ class Work:
             "unavailable": engine.availability(chosen),
             "directory": self._fault_of_directory(),
             "free_bytes": shutil.disk_usage(_existing(self._directory)).free,
-            "port": port_fault(port),
+            "port": port_fault("Its party", port),
+            "clients": next(filter(None, (port_fault("For clients it", one) for one in client_ports)), None),
             "certificates": keys.own_certificates(self._directory, party),
             "pinned": {
                 name: {str(other): text for other, text in found.items()}
@@ -89,9 +92,10 @@ class Work:
         }
 
     def listen(self, port: int) -> str:
-        """Listen where the party will, and greet who comes; return the greeting."""
+        """Listen where the party will, or its front, and greet who comes; return the greeting."""
         greeting = os.urandom(_NONCE_BYTES).hex()
-        listening = self._listening = self._stack.enter_context(_listening(port))
+        listening = self._stack.enter_context(_listening(port))
+        self._listening.append(listening)
 
         def greet() -> None:
             while True:
@@ -106,15 +110,16 @@ class Work:
         return greeting
 
     def hush(self) -> None:
-        """Listen no more: the port is the party's."""
-        if self._listening is not None:
+        """Listen no more: the ports are the party's."""
+        while self._listening:
+            listening = self._listening.pop()
             with suppress(OSError):
-                self._listening.shutdown(socket.SHUT_RDWR)  # or `accept` would keep it
-            self._listening.close()
+                listening.shutdown(socket.SHUT_RDWR)  # or `accept` would keep it
+            listening.close()
 
     def reach(self, others: Sequence[tuple[str, int, str]]) -> list[str | None]:
         """Connect to other parties' ports; return per party what is wrong, None if its agent answers."""
-        return [_reach(*other) for other in others]
+        return [reach(*other) for other in others]
 
     def setup(self, party: int, renew: bool) -> dict[str, str]:
         """Make this host's directory and keys, if need be; return its certificates by engine."""
@@ -191,10 +196,14 @@ class Work:
         arguments: list[str],
         fair_bits: list[tuple[int, int]],
         addresses: list[tuple[str, int]],
+        clients: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Compile the program here, from this host's own sources; say what came of it.
 
-        Args: addresses: of all parties as this one reaches them; its own port is where it listens.
+        Guarantees: where clients send, what runs is what the terms say that this host tells them.
+        [test: tests/unit/test_hosts_work.py]
+        Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
+        that send while it runs: terms, certificates, ports (the front's, its machine's), seconds.
         """
         if not _RUN.fullmatch(run) or not all(map(_ARGUMENT.fullmatch, arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
@@ -204,15 +213,18 @@ class Work:
         job = Job(
             spec, PROGRAMS / f"{spec.name}.mpc", tuple(arguments), (None,) * chosen.parties, fair_bits=bits
         )
+        if clients is not None:
+            job = _promised(job, chosen, clients)
         job.check_parties(chosen)
         keys.check_keys(self._directory, engine.name, party, chosen.parties)
-        fault = port_fault(addresses[party][1])
-        if fault is not None:
-            raise HostUnfitError(fault)
+        for port in (addresses[party][1], *(clients["ports"] if clients else ())):
+            fault = port_fault("Its party", port)
+            if fault is not None:
+                raise HostUnfitError(fault)
         prepared = self._stack.enter_context(engine.prepared(job, chosen))
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._engine = engine.name
-        self._lay_out(prepared, party, addresses)
+        self._lay_out(prepared, party, addresses, clients)
         self._record = {
             "run": run,
             "party": party,
@@ -223,10 +235,19 @@ class Work:
         }
         return facts
 
-    def _lay_out(self, prepared: Prepared, party: int, addresses: list[tuple[str, int]]) -> None:
-        engine = engine_of(prepared.model)
+    def _lay_out(
+        self,
+        prepared: Prepared,
+        party: int,
+        addresses: list[tuple[str, int]],
+        clients: dict[str, Any] | None,
+    ) -> None:
+        engine, sending = engine_of(prepared.model), prepared.job.clients
         config = engine.config(prepared, party, addresses)
         config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
+        if clients is not None and sending is not None:
+            port, machine_port = clients["ports"]
+            config["front"] = sending.front(_ANYWHERE, port, machine_port, clients["seconds"])
         self._party = LocalProcess(prepared.job, config, self._own_scratch() / "party", self._values)
         self._stack.callback(self.kill)
 
@@ -315,12 +336,24 @@ class Work:
         return writable_by_others(self._directory)
 
 
-def port_fault(port: int) -> str | None:
-    """Return why a party cannot listen there, None if it can."""
+def _promised(asked: Job, model: Model, clients: dict[str, Any]) -> Job:
+    """Return the job that clients' terms promise. Raises: HostUnfitError: another one is asked for."""
+    terms = read_terms(clients["terms"], "What clients are told")
+    job = terms.job(clients["certificates"])
+    assert job.clients is not None
+    told, same = job.clients.terms, ("spec", "source", "arguments", "fair_bits")
+    differs = [name for name in same if getattr(job, name) != getattr(asked, name)]
+    if differs or told != clients["terms"] or terms.settings.model != model:
+        raise HostUnfitError("It was asked to run something else than clients are told.")
+    return job
+
+
+def port_fault(whose: str, port: int) -> str | None:
+    """Return why nothing of that name can listen there, None if it can."""
     try:
         _listening(port).close()
     except OSError as error:
-        return f"Its party cannot listen on port {port}: {error.strerror}."
+        return f"{whose} cannot listen on port {port}: {error.strerror}."
     return None
 
 
@@ -328,7 +361,8 @@ def _listening(port: int) -> socket.socket:
     return socket.create_server(("", port))
 
 
-def _reach(address: str, port: int, greeting: str) -> str | None:
+def reach(address: str, port: int, greeting: str) -> str | None:
+    """Connect; return what is wrong, None if what answers there gives this greeting."""
     try:
         with socket.create_connection((address, port), _CONNECT_S) as reached:
             found = reached.makefile("rb").read(len(greeting))

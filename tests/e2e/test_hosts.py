@@ -73,10 +73,12 @@ def test_a_clock_that_is_off_a_port_that_is_taken_a_stale_program(hosts: Site, t
     program = stale / "Programs" / "Source" / "pi_rw.mpc"
     program.write_text(program.read_text() + "\n")
     changed = hosts.with_host(0, project=str(slow)).with_host(2, project=str(stale))
-    found = faults(changed.with_host(1, port=hosts.hosts[0].ssh_port))  # where the sshd listens
-    assert found.keys() == {(0, "clock"), (1, "port"), (2, "project")}
+    taken = hosts.hosts[0].ssh_port  # where the sshd listens
+    found = faults(changed.with_host(1, port=taken).with_host(2, client_port=taken - 1))
+    assert found.keys() == {(0, "clock"), (1, "port"), (2, "project"), (2, "clients")}
     assert "its clock is 3600 s behind this machine's" in found[0, "clock"]
     assert "Its party cannot listen on port" in found[1, "port"]
+    assert f"For clients it cannot listen on port {taken}: " in found[2, "clients"]
     assert f"the programs and circuits in {stale} (commit unknown) are not those here" in found[2, "project"]
 
 
@@ -84,11 +86,13 @@ def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site,
     """At the last, as behind a firewall or by a wrong address, something else may even answer."""
     changed = hosts.with_host(0, mp_spdz_home=str(tmp_path)).with_host(1, directory=str(tmp_path / "none"))
     port = hosts.hosts[0].ssh_port
-    found = faults(changed.with_host(2, reached_at=f"127.0.0.1:{port}"), "ring")
-    assert found.keys() >= {(0, "engine"), (1, "directory"), (2, "port")}
+    elsewhere = dict.fromkeys(("reached_at", "client_reached_at"), f"127.0.0.1:{port}")
+    found = faults(changed.with_host(2, **elsewhere), "ring")
+    assert found.keys() >= {(0, "engine"), (1, "directory"), (2, "port"), (2, "clients")}
     assert f"MP_SPDZ_HOME is {tmp_path}, but there is no compile.py in it" in found[0, "engine"]
     assert f"There is no directory {tmp_path / 'none'}" in found[1, "directory"]
     assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in found[2, "port"]
+    assert f"it for clients at 127.0.0.1:{port}: something else answers there" in found[2, "clients"]
 
 
 def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:
@@ -145,3 +149,35 @@ def test_a_login_that_talks_is_no_agent(three: Site, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(connection, "_AGENT", "echo Welcome;")
     with pytest.raises(HostUnreachableError, match=r"^Host 127\.0\.0\.1 \(party 0\) went away"):
         Connection(three.hosts[0])
+
+
+INVITING = ["--invite", "for-clients", "--clients", "2", "--groups", "a,b", "--labels", "0,1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--shares", "s", *INVITING], "Give either --shares or --invite"),
+        (INVITING[:4], "--invite needs --domain, or --groups and --labels"),
+        (INVITING[:2], "--invite and --clients (how many) go together"),
+        (INVITING[4:], "the domain is the one that was shared; leave out the options for it"),
+        (["--task", "confusion", *INVITING], "pi_cf takes no values by input path 'clients'"),
+        (["--model", "mpyc", *INVITING], "Input path 'clients' needs MP-SPDZ"),
+        (
+            ["--model", "rep4-ring", *INVITING],
+            "need a client_port of every host in hosts.toml; host h3",
+        ),
+    ],
+)
+def test_invitations_are_refused_before_any_host_is_asked(
+    tmp_path: Path, options: list[str], told: str
+) -> None:
+    text = "".join(
+        f'[[host]]\nparty = {i}\naddress = "h{i}"\ndirectory = "/d"\nproject = "/p"\nport = 1\n'
+        + "client_port = 2\n" * (i < 3)
+        for i in range(4)
+    )
+    (tmp_path / "hosts.toml").write_text(text)
+    done = call("hosts.run", "--epsilon", "1", "--out", "none", *options, cwd=tmp_path)
+    assert done.returncode == 1 and told in " ".join(done.stderr.split())
+    assert files_below(tmp_path) - {"for-clients"} == {"hosts.toml"}

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from harness import sharing
 from harness.domain import DOMAINS
+from harness.engines.certificates import fingerprint, make_key
 from harness.errors import HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.connection import Connection
@@ -285,6 +287,64 @@ def test_a_silent_agent_counts_as_gone(hosts: Site, monkeypatch: pytest.MonkeyPa
     finally:
         os.kill(pid, signal.SIGKILL)
         connection.close()
+
+
+def invite(hosts: Site) -> subprocess.Popen[str]:
+    """Start a run that two clients are invited to; return it once their invitations are there."""
+    hosts.write()
+    shutil.rmtree(hosts.home / "results", ignore_errors=True)
+    rows = "".join(f"me,a,{label}\n" for _, label in RECORDS)
+    for k, text in enumerate((rows, "")):
+        (hosts.home / f"{k}.csv").write_text("client_id,group,label\n" + text)
+    options = ["--invite", "invited", "--clients", "2", "--groups", "a,b", "--labels", "0,1"]
+    options += ["--input-form", "product", "--population", "none", "--timeout", "60"]
+    run = start(*RUN, *options, cwd=hosts.home)
+    until(lambda: (hosts.home / "invited" / "client-1.json").exists() or run.poll() is not None, 60)
+    assert run.poll() is None, run.communicate()
+    return run
+
+
+@pytest.mark.mpspdz("ring")
+def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
+    """A stranger, with an invitation but for its key, changes nothing."""
+    before, run = below(hosts), invite(hosts)
+    invitations = [hosts.home / "invited" / f"client-{k}.json" for k in (0, 1)]
+    certificate = make_key(tmp_path, "C0", "C0")
+    own = {"certificate": certificate.read_text(), "key": certificate.with_suffix(".key").read_text()}
+    forged, known = tmp_path / "forged.json", tmp_path / "known.txt"
+    forged.write_text(json.dumps({**json.loads(invitations[0].read_text()), **own}))
+    refused = call("send", "--records", "0.csv", "--invitation", str(forged), cwd=hosts.home)
+    assert refused.returncode == 1 and "refused or ended the connection" in refused.stderr
+    keys = [hosts.directory(i) / "keys" / "mp-spdz" / f"P{i}.pem" for i in range(MODEL.parties)]
+    known.write_text("\n".join(fingerprint(path.read_bytes()) for path in keys))
+    pinned = ["--invitation", str(invitations[0]), "--fingerprints", str(known)]
+    first = start("send", "--records", "0.csv", *pinned, cwd=hosts.home)
+    second = call("send", "--records", "1.csv", "--invitation", str(invitations[1]), cwd=hosts.home)
+    for sent in (finish(first), second):
+        assert sent.returncode == 0, sent.stderr
+        assert "all 3 parties have its values, masked, on these terms" in sent.stdout
+    done = finish(run)
+    assert done.returncode == 0 and "It made the clients' keys and could have" in done.stdout, done.stderr
+    opened = json.loads((hosts.home / "results" / "weights.json").read_text())["noisy_counts"]
+    counts = [count for row in opened for count in row]
+    assert all(abs(count - true) < NOISE for count, true in zip(counts, (30, 20, 0, 0), strict=True))
+    assert '"input_path": "authenticated client input"' in (hosts.home / "results/manifest.json").read_text()
+    assert files_below(hosts.home / "invited") == set() and below(hosts) == before
+
+
+@needs_proc
+@pytest.mark.mpspdz("ring")
+def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) -> None:
+    """Its front and its virtual machine die with its agent; no invitation stays, and no process anywhere."""
+    before, run = below(hosts), invite(hosts)
+    (agent,) = agents(hosts.directory(1))
+    os.kill(agent, signal.SIGKILL)
+    done = finish(run)
+    assert done.returncode == 1 and "Error: Party 1 (on 127.0.0.1) went away: the connection" in done.stderr
+    assert files_below(hosts.home / "invited") == set() and not (hosts.home / "results").exists()
+    until(lambda: not any(processes_below(hosts.directory(i)) for i in range(MODEL.parties)), 30)
+    assert call("hosts.clean", cwd=hosts.home).stdout.count("1 directory removed") == 1
+    assert below(hosts) == before
 
 
 def test_options_of_another_release_are_refused(hosts: Site) -> None:

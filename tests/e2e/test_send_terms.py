@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.clients.invitations import SCHEMA
-from harness.engines.certificates import make_key
+from harness.engines.certificates import fingerprint, make_key
 from harness.models import MODELS, Model
 from tests.e2e.command import call
 
@@ -26,7 +26,9 @@ TERMS = {
 
 def send(here: Path, *options: str, **changes: Any) -> tuple[str, str]:
     """Try to send on these terms to nobody; return what was printed, and the error."""
-    certificate = make_key(here, "C0", "C0")
+    certificate = here / "C0.pem"
+    if not certificate.exists():
+        make_key(here, "C0", "C0")
     invitation = {
         "schema": SCHEMA,
         "client": 0,
@@ -65,6 +67,22 @@ def test_a_run_that_spends_more_than_the_client_accepts_gets_nothing(tmp_path: P
     assert error == (
         "Error: This run spends ε = 1.5, and --epsilon 1.4999 is the most that you accept; nothing was sent."
     )
+
+
+def test_parties_are_named_and_others_than_the_known_ones_get_nothing(tmp_path: Path) -> None:
+    known = tmp_path / "known.txt"
+    for line, told in (
+        ("00:" * 31 + "00", "have other certificates than --fingerprints names, in the order of the parties"),
+        ("00", "must hold a line for each party, 0 first"),
+    ):
+        known.write_text(line)
+        shown, error = send(tmp_path, "--fingerprints", "known.txt")
+        assert shown == "" and told in error
+    own = fingerprint((tmp_path / "C0.pem").read_bytes())
+    known.write_text(f"sha256 Fingerprint={own}\n\n")
+    shown, error = send(tmp_path, "--fingerprints", "known.txt")
+    assert f"Party 0: 127.0.0.1:9, SHA-256 of its certificate {own}." in shown
+    assert "were not ready" in error
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.group_counts",
         "harness.gaps",
         "harness.hosts",
+        "harness.terms",
         "harness.weights",
         "data",
     ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 from harness.clients import masks
-from harness.clients.front import LEFT, ClientFailure
+from harness.clients.front import LEFT, ClientFailure, Front
 from harness.clients.sending import Sender, send_values
 from harness.clients.uploads import Server
 from harness.clients.wire import Channel
@@ -349,4 +351,41 @@ def test_parties_that_do_not_answer(tmp_path: Path) -> None:
         return list(await asyncio.gather(waiting, return_exceptions=True))
 
     (error,) = play(Run(tmp_path, VALUES, 3), script)
-    assert str(error) == "Client 0: the parties were not ready for its values within 0.5 s."
+    assert str(error) == (
+        "Client 0: the parties were not ready for its values within 0.5 s. "
+        "Party 0 did not answer at 127.0.0.1:9."
+    )
+
+
+def test_a_front_whose_port_is_taken_says_so(tmp_path: Path) -> None:
+    """Else its virtual machine would wait for it until the run's time is over."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        make_key(tmp_path, "P0", "P0")
+        config: dict[str, Any] = {"host": "127.0.0.1", "port": port, "uploads": [1], "seconds": SECONDS}
+        config |= {"certificates": [(tmp_path / "P0.pem").read_text()], "started": time.time()}
+
+        async def scene() -> None:
+            await Front(config, 0, 99, tmp_path, lambda: True).run()
+
+        with pytest.raises(ClientFailure, match=f"It cannot listen for clients on port {port}: Address alr"):
+            asyncio.run(scene())
+
+
+def test_a_party_that_there_is_no_way_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(host: str, port: int, **options: Any) -> Any:
+        if host == "far.example":
+            raise OSError(errno.EHOSTUNREACH, "No route to host")
+        return await real(host, port, **options)
+
+    async def script(run: Run) -> list[Any]:
+        far = [*run.servers[:2], replace(run.servers[2], host="far.example", port=9)]
+        return list(
+            await asyncio.gather(send_values(run.senders[0], far, TERMS, SECONDS), return_exceptions=True)
+        )
+
+    real = asyncio.open_connection
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    (error,) = play(Run(tmp_path, VALUES, 3), script)
+    assert isinstance(error, ClientError)
+    assert str(error) == "Client 0: there is no way to party 2 at far.example:9: No route to host."

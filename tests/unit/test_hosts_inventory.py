@@ -21,18 +21,25 @@ def write(path: Path, *texts: str) -> Path:
 
 
 def test_hosts_come_in_the_order_of_their_parties(tmp_path: Path) -> None:
-    more = 'ssh_user = "u"\nssh_port = 2222\nreached_at = "203.0.113.7:12001"\n'
+    more = 'ssh_user = "u"\nssh_port = 2222\nreached_at = "203.0.113.7:12001"\nclient_port = 12100\n'
     found = read_hosts(write(tmp_path, HOST.format(1, 7) + more, HOST.format(0, 6)))
     assert found == [
         Host(0, "10.0.0.6", "/srv/fs", "/srv/FS", 12000),
-        Host(1, "10.0.0.7", "/srv/fs", "/srv/FS", 12000, "u", 2222, reached_at="203.0.113.7:12001"),
+        Host(
+            *(1, "10.0.0.7", "/srv/fs", "/srv/FS", 12000, "u", 2222),
+            reached_at="203.0.113.7:12001",
+            client_port=12100,
+        ),
     ]
+    assert [host.client_ports for host in found] == [(), (12100, 12101)]
+    assert found[1].client_reached == ("10.0.0.7", 12100)
     assert [host.reached for host in found] == [("10.0.0.6", 12000), ("203.0.113.7", 12001)]
     assert (found[0].name, found[1].title) == ("host 10.0.0.6 (party 0)", "Host 10.0.0.7 (party 1)")
 
 
 def test_a_port_alone_is_reached_at_the_hosts_address() -> None:
-    assert Host(0, "a.example", "/d", "/p", 12000, reached_at="443").reached == ("a.example", 443)
+    host = Host(0, "a.example", "/d", "/p", 12000, reached_at="443", client_port=1, client_reached_at="444")
+    assert (host.reached, host.client_reached) == (("a.example", 443), ("a.example", 444))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,13 @@ def test_a_port_alone_is_reached_at_the_hosts_address() -> None:
         ([HOST.format(0, 1).replace("12000", "70000")], "a port is a number from 1 to 65535"),
         ([HOST.format(0, 1).replace('"/srv/fs"', '"fs"')], "directory must be an absolute path"),
         ([HOST.format(0, 1).replace("10.0.0.1", "-oProxyCommand=x")], "address must be a name"),
-        ([HOST.format(0, 1) + 'reached_at = "a:b:c"'], "reached_at must be address:port"),
+        ([HOST.format(0, 1) + 'reached_at = "a:b:c"'], "0: reached_at must be address:port"),
+        ([HOST.format(0, 1) + 'client_port = 1\nclient_reached_at = "a:b:c"'], "client_reached_at must be"),
+        ([HOST.format(0, 1) + "client_reached_at = '443'"], "client_reached_at needs client_port"),
+        *(
+            ([HOST.format(0, 1) + f"client_port = {port}"], f"other ones than port; got {port}")
+            for port in (-1, 11999, 12000, 65535)
+        ),
         ([HOST.format(0, 1), HOST.format(0, 2)], "must number its parties 0, 1, 2"),
         ([HOST.format(1, 1)], "must number its parties 0, 1, 2"),
     ],

@@ -25,6 +25,7 @@ from harness.hosts.work import Work
 from harness.records import ClientRecords, RecordDomain
 from harness.scratch import PREFIX
 from harness.sharing import share
+from harness.terms import read_terms
 from protocols.spec import SLOTS
 
 BODY = b"share"
@@ -91,6 +92,53 @@ def test_no_run_without_keys_and_no_party_unprepared(work: Work) -> None:
     for request in (work.state, lambda: work.start(1.0), lambda: work.go({})):
         with pytest.raises(HostUnfitError, match="has prepared no party"):
             request()
+
+
+@pytest.mark.mpspdz("ring")
+def test_clients_are_told_what_runs(work: Work) -> None:
+    """Whoever starts a run writes invitations as it likes; a host does not run one thing and tell another."""
+    told: dict[str, Any] = {
+        "task": "weights",
+        "model": "ring",
+        "input_form": "product",
+        "domain": {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10},
+        "epsilon": "1",
+        "delta": "1/1099511627776",
+        "neighboring_relation": "add_or_remove_one",
+    }
+    certificates = ["first", "second"]
+    promised = read_terms(told, "x").job(certificates)
+    asked: dict[str, Any] = {
+        "run": "0" * 32,
+        "party": 0,
+        "model": "ring",
+        "protocol": "pi_rw",
+        "arguments": list(promised.arguments),
+        "fair_bits": [list(pair) for pair in promised.fair_bits],
+        "addresses": [("127.0.0.1", 1)] * 3,
+    }
+    clients: dict[str, Any] = {"terms": told, "certificates": certificates, "ports": (2, 3), "seconds": 1.0}
+    with pytest.raises(HostUnfitError, match="No own certificate is there"):  # beyond that check
+        work.prepare(**asked, clients=clients)
+    more = read_terms({**told, "epsilon": "2"}, "x").job(certificates)
+    assert more.arguments != promised.arguments
+    cases: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+        ({"arguments": list(more.arguments), "fair_bits": more.fair_bits}, {}),
+        ({}, {"terms": {**told, "epsilon": "2"}}),
+        ({}, {"terms": {**told, "delta": "1/1024"}}),
+        ({}, {"terms": {**told, "epsilon": "2/2"}}),
+        ({}, {"terms": {**told, "model": "sy-rep-ring"}}),
+        ({}, {"terms": {**told, "input_form": "split"}}),
+        ({}, {"terms": {**told, "neighboring_relation": "replace_one"}}),
+        ({}, {"terms": {**told, "domain": {**told["domain"], "groups": ["a", "b", "c"]}}}),
+        ({}, {"terms": {**told, "note": "only you can read this"}}),
+        ({}, {"certificates": [*certificates, "third"]}),
+        ({"fair_bits": promised.fair_bits[1:]}, {}),
+        ({"protocol": "pi_rw_weights"}, {}),
+    )
+    for changes, others in cases:
+        with pytest.raises(HostUnfitError, match="something else than clients are told"):
+            work.prepare(**{**asked, **changes}, clients={**clients, **others})
 
 
 def test_no_shares(work: Work) -> None:
