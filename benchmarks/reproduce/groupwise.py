@@ -24,6 +24,7 @@ from benchmarks.files import write_about
 from harness.cli import out, say
 from harness.palette import COLOURS, GREY
 from harness.results import write_json
+from harness.rounding import digits_up, float_up
 from protocols.budget import NeighboringRelation, plan_noise
 from protocols.circuits.coins import Coin
 from protocols.groupwise import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
@@ -52,10 +53,10 @@ class Mechanism:
     charged: Guarantee
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:
-        """Return epsilon of a record of a group, for each number of records in it."""
+        """Return epsilon of a record of a group, rounded up, for each number of records in it."""
         steps = {self.law.step(count): count for count in counts}  # few steps, and each takes a while
         by_step = {
-            step: float(self.law.guarantee_at(count, self.coins).epsilon) for step, count in steps.items()
+            step: float_up(self.law.guarantee_at(count, self.coins).epsilon) for step, count in steps.items()
         }
         return [by_step[self.law.step(count)] for count in counts]
 
@@ -100,8 +101,8 @@ class Study:
                 {
                     "name": m.name,
                     "offset": m.law.offset,
-                    "epsilon_charged": float(m.charged.epsilon),
-                    "delta_charged": float(m.charged.delta),
+                    "epsilon_charged": float_up(m.charged.epsilon),
+                    "delta_charged": float_up(m.charged.delta),
                 }
                 for m in self.mechanisms
             ],
@@ -155,7 +156,7 @@ def figure(found: Study) -> Figure:
     privacy, error, samples, numerical = drawing.subplots(2, 2).ravel()
     counts = sorted({round(x) for x in np.geomspace(1, found.target.most, 200)})
     for colour, mechanism in zip(COLOURS, found.mechanisms, strict=False):
-        label = f"{mechanism.name} (charged {float(mechanism.charged.epsilon):.2g})"
+        label = f"{mechanism.name} (charged {digits_up(mechanism.charged.epsilon, 2)})"
         privacy.plot(counts, mechanism.epsilons(counts), color=colour, label=label)
         error.plot(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
     error.hlines(
@@ -200,14 +201,21 @@ def _logarithmic(axes: Axes, y: str, title: str) -> None:
     axes.legend(frameon=False, fontsize="small")
 
 
+def _shown(name: str, value: float) -> str:
+    """Return a figure as people are shown it: what is given away is rounded up."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"
+
+
 def show(found: Study) -> None:
     """Print the rows, and what follows from them."""
     rows = found.rows
     table = Table(*(Column(name, justify="right") for name in rows[0]))
     for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else f"{value:.2g}" for value in row.values()))
+        table.add_row(*(_shown(name, value) for name, value in row.items()))
     out.print(table)
-    charged = ", ".join(f"{m.name} {float(m.charged.epsilon):.2g}" for m in found.mechanisms)
+    charged = ", ".join(f"{m.name} {digits_up(m.charged.epsilon, 2)}" for m in found.mechanisms)
     say(
         f"Charged, at δ ≤ 2^-40, for a record added or removed: {charged}. Relative errors are "
         "E|estimate - n| / n, from the laws of the noise. "

@@ -28,6 +28,7 @@ from benchmarks.reproduce.published import (
     repaired_r,
 )
 from harness.palette import COLOURS, GREY, MARKERS
+from harness.rounding import digits_up
 
 _COLOUR = dict(zip((*AS_PUBLISHED, "M_R, repaired"), COLOURS, strict=False))
 _INCHES = (10.5, 4.6)
@@ -123,7 +124,7 @@ def figure_4(curves: Sequence[Convergence]) -> Figure:
         runs, values, color=GREY, marker="x", linestyle="none", markersize=8, label="published code's run"
     )
     for curve, colour, marker in zip(curves, COLOURS, MARKERS, strict=False):
-        label = f"{curve.name}, true ε = {float(curve.epsilon):.3g}"
+        label = f"{curve.name}, true ε = {digits_up(curve.epsilon, 3)}"
         axes.plot(curve.runs, curve.empirical, color=colour, marker=marker, label=label)
         axes.axhline(curve.theory, color=colour, linestyle="--", linewidth=1)
     axes.set(xscale="log", ylim=(0, None), xlabel="runs", ylabel="MSE of a group's mean")

@@ -13,6 +13,7 @@ from benchmarks.reproduce.gaps import Reproduction, Stated
 from benchmarks.reproduce.rates import NAMES, SYNTHETIC
 from benchmarks.reproduce.tables import Errors, Table1Cell, Table2Cell
 from harness.cli import out, say
+from harness.rounding import digits_up
 
 _SAME, _OTHER = "[green]✓[/]", "[red]✗[/]"
 _RARE = 0.01  # two-sided, of the paper's figures among as many runs of ours
@@ -143,7 +144,7 @@ def _errors(errors: Errors) -> str:
 
 
 def _epsilon(epsilon: Fraction | None) -> str:
-    return "none" if epsilon is None else f"{float(epsilon):.4g}"
+    return "none" if epsilon is None else digits_up(epsilon, 4)
 
 
 def _number(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,11 @@ def test_tables_and_picture(tmp_path: Path) -> None:
     figure = found["figure1"]  # of a million simulated outputs: 5 standard errors
     assert abs(figure["mean"] - figure["published_mean"]) < 5 * 3000 / 1000 * 1.5
     assert abs(figure["standard_deviation"] - figure["published_standard_deviation"]) < 15
-    assert "no proof beyond its first stage" in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+    assert "no proof beyond its first stage" in said
+    for each in found["mechanisms"]:  # rounded up, as all ε that is shown
+        shown = re.search(rf"{each['name']} (\d[\d.]*)[,.] ", said)
+        assert shown is not None and 0 <= float(shown[1]) - each["epsilon_charged"] < 0.01
 
 
 @pytest.mark.parametrize(
