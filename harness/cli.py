@@ -30,8 +30,8 @@ P = ParamSpec("P")
 
 INTERRUPTED_EXIT = 130
 MAYBE_SPENT = (
-    "If the parties were running already, they may have opened noisy values: count this run's ε as spent. "
-    "A ledger that the run was charged to does."
+    "If the parties were running already, they may have opened noisy values: count this run's ε as spent; "
+    "a ledger that it was charged to has counted it."
 )
 
 INTERRUPTED = f"Interrupted: all parties were stopped, and no result is half-written. {MAYBE_SPENT}"

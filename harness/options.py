@@ -194,7 +194,8 @@ def parse_threshold(text: str) -> float:
 def parse_choice(option: str, text: str, choices: list[str]) -> str:
     """Return text if it is one of the choices. Raises: OptionError."""
     if text not in choices:
-        raise OptionError(f"{option} must be {' or '.join(choices)}; got {text!r}.")
+        either = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
+        raise OptionError(f"{option} must be {either}; got {text!r}.")
     return text
 
 

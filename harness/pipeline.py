@@ -335,7 +335,8 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
             assert isinstance(release, LinearRelease)
             return plan_nominal_noise(release, relation, epsilon, settings.delta)
         together = domain.most_together
-        return plan_noise(release, relation, epsilon, settings.delta, together, settings.exchanged)
+        plan = plan_noise(release, relation, epsilon, settings.delta, together, settings.exchanged)
+        return replace(plan, requested_epsilon=settings.epsilon)  # of which less may do
     except ValueError as error:
         raise OptionError(
             f"No noise fits --epsilon {settings.epsilon} and --delta {float(settings.delta):.3g}: {error}."

@@ -13,6 +13,7 @@ from harness.curves import GroupCurves
 from harness.evaluation import Evaluation
 from harness.intervals import noise_bands
 from harness.palette import COLOURS, GREY, MARKERS
+from harness.rules import in_words
 from harness.thresholds import CONFIDENCE, GroupThresholds
 
 RATES = {
@@ -92,7 +93,7 @@ def rates_figure(chosen: GroupThresholds) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()
     axes.set(xlim=(-0.02, 1.02), xlabel="rate, with 95 % intervals that hold all at once")
-    axes.set_title(f"Under {chosen.constraint.replace('_', ' ')}")
+    axes.set_title(f"Under {in_words(chosen.constraint)}")
     _finish(axes, legend, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
@@ -101,7 +102,7 @@ def before_after_figure(evaluation: Evaluation) -> Figure:
     """Draw balanced accuracy and the differences between groups, of each model, over the splits."""
     names = models(evaluation)
     summary = evaluation.summary().set_index(["model", "metric"])
-    figure = Figure(figsize=(10.5, 0.9 + 0.48 * len(names)), layout="constrained")
+    figure = Figure(figsize=(8.2, 1.1 + 0.48 * len(names)), layout="constrained")
     panels = figure.subplots(1, len(TOLD), sharey=True)
     for axes, metric in zip(panels, TOLD, strict=True):
         for row, name in enumerate(names):
@@ -109,8 +110,8 @@ def before_after_figure(evaluation: Evaluation) -> Figure:
             colour = GREY if row == 0 else COLOURS[(row - 1) % len(COLOURS)]
             axes.errorbar(mean, row, xerr=spread, fmt="o", markersize=7, color=colour, capsize=3)
         accuracy = metric == "balanced_accuracy"
-        axes.set_title(METRICS[metric], loc="left", fontsize="medium")
-        axes.set_xlabel("higher is better; 0.5 is guessing" if accuracy else "0 is best")
+        axes.set_title(METRICS[metric].replace(" difference", "\ndifference"), loc="left", fontsize="medium")
+        axes.set_xlabel("higher is better;\n0.5 is guessing" if accuracy else "0 is best")
         axes.set_xlim(left=min(0.5 if accuracy else 0.0, axes.get_xlim()[0]))
         axes.set_yticks(range(len(names)), names)
         axes.tick_params(axis="y", length=0)

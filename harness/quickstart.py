@@ -31,7 +31,7 @@ from harness.roc import (
     ThresholdsStatistic,
     noisy_curves,
 )
-from harness.rules import ThresholdRule
+from harness.rules import ThresholdRule, in_words
 from harness.sample_weight import Floats, Indices, WeightsTable
 from harness.scores import even_grid
 from harness.weights import WeightsStatistic
@@ -41,7 +41,7 @@ from protocols.tree import CountTree
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
-THRESHOLDED = f"thresholds ({CONSTRAINT})"
+THRESHOLDED = f"thresholds ({in_words(CONSTRAINT)})"
 
 _WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
 _GRID = even_grid(21)  # 1,393 people do not fill a finer one

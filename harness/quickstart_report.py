@@ -14,6 +14,7 @@ from harness.pipeline import Run
 from harness.plots import before_after_figure, rates_figure, roc_figure
 from harness.report import bounds_shown, privacy_statement
 from harness.roc import Thresholds
+from harness.rules import in_words
 from harness.weights import Weights
 
 
@@ -104,9 +105,10 @@ def _thresholds(report: HtmlReport, shown: Quickstart) -> None:
     report.table(
         ["group", "approve if score ≥", *(name.replace("_", " ") for name in names)],
         rows,
-        f"{chosen.constraint}, {chosen.objective}. Estimates with intervals that hold all at once with "
-        f"{float(chosen.confidence):.0%} probability, over the noise and the sample; so does the largest "
-        f"difference between the groups: {chosen.gap:.3f} ({low:.3f} – {high:.3f}).",
+        f"Under {in_words(chosen.constraint)}, at the best {in_words(chosen.objective)}. Estimates, and "
+        f"intervals that hold all at once with {float(chosen.confidence):.0%} probability over the noise and "
+        f"the sample, that of the largest difference between the groups too: {chosen.gap:.3f} ({low:.3f} – "
+        f"{high:.3f}).",
     )
 
 

@@ -337,7 +337,7 @@ def records_from_frame(
     import pandas as pd
 
     if frame.empty:
-        raise RecordsError(f"{where} has no records.")
+        raise RecordsError(f"{where} has no records: there is no row below the header.")
     rows = range(1, len(frame) + 1) if rows is None else rows
     for name in _columns(detail, positive_from):
         missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))

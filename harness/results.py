@@ -58,6 +58,10 @@ def new_directory(out: Path) -> Iterator[Path]:
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
             partial = stack.enter_context(scratch_directory(out.parent))
+        except (FileExistsError, NotADirectoryError):
+            raise OptionError(
+                f"Cannot write to {out.parent}, which is not a directory; name a new --out."
+            ) from None
         except OSError as error:
             raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
         try:

@@ -14,6 +14,11 @@ _TWO = frozenset({"threshold", "threshold_alt", "probability_alt"})
 _MORE = frozenset({"thresholds", "probabilities"})
 
 
+def in_words(option: str) -> str:
+    """Return the name of a constraint or an objective as prose has it: `equalized odds`, `accuracy`."""
+    return option.removesuffix("_score").replace("_", " ")
+
+
 @dataclass(frozen=True)
 class ThresholdRule:
     """Predict positive iff the score is at least a threshold that is drawn anew for each sample.

@@ -43,7 +43,8 @@ def counts(run: Run[GroupCounts]) -> None:
     out.print(table)
     say(
         "The more records are in a cell, the less one of them gives away, added or removed. How large a cell "
-        "is stays secret, so the run is charged for the smallest. A client that shares other counts than it "
-        "has can take from others in a cell what protects them better than records of the smallest."
+        "is stays secret, so the run is charged for the smallest; of the ε requested, no more is spent than "
+        "the error takes. A client that shares other counts than it has can take from others in a cell what "
+        "protects them better than records of the smallest."
     )
     statement(run.manifest, "counts")

@@ -49,7 +49,7 @@ def quickstart(shown: Quickstart) -> None:
     )
     table = Table("")
     for model in before_after.models(shown.evaluation):
-        table.add_column(model, justify="right", overflow="fold")
+        table.add_column(model.replace("-", "-\n"), justify="right", overflow="fold")
     for row in before_after.table(shown.evaluation):
         table.add_row(*row)
     out.print(table)

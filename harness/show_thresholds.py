@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from harness.cli import out, plain, say
 from harness.confusion import CONFIDENCE, RATES, Confusion
 from harness.contributions import scale_of
+from harness.rules import in_words
 from harness.show import WEIGHT_STEPS, of_what, statement, table_of
 
 if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
@@ -81,7 +82,7 @@ def thresholds(run: Run[Thresholds]) -> None:
 
 
 def _rules(found: GroupThresholds) -> None:
-    table = table_of("group", f"positive if score ≥ ({found.constraint})")
+    table = table_of("group", f"positive if score ≥ ({in_words(found.constraint)})")
     for name in RATES:
         table.add_column(name.replace("_", " "), justify="right")
     for i, (group, rule) in enumerate(found.rules.items()):
@@ -91,8 +92,9 @@ def _rules(found: GroupThresholds) -> None:
     low, high = found.gap_interval
     say(
         f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} probability over "
-        f"the noise and the sample. Largest difference between groups in what {found.constraint} compares: "
-        f"{found.gap:.3f} ({low:.3f} – {high:.3f}). {found.objective}: {found.objective_value:.3f}."
+        f"the noise and the sample. Largest difference between groups in what {in_words(found.constraint)} "
+        f"compares: {found.gap:.3f} ({low:.3f} – {high:.3f}). {in_words(found.objective).capitalize()}: "
+        f"{found.objective_value:.3f}."
     )
 
 

@@ -23,6 +23,8 @@ def read_table(path: Path, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence
             frame = _read_parquet(path, names)
             return frame, range(1, len(frame) + 1)
         return _read_csv(path, names)
+    except IsADirectoryError:
+        raise RecordsError(f"{path} is a directory; name the CSV or Parquet file in it.") from None
     except OSError as error:
         raise RecordsError(f"Cannot read {path}: {str(error.strerror or error).rstrip('.')}.") from None
 
@@ -89,9 +91,10 @@ def _check_columns(path: Path, found: list[str], names: Sequence[str]) -> None:
     if len(found) == 1 and any(separator in found[0] for separator in ";\t"):
         raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
     if missing:
+        cased = [name for name in missing if any(name == other.strip().lower() for other in found)]
         raise RecordsError(
             f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(names)} "
-            f"(found: {', '.join(found)})."
+            f"(found: {', '.join(found)}{'; write them exactly so, in small letters' if cased else ''})."
         )
     repeated = [name for name in names if found.count(name) > 1]
     if repeated:

@@ -120,6 +120,8 @@ def with_cap(domain: RecordDomain, cap: str, unit: PrivacyUnit) -> RecordDomain:
     """
     if cap:
         chosen = parse_cap(cap)
+    elif domain.cap:
+        chosen = domain.cap
     elif domain.values and unit is PrivacyUnit.CLIENT:
         chosen = Cap(1)
     else:
@@ -130,8 +132,9 @@ def with_cap(domain: RecordDomain, cap: str, unit: PrivacyUnit) -> RecordDomain:
         )
     if chosen.slots > domain.max_count and not chosen.weight_one:
         raise OptionError(
-            f"--cap {chosen.slots} is above the {domain.max_count} records that a client has at most, and "
-            f"costs noise for nothing; say --cap {domain.max_count} or less, or a larger --max-count."
+            f"A cap of {chosen.slots} is above the {domain.max_count} records that a client has at most, and "
+            f"costs noise for nothing; say {domain.max_count} or less, or declare a larger maximum "
+            "(max_count in a domain file, or --max-count)."
         )
     return replace(domain, cap=chosen)
 

@@ -32,10 +32,8 @@ from harness.rounding import digits_up, float_up
 
 SCHEMA = 1
 NUMERICAL_DELTAS = (1e-9, 1e-6)
-NOT_CHARGED = (
-    "Charged to no ledger: what this run spent adds to what others on the same records spend. To have it "
-    "counted, name whose records they are with --population."
-)
+NOT_CHARGED = "Charged to no ledger: what this run spent adds to what others on the same records spend."
+TO_BE_CHARGED = " To have it counted, name whose records they are with --population."
 
 
 @command
@@ -57,11 +55,14 @@ def ledger(population: str, budget: str, path: str, as_json: bool) -> None:
         _show(each)
 
 
-def show_charge(charging: Entry) -> None:
-    """Print where a finished run was charged, and what its population has spent and has left with it."""
+def show_charge(charging: Entry, asked_for_none: bool) -> None:
+    """Print where a finished run was charged, and what its population has spent and has left with it.
+
+    Args: asked_for_none: whether the user said that nobody is to be charged.
+    """
     found = charging.population
     if found is None:
-        say(NOT_CHARGED)
+        say(NOT_CHARGED if asked_for_none else NOT_CHARGED + TO_BE_CHARGED)
         return
     left = "; no budget is set" if found.left is None else f"; left of its budget: {left_text(found.left)}"
     name, path = plain(repr(found.name)), plain(str(charging.account.ledger.path))
@@ -77,8 +78,9 @@ def _chosen(ledger: Ledger, name: str | None) -> list[Population]:
         return populations
     chosen = [each for each in populations if key_of(each.name) == key_of(name)]
     if not chosen:
-        known = listed([each.name for each in populations]) or "none"
-        raise PopulationError(f"{ledger.path} has no population {name!r}; it has: {known}.")
+        known = listed([each.name for each in populations])
+        has = f"it has {known}" if known else "it has none yet, as runs with --population make them"
+        raise PopulationError(f"{ledger.path} has no population {name!r}; {has}.")
     return chosen
 
 

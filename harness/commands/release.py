@@ -13,6 +13,7 @@ from harness.chosen_cap import CAP_SHARE, ChosenCap
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
 from harness.commands.chosen import (
+    NOBODY,
     chosen_account,
     chosen_form,
     chosen_hosts,
@@ -286,7 +287,7 @@ class ReleaseOptions:
             show.on_hosts(bool(self.shares), bool(self.invite))
         else:
             show.one_machine(bool(self.records))
-        show_charge(run.charging)
+        show_charge(run.charging, self.population == NOBODY)
         show.results(target)
         if problem is not None:
             raise problem

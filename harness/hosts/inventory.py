@@ -104,7 +104,10 @@ def read_hosts(path: Path) -> list[Host]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise HostsFileError(f"Cannot read {path}: {error.strerror}.") from None
+        raise HostsFileError(
+            f"Cannot read {path}: {error.strerror}. docs/hosts.md shows what it says of each host; --hosts "
+            "names another file."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise HostsFileError(f"{path} is not TOML in UTF-8: {error}.") from None
     tables = found.pop("host", None)

@@ -55,7 +55,7 @@ def test_one_thing(options: str, shown: str, tmp_path: Path) -> None:
         ("--sampler default --delta 2^-140", "delta must be between 2^-128 and 2^-20"),
         ("--sampler default --delta 0", "--delta must be a number between 0 and 1"),
         ("--sampler default --sensitivity 65", "--sensitivity must be a whole number from 1 to 64; got '65'"),
-        ("--sampler nobody", "--sampler must be default or symmetric or published; got 'nobody'"),
+        ("--sampler nobody", "--sampler must be default, symmetric or published; got 'nobody'"),
         ("--sampler default --release weights", "Audit either a --sampler or a --release"),
         ("--sampler published --delta 2^-40", "--delta does not go with --sampler published"),
         ("--sampler published --epsilon 1e-4", "too small for the published sampler"),

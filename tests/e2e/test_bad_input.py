@@ -17,6 +17,7 @@ FILES = {
     "good.csv": GOOD,
     "no-group.csv": "client_id,label\nc0,0\n",
     "empty.csv": "",
+    "capitals.csv": "Client_ID,Group,Label\nc0,a,0\nc1,b,1\n",
     "no-records.csv": HEADER,
     "undeclared-label.csv": GOOD + "c3,a,2\n",
     "undeclared-group.csv": GOOD + "c3,d,1\n",
@@ -33,6 +34,7 @@ DECLARED = "--groups a,b --labels 0,1"
 
 RECORDS = {
     "no column": ("no-group.csv", r"no-group\.csv has no column group; it needs client_id, group, label"),
+    "capitals": ("capitals.csv", r"write them exactly so, in small letters"),
     "empty": ("empty.csv", r"empty\.csv is empty"),
     "no records": ("no-records.csv", r"no-records\.csv has no records"),
     "undeclared label": (
@@ -57,7 +59,7 @@ RECORDS = {
     "blank": ("blank.csv", r"blank\.csv, row 5: column client_id is empty"),
     "not UTF-8": ("latin-1.csv", r"latin-1\.csv is not UTF-8 text"),
     "not there": ("nowhere.csv", r"Cannot read nowhere\.csv: No such file or directory"),
-    "directory": ("directory.csv", r"Cannot read directory\.csv: Is a directory"),
+    "directory": ("directory.csv", r"directory\.csv is a directory; name the CSV or Parquet file in it"),
     "unreadable": ("loop.csv", r"Cannot read loop\.csv: Too many levels of symbolic links"),
     "not Parquet": ("no.parquet", r"no\.parquet is not a readable Parquet file"),
     "two groups in product form": (
@@ -69,7 +71,10 @@ RECORDS = {
     "declared twice": (f"good.csv --domain domain.json {DECLARED}", "either by --domain or by --groups"),
     "half declared": ("good.csv --groups a,b", "--groups and --labels go together"),
     "out exists": ("good.csv --out there", r"there exists already.* a new directory"),
-    "out is below a file": ("good.csv --out good.csv/results", r"Cannot write to good\.csv"),
+    "out is below a file": (
+        "good.csv --out good.csv/results",
+        r"Cannot write to good\.csv, which is not a directory",
+    ),
     "shares, too": ("good.csv --shares there", "either --records .* or --shares"),
 }
 
@@ -84,7 +89,7 @@ OPTIONS = {
     "timeout 0": ("--records good.csv --epsilon 1 --timeout 0", "--timeout must be"),
     "relation": (
         "--records good.csv --epsilon 1 --neighboring-relation swap",
-        "--neighboring-relation must be add_or_remove_one or replace_one or zero_out_one; got 'swap'",
+        "--neighboring-relation must be add_or_remove_one, replace_one or zero_out_one; got 'swap'",
     ),
     "input form": (
         "--records good.csv --epsilon 1 --input-form sum",

@@ -118,7 +118,7 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
         ("--epsilon 1 --release-epsilon 0", "--release-epsilon must be a number above 0"),
         (
             "--epsilon 1 --release-epsilon 1 --release gap",
-            "--release must be weights or confusion or thresholds or counts",
+            "--release must be weights, confusion, thresholds or counts",
         ),
         (
             "--epsilon 1 --release-epsilon 1 --release counts",

@@ -37,6 +37,7 @@ def here(tmp_path: Path) -> Path:
     rows = [f"c{k},a,0,{k / 40}" for k in range(LIGHT)] + ["heavy,b,1,0.9"] * HEAVY
     (tmp_path / "mine.csv").write_text("\n".join(["client_id,group,label,score", *rows]) + "\n")
     (tmp_path / "domain.json").write_text(json.dumps({**DOMAIN, "cap": 10}))
+    (tmp_path / "large-cap.json").write_text(json.dumps({**DOMAIN, "max_count": 100, "cap": 101}))
     return tmp_path
 
 
@@ -226,7 +227,11 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
         (("weights", "--epsilon", "1", *DECLARED, "--cap", "3"), "say --privacy-unit client"),
         (
             ("weights", *CLIENT, *DECLARED, "--cap", "101", "--max-count", "100"),
-            "--cap 101 is above the 100 records that a client has at most",
+            "A cap of 101 is above the 100 records that a client has at most",
+        ),
+        (
+            ("weights", *CLIENT, "--domain", "large-cap.json"),
+            "A cap of 101 is above the 100 records that a client has at most",
         ),
         (
             ("weights", "--epsilon", "1", *DECLARED, "--neighboring-relation", "zero_out_one"),

@@ -102,7 +102,8 @@ def test_runs_add_up_until_the_budget_ends(model: Model, here: Path) -> None:
 
 def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path) -> None:
     model = MODELS["mpyc"]
-    assert UNCOUNTED in call(*weights(model, "--out", "before"), cwd=here).stdout
+    before = call(*weights(model, "--out", "before"), cwd=here).stdout
+    assert f"{UNCOUNTED} To have it counted, name whose records they are" in before
     assert call("ledger", "--population", "loans", "--budget", "3,1e-6", cwd=here).returncode == 0
     refusals = {
         (): "runs/ledger.sqlite holds budgets, for 'loans'. Say whose records these are",
@@ -117,7 +118,7 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
         assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"Error: {message}")
     assert in_ledger(here)[0]["charges"] == []
     done = call(*weights(model, "--population", "none", "--out", "after"), cwd=here)
-    assert UNCOUNTED in done.stdout and in_ledger(here)[0]["charges"] == []
+    assert f"{UNCOUNTED}\n" in done.stdout and in_ledger(here)[0]["charges"] == []
     assert json.loads((here / "after" / "manifest.json").read_text())["ledger"] is None
 
 

@@ -46,7 +46,7 @@ def test_opened_samples_are_written_and_judged(sampler: str, tmp_path: Path) -> 
         (["--epsilon", "1"], "--n is missing"),
         (["--n", "5"], "--epsilon is missing"),
         (["--n", "0", "--epsilon", "1"], "--n must be a whole number from 1 to 100000"),
-        (["--n", "5", "--epsilon", "1", "--sampler", "gauss"], "--sampler must be default or symmetric or"),
+        (["--n", "5", "--epsilon", "1", "--sampler", "gauss"], "--sampler must be default, symmetric or"),
         (["--n", "5", "--epsilon", "1", "--rounded"], "--rounded goes with --sampler published only"),
         (["--n", "5", "--epsilon", "1", "--sampler", "published", "--delta", "2^-40"], "takes no --delta"),
         (["--n", "5", "--epsilon", "1e-4", "--sampler", "published"], "--epsilon from 1/1000"),

@@ -203,11 +203,11 @@ def test_bad_records_and_domains(case: str, here: Path) -> None:
     ("options", "message"),
     [
         (["--tolerance", "2"], "--tolerance must be a number from 0 to 1"),
-        (["--constraint", "parity"], "--constraint must be equalized_odds or"),
+        (["--constraint", "parity"], "--constraint must be equalized_odds, equal_opportunity or"),
         (["--objective", "auc"], "--objective must be accuracy_score or"),
         (["--positive-label", "yes"], "The positive label 'yes' is not declared (declared: 0, 1)"),
         (["--input-form", "product"], "--input-form must be split"),
-        (["--variant", "fast"], "--variant must be histogram or records or published"),
+        (["--variant", "fast"], "--variant must be histogram, records or published"),
         (["--variant", "records"], "pi_roc_records uses features that only MP-SPDZ has"),
         (["--variant", "published", "--model", "spdz2k"], "multiplies plain shares"),
         (["--epsilon", "1e-9"], "No noise fits --epsilon"),

@@ -30,7 +30,7 @@ def evaluation() -> Evaluation:
 
 def test_before_and_after_shows_each_model_in_each_panel(evaluation: Evaluation) -> None:
     panels = before_after_figure(evaluation).axes
-    assert [axes.get_title(loc="left") for axes in panels] == [
+    assert [axes.get_title(loc="left").replace("\n", " ") for axes in panels] == [
         before_after.METRICS[metric] for metric in before_after.TOLD
     ]
     assert [label.get_text() for label in panels[0].get_yticklabels()] == [UNMITIGATED, "m"]

@@ -123,7 +123,7 @@ def test_relation() -> None:
     with pytest.raises(OptionError) as error:
         parse_relation("add_remove")
     assert str(error.value) == (
-        "--neighboring-relation must be add_or_remove_one or replace_one or zero_out_one; got 'add_remove'."
+        "--neighboring-relation must be add_or_remove_one, replace_one or zero_out_one; got 'add_remove'."
     )
 
 
