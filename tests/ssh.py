@@ -77,7 +77,7 @@ class Site:
 def _client_ports(count: int) -> list[int]:
     """Return ports that nothing listens on, nor on those after them, and that no other test draws."""
     found: list[int] = []
-    for port in random.SystemRandom().sample(range(10000, 12000, 2), 1000):
+    for port in random.SystemRandom().sample(range(3000, 12000, 2), 4500):
         with suppress(OSError):
             for one in (port, port + 1):
                 socket.create_server(("", one)).close()
