@@ -9,7 +9,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.clients import masks
 from harness.clients.front import Front
-from harness.clients.sending import Sender
+from harness.clients.sending import Sender, send_values
 from harness.clients.uploads import Server
 from harness.clients.wire import Channel
 from harness.engines.certificates import make_key
@@ -27,12 +27,23 @@ from protocols.circuits.clients import CHECKS
 
 TERMS = {"form": "product", "groups": ["a", "b"]}
 SECONDS = 20.0
+VALUES = [np.array([1, 0, 2**31]), np.array([0, 7, 0, 1, -1, 3])]  # two clients, and one
 
 Tamper = Callable[[int, str, masks.Words], masks.Words]  # (party, what it sends, words) -> words
 
 
 def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
     return words
+
+
+class Served(Front):
+    """A front whose deadline is known."""
+
+    deadline: asyncio.Timeout
+
+    async def _serve_all(self, deadline: asyncio.Timeout) -> None:
+        self.deadline = deadline
+        await super()._serve_all(deadline)
 
 
 @dataclass
@@ -55,6 +66,7 @@ class Run:
     arrived: dict[int, list[int]] = field(default_factory=dict)
     servers: list[Server] = field(default_factory=list)
     senders: list[Sender] = field(default_factory=list)
+    served: list[Served] = field(default_factory=list)
     fronts: list[asyncio.Task[None]] = field(default_factory=list)
     channels: list[Channel] = field(default_factory=list)  # to be closed at the end
 
@@ -70,8 +82,8 @@ class Run:
         for k, values in enumerate(self.values):
             certificate = make_key(self.directory, f"C{k}", f"C{k}")
             self.senders.append(Sender(k, certificate, certificate.with_suffix(".key"), values))
-        ports = free_ports(3)
-        for i, port in enumerate(ports):
+        self._held = contextlib.ExitStack()
+        for i, port in enumerate(self._held.enter_context(free_ports(3))):
             data = self.directory / f"party-{i}"
             data.mkdir()
             certificate = make_key(data, f"P{i}", f"P{i}")
@@ -91,7 +103,12 @@ class Run:
                 "started": time.time(),
                 "seconds": self.seconds,
             }
-            self.fronts.append(asyncio.create_task(Front(config, i, 99, data, lambda: True).run()))
+            self.served.append(Served(config, i, 99, data, lambda: True))
+            self.fronts.append(asyncio.create_task(self.served[-1].run()))
+
+    def present(self) -> list[set[int]]:
+        """Return the clients that are at each front."""
+        return [front._present for front in self.served]
 
     def _machine(self, party: int, data: Path, listening: socket.socket) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -138,3 +155,48 @@ class Run:
             with contextlib.suppress(OSError):  # it has accepted, or is waiting to
                 listening.shutdown(socket.SHUT_RDWR)
             await asyncio.to_thread(machine.join)
+        self._held.close()
+
+
+def play(run: Run, script: Callable[[Run], Awaitable[Any]]) -> Any:
+    """Run a script while the fronts and machines are there; return what it returns."""
+
+    async def scene() -> Any:
+        await run.start()
+        try:
+            return await asyncio.wait_for(script(run), 2 * SECONDS)
+        finally:
+            await run.stop()
+
+    return asyncio.run(scene())
+
+
+async def send(run: Run, *clients: int) -> list[Any]:
+    """Have clients send; return what each sent, or its error."""
+    run.ready.set()
+    return await asyncio.gather(
+        *(send_values(run.senders[k], run.servers, TERMS, SECONDS) for k in clients), return_exceptions=True
+    )
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; `play` ends a wait that is too long."""
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+async def connect(run: Run, party: int, client: int | None) -> Channel:
+    """Connect as a client that then does as it likes, or as somebody without a certificate."""
+    server = run.servers[party]
+    context = ssl.create_default_context(cadata=server.certificate)
+    context.check_hostname = False
+    if client is not None:
+        context.load_cert_chain(run.senders[client].certificate, run.senders[client].key)
+    while True:
+        try:
+            connection = await asyncio.open_connection(server.host, server.port, ssl=context)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.01)
+        else:
+            run.channels.append(Channel(*connection))
+            return run.channels[-1]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
-import random
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,19 +73,6 @@ class Site:
         (self.home / "hosts.toml").write_text(text)
 
 
-def _client_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on, nor on those after them, and that no other test draws."""
-    found: list[int] = []
-    for port in random.SystemRandom().sample(range(3000, 12000, 2), 4500):
-        with suppress(OSError):
-            for one in (port, port + 1):
-                socket.create_server(("", one)).close()
-            found.append(port)
-        if len(found) == count:
-            break
-    return found
-
-
 def write_key(path: Path) -> str:
     """Draw an ssh key into a file; return its public half."""
     key = ed25519.Ed25519PrivateKey.generate()
@@ -103,6 +89,11 @@ def write_key(path: Path) -> str:
 @contextmanager
 def site(directory: Path, parties: int) -> Iterator[Site]:
     """Yield hosts that are reached over an sshd which runs meanwhile; skip the test where there is none."""
+    with free_ports(15) as (port, *ports):  # a whole block, so one is next to the other
+        yield from _site(directory, port, ports[:parties], ports[parties::2])
+
+
+def _site(directory: Path, port: int, ports: list[int], client_ports: list[int]) -> Iterator[Site]:
     sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if sshd is None:
         pytest.skip("hosts are tried over ssh, and there is no sshd (of the package openssh-server)")
@@ -111,8 +102,6 @@ def site(directory: Path, parties: int) -> Iterator[Site]:
     ssh, home = directory / "ssh", directory / "home"
     for new in (ssh, home):
         new.mkdir(mode=0o700)
-    port, *ports = free_ports(1 + parties)
-    client_ports = _client_ports(parties)
     public = write_key(ssh / "host_key")
     (ssh / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
     (ssh / "authorized_keys").write_text(write_key(ssh / "key") + "\n")
@@ -130,7 +119,7 @@ def site(directory: Path, parties: int) -> Iterator[Site]:
             key_file=str(ssh / "key"),
             known_hosts=str(ssh / "known_hosts"),
         )
-        for i in range(parties)
+        for i in range(len(ports))
     )
     with (ssh / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -158,9 +158,8 @@ class MpSpdzEngine(Engine):
     ) -> EngineResult:
         started = time.monotonic()
         progress("compile")
-        with self.prepared(job, model) as prepared:
+        with self.prepared(job, model) as prepared, free_ports(3 * model.parties) as ports:
             progress("run")
-            ports = free_ports(3 * model.parties)
             fronts: list[dict[str, Any]] = [{} for _ in range(model.parties)]
             if job.clients is not None:
                 pairs = zip(ports[model.parties :: 2], ports[model.parties + 1 :: 2], strict=True)

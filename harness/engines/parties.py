@@ -12,7 +12,8 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,24 +28,42 @@ from harness.interrupts import uninterrupted
 
 _POLL_S = 0.005
 _GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
+_SEARCH_S = 1.5  # where those that failed so far only lost others: there is a culprit to be seen
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
+_BLOCK = 16  # ports that one holder has for itself
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nothing listens on now."""
-    found: list[int] = []
-    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
+@contextmanager
+def free_ports(count: int) -> Iterator[list[int]]:
+    """Yield ports of this machine that nothing listens on, and that nobody else is given meanwhile.
+
+    Parties begin to listen long after their ports were chosen. So whoever has the ports keeps the first of
+    their block bound: processes that choose at the same time get different blocks.
+    Guarantees: no two holders on one machine have a port in common.  [test: tests/unit/test_ports.py]
+    Args: count: below 16.
+    """
+    for first in random.SystemRandom().sample(_PORTS[::_BLOCK], len(_PORTS[::_BLOCK])):
+        ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
+        with socket.socket() as guard:
+            if _bind(guard, first) and len(free := [port for port in ports if _is_free(port)]) >= count:
+                yield free[:count]
+                return
     raise UnsupportedError(
         f"No {count} free TCP ports between {_PORTS.start} and {_PORTS.stop}; stop what uses them."
     )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return _bind(probe, port)
+
+
+def _bind(one: socket.socket, port: int) -> bool:
+    try:
+        one.bind(("", port))
+    except OSError:
+        return False
+    return True
 
 
 def run_parties(
@@ -152,12 +171,14 @@ def _watch(
         if failed_at is not None and (now - failed_at > _GRACE_S or len(ended) == len(parties)):
             said = {i: _errors(each) for i, each in enumerate(parties)}
             culprits = _culprits(codes, said, failed)
-            _raise_for_clients(said, by_themselves=not culprits)
-            raise PartyFailedError(
-                _failure(parties, codes, culprits[0], said) if culprits else _disconnection(failed, said)
-            )
+            searched = now > min(failed_at + _SEARCH_S, deadline) or len(ended) == len(parties)
+            if culprits or searched:
+                _raise_for_clients(said, by_themselves=not culprits)
+                raise PartyFailedError(
+                    _failure(parties, codes, culprits[0], said) if culprits else _disconnection(failed, said)
+                )
         check_clients()
-        if now > deadline:
+        if now > deadline and failed_at is None:
             raise PartyTimeoutError(_still_running(parties, ended, timeout_s))
         time.sleep(_POLL_S)
     return [ended[i] for i in range(len(parties))]

@@ -19,7 +19,7 @@ from tests.running import until
 
 # A file `slow/<operation>` that holds part of a path stops the operation on it while it is there; `reached`
 # tells that it has come to that. A file `full` holds part of the path of what cannot be written, `limit` the
-# most bytes that a file may get.
+# most bytes that a file may get. Where there is a file `later`, it is an hour later.
 _CUSTOM = """
 import errno, os, resource, shutil, time
 from pathlib import Path
@@ -47,6 +47,8 @@ def slow_rmtree(path, *arguments, **options):
     rmtree(path, *arguments, **options)
 
 os.fsync, shutil.rmtree = slow_fsync, slow_rmtree
+monotonic = time.monotonic
+time.monotonic = lambda: monotonic() + 3600 * (here / "later").exists()
 if (here / "limit").exists():
     most = int((here / "limit").read_text())
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
@@ -69,13 +71,17 @@ class Surroundings:
 
     def wait_until_reached(self, process: subprocess.Popen[str]) -> None:
         """Wait until the command is at what was slowed down."""
-        until(lambda: (self._directory / "reached").exists() or process.poll() is not None, 60)
+        until(lambda: (self._directory / "reached").exists() or process.poll() is not None)
         assert process.poll() is None, process.communicate()
 
     def go_on(self) -> None:
         """Slow nothing down any more."""
         for slow in (self._directory / "slow").iterdir():
             slow.unlink()
+
+    def put_clock_forward(self) -> None:
+        """Have every time limit of the command be reached."""
+        (self._directory / "later").touch()
 
     def fill_up_at(self, path: str) -> None:
         """Have the disk be full when what has `path` in its name is written."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from benchmarks.factors import Planned
 from benchmarks.measuring import identity, measure
 from benchmarks.results import FAILED, OK, Level, load
 from tests.e2e.command import call, command, files_below, finish, processes_below, start
+from tests.running import until
 
 WEIGHTS: dict[str, Level] = {
     "protocol": "pi_rw",
@@ -105,10 +105,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(tmp_path: Path) -> N
         *("bench.noise", "--quick", "--models", "mpyc", "--repetitions", "3", "--out", "found"), cwd=tmp_path
     )
     samples = tmp_path / "found" / "samples.jsonl"
-    until = time.monotonic() + 60
-    while not (samples.exists() and samples.read_bytes().count(b"\n")):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: samples.exists() and samples.read_bytes().count(b"\n") > 0)
     running.send_signal(signal.SIGINT)
     done = finish(running)
     assert done.returncode == 130

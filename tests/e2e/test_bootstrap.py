@@ -158,7 +158,7 @@ def test_missing_lock_file_is_named(copy: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_set_up_leaves_nothing(number: signal.Signals, copy: Path) -> None:
     marker = copy.parent / "pip-runs"
-    env = with_fake_pip(copy, f"echo $$ > '{marker}.partial'; mv '{marker}.partial' '{marker}'; sleep 60")
+    env = with_fake_pip(copy, f"echo $$ > '{marker}.partial'; mv '{marker}.partial' '{marker}'; sleep 600")
     command = [sys.executable, str(copy / "inv")]
     with signals_not_ignored():
         process = subprocess.Popen(command, cwd=copy, env=env, stderr=subprocess.PIPE, text=True)
@@ -167,7 +167,7 @@ def test_interrupted_set_up_leaves_nothing(number: signal.Signals, copy: Path) -
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=100)
     assert process.returncode == 130
     assert err.endswith("inv: interrupted; .venv was not made, and nothing of it is left.\n")
     assert "Traceback" not in err
@@ -263,7 +263,7 @@ def test_two_first_starts_make_one_environment(copy: Path) -> None:
         assert start.stderr.readline() == "inv: waiting for another ./inv that is setting up .venv\n"
     os.close(descriptor)
     for start in starts:
-        out, _ = start.communicate(timeout=20)
+        out, _ = start.communicate(timeout=100)
         assert out.endswith(f"-P {copy}/harness/console.py --search-root {copy} --list\n")
     assert count.read_text() == "\n"
 

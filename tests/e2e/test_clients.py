@@ -19,7 +19,7 @@ from harness.clients import sending
 from harness.clients.local import local_clients
 from harness.clients.uploads import Check, Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
-from harness.errors import ClientError, PartyFailedError
+from harness.errors import ClientError, FairSharesError, PartyFailedError
 from harness.models import MODELS
 from harness.schemes import engine_of
 from protocols.circuits.coins import MAX_EPSILON, design_coins
@@ -89,11 +89,15 @@ def without(one: Job, client: int) -> Job:
 
 
 def test_a_client_that_never_comes_is_named(tmp_path: Path) -> None:
-    started = time.monotonic()
-    with pytest.raises(ClientError) as error:
-        run(without(job(tmp_path / "clients"), 1), tmp_path / "parties", timeout_s=6.0)
-    assert time.monotonic() - started < 20
-    assert str(error.value).startswith("Client 1 had not come after 5.4 s.")
+    for timeout_s in (6.0, 60.0):  # the shorter one does if the others have come by then
+        started = time.monotonic()
+        with pytest.raises(FairSharesError) as error:
+            run(without(job(tmp_path / f"clients-{timeout_s:g}"), 1), tmp_path / "parties", timeout_s)
+        taken = time.monotonic() - started
+        if str(error.value).startswith("Client 1 "):
+            break
+    assert isinstance(error.value, ClientError) and taken < 2 * timeout_s + 10
+    assert str(error.value).startswith(f"Client 1 had not come after {0.9 * timeout_s:g} s.")
     assert str(error.value).endswith("The parties were stopped; no result was written.")
     assert nothing_is_left(tmp_path)
 
@@ -104,7 +108,7 @@ def test_a_killed_front_ends_its_party(tmp_path: Path) -> None:
 
     def kill_soon(step: str) -> None:
         if step == "run":
-            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
 
     def kill(_signal: int, _frame: object) -> None:
         for pid, cwd in processes_below(tmp_path).items():
@@ -112,7 +116,8 @@ def test_a_killed_front_ends_its_party(tmp_path: Path) -> None:
             if cwd.name == "party-0" and executable == MODEL.virtual_machine:
                 parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
                 os.kill(parent, signal.SIGKILL)
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                return
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
 
     previous = signal.signal(signal.SIGALRM, kill)
     try:
@@ -121,7 +126,7 @@ def test_a_killed_front_ends_its_party(tmp_path: Path) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    until(lambda: nothing_is_left(tmp_path), 5)
+    until(lambda: nothing_is_left(tmp_path))
 
 
 def test_a_machine_that_died_is_named_not_the_clients_that_lost_it(

@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +23,12 @@ from harness.engines.embedded.party import common_name
 from harness.engines.parties import free_ports
 from harness.errors import FairSharesError, PartyFailedError, PartyTimeoutError
 from harness.models import get_model
-from tests.running import program_spec
+from tests.running import program_spec, until
 
 MPYC = get_model("mpyc")
 MEETS = "from pathlib import Path\nimport time\nsint.get_random_bit(size=9).reveal()\nPath('met').touch()\n"
 HANGS = MEETS + "time.sleep(600)\n"
-LONG_S, SHORT_S, WAIT_S = 60.0, 4.0, 20.0
+LONG_S, SHORT_S, WAIT_S = 60.0, 4.0, 30.0
 
 
 def run(
@@ -58,10 +57,7 @@ def processes_in(directory: Path) -> dict[str, int]:
 
 def wait_until_met(directory: Path) -> None:
     """Wait until all parties are past the first opening."""
-    deadline = time.monotonic() + WAIT_S
-    while len(list(directory.glob("run/party-*/met"))) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: len(list(directory.glob("run/party-*/met"))) == 3)
 
 
 def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
@@ -115,7 +111,12 @@ def test_the_party_whose_input_is_wrong_is_named_without_its_value(tmp_path: Pat
 @pytest.fixture
 def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Start party 2 alone, in tmp_path / "party", with the others' certificates; give it and its port."""
-    directory, ports = tmp_path / "party", free_ports(3)
+    with free_ports(3) as ports:
+        yield from started(tmp_path, ports)
+
+
+def started(tmp_path: Path, ports: list[int]) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    directory = tmp_path / "party"
     for made in (directory, directory / "Player-Data", directory / "peers"):
         made.mkdir()
     config = {
@@ -168,12 +169,12 @@ def listeners(port: int) -> list[str]:
     return found
 
 
-def greet(port: int, directory: Path, stem: str) -> bytes | None:
-    """Connect with a certificate as party 0 would; return what came back, None if it stays connected."""
+def greet(port: int, directory: Path, stem: str, seconds: float) -> bytes | None:
+    """Connect with a certificate as party 0 would; return what came back, None if nothing did in time."""
     context = ssl.create_default_context()
     context.load_cert_chain(directory / f"{stem}.pem", directory / f"{stem}.key")
     context.load_verify_locations(directory / "party" / "Player-Data" / "P2.pem")
-    with socket.create_connection(("127.0.0.1", port), timeout=1.0) as plain:
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as plain:
         try:
             with context.wrap_socket(plain, server_hostname=common_name(2)) as secure:
                 secure.send(bytes(2))
@@ -188,19 +189,16 @@ def test_a_party_listens_on_loopback_and_lets_no_stranger_in(
     waiting_party: tuple[subprocess.Popen[str], int], tmp_path: Path
 ) -> None:
     process, port = waiting_party
-    deadline = time.monotonic() + WAIT_S
-    while not listeners(port):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.02)
+    until(lambda: listeners(port) != [])
     assert listeners(port) == ["0100007F"]
     make_key(tmp_path, "stranger", common_name(0))
-    assert greet(port, tmp_path, "stranger") in (b"", b"refused")
+    assert greet(port, tmp_path, "stranger", WAIT_S) in (b"", b"refused")
     with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as plain:
         plain.send(bytes(200))  # no TLS at all
         with contextlib.suppress(ConnectionError):
             while plain.recv(100):  # at most an alert, then the end
                 pass
-    assert greet(port, tmp_path, "P0") is None  # the control: a peer is let in
+    assert greet(port, tmp_path, "P0", 1.0) is None  # the control: a peer is let in
     assert process.poll() is None
 
 

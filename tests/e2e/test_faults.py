@@ -14,6 +14,7 @@ from harness.cli import INTERRUPTED, MAYBE_SPENT
 from harness.engines import party
 from harness.models import MODELS, Model
 from tests.e2e.command import call, files_below, finish, processes_below, start
+from tests.e2e.surroundings import Surroundings
 from tests.running import model_parameters, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
@@ -29,17 +30,17 @@ class Hit:
     By then every party's directory holds its own key and shares only, and its bits are in no file.
     """
 
-    def __init__(self, model: Model, here: Path, timeout_s: str = "60") -> None:
+    def __init__(self, model: Model, here: Path, environment: dict[str, str] | None = None) -> None:
         self.model, self.here = model, here
         (here / "records.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\n")
         self.before = files_below(here)
         self.arguments = ["weights", "--records", "records.csv", "--epsilon", "1", "--model", model.name]
         self.arguments += ["--out", "results"]
-        self.process = start(*self.arguments, "--timeout", timeout_s, cwd=here)
-        until(lambda: 0 in self.parties(), 60)
-        until(lambda: self.is_running(0), 60)
+        self.process = start(*self.arguments, "--timeout", "300", cwd=here, environment=environment)
+        until(lambda: 0 in self.parties())
+        until(lambda: self.is_running(0))
         os.kill(self.parties()[0], signal.SIGSTOP)
-        until(lambda: all(map(self.is_running, range(model.parties))), 60)
+        until(lambda: all(map(self.is_running, range(model.parties))))
         for i, pid in self.parties().items():
             check_own_secrets_only(i, Path(f"/proc/{pid}/cwd").readlink())
 
@@ -56,10 +57,10 @@ class Hit:
 
     def end(self, code: int) -> str:
         """Check that the command ends, with this code, that no process is left; return what it said."""
-        done = finish(self.process, 30)
+        done = finish(self.process)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr and done.stdout == ""
-        until(lambda: processes_below(self.here) == {}, 5)
+        until(lambda: processes_below(self.here) == {})
         return re.sub(r"(?s).*?(?=Error: |Interrupted: |\Z)", "", done.stderr, count=1).strip()
 
     def left_nothing(self) -> bool:
@@ -103,10 +104,13 @@ def test_a_killed_party_is_named(model: Model, tmp_path: Path) -> None:
 
 
 @ON_BOTH_ENGINES
-def test_a_party_that_hangs_is_named_after_the_timeout(model: Model, tmp_path: Path) -> None:
-    run = Hit(model, tmp_path, timeout_s="5")
+def test_a_party_that_hangs_is_named_after_the_timeout(
+    model: Model, here: Path, around: Surroundings
+) -> None:
+    run = Hit(model, here, around.environment)
+    around.put_clock_forward()
     said = run.end(1)
-    assert "Error: Parties 0, 1, 2 had not finished after 5 s (stopped: 0); all were stopped" in said
+    assert "Error: Parties 0, 1, 2 had not finished after 300 s (stopped: 0); all were stopped" in said
     assert run.left_nothing() and run.works_again()
 
 

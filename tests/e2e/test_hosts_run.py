@@ -185,10 +185,10 @@ class Hit:
         (hosts.home / "hit.sqlite").unlink(missing_ok=True)  # else these uploads have been used
         self.before, self.home_before = below(hosts), files_below(hosts.home)
         self.process = start(*RUN, "--ledger", "hit.sqlite", cwd=hosts.home)
-        until(lambda: self.is_running(0) or self.process.poll() is not None, 60)
+        until(lambda: self.is_running(0) or self.process.poll() is not None)
         assert self.process.poll() is None, self.process.communicate()
         os.kill(self.party(0), signal.SIGSTOP)
-        until(lambda: all(map(self.is_running, range(MODEL.parties))), 60)
+        until(lambda: all(map(self.is_running, range(MODEL.parties))))
 
     def processes(self, i: int) -> dict[int, Path]:
         return processes_below(self.hosts.directory(i))
@@ -210,14 +210,14 @@ class Hit:
 
     def ends(self, code: int) -> str:
         """Check that command, parties and agents end, and leave no result; return what was said."""
-        done = finish(self.process, 60)
+        done = finish(self.process)
         assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
-        until(lambda: not any(self.processes(i) for i in range(MODEL.parties)), 30)
+        until(lambda: not any(self.processes(i) for i in range(MODEL.parties)))
         assert not (self.hosts.home / "results").exists()
         return done.stderr
 
     def left_nothing(self) -> bool:
-        until(lambda: below(self.hosts) == self.before, 20)
+        until(lambda: below(self.hosts) == self.before)
         return files_below(self.hosts.home) - {"hit.sqlite"} <= self.home_before
 
 
@@ -255,7 +255,7 @@ def test_parties_die_with_whoever_started_them(hosts: Site) -> None:
     run = Hit(hosts)
     run.process.kill()
     run.ends(-signal.SIGKILL)
-    until(lambda: below(hosts) == run.before, 20)
+    until(lambda: below(hosts) == run.before)
 
 
 @needs_proc
@@ -276,11 +276,11 @@ def test_a_host_that_goes_away_is_named_and_what_it_left_is_cleaned_up(hosts: Si
 def test_a_silent_agent_counts_as_gone(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """As behind a network that vanished: no connection is closed, and nothing comes."""
     monkeypatch.setattr(wire, "BEAT_S", 0.1)
-    monkeypatch.setattr(wire, "SILENCE_S", 3.0)
     hosts.write()
     connection = Connection(hosts.hosts[0])
     (pid,) = agents(hosts.directory(0))
     os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(wire, "SILENCE_S", 1.0)  # not before: to start takes an agent as long as it takes
     try:
         with pytest.raises(HostUnreachableError, match=r"Host 127\.0\.0\.1 \(party 0\) went away"):
             connection.ask("collect")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def relays(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
     return captured_relays(monkeypatch)
 
 
-def weights(model: Model, network: Network | None, here: Path, timeout_s: float = 60) -> dict[str, object]:
+def weights(model: Model, network: Network | None, here: Path, timeout_s: float = 60) -> dict[str, Any]:
     """Run π_RW on two records; return the manifest."""
     index = np.arange(2)
     records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c", "d"]), index, index, index)
@@ -58,19 +59,25 @@ def weights(model: Model, network: Network | None, here: Path, timeout_s: float 
 def test_a_run_takes_the_rounds_that_it_has(
     model: Model, relays: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    """π_RW has about ten messages one after the other at least, each 20 ms under way."""
-    found = weights(model, parse_network("40ms,100Mbit"), tmp_path)
-    network, seconds = found["network"], found["mpc_s"]
-    assert isinstance(network, dict) and isinstance(seconds, float)
-    assert (network["profile"], network["rtt_s"], network["bandwidth_bits_per_s"]) == (
-        "40ms,100Mbit",
-        0.04,
-        1e8,
-    )
-    assert 0.04 <= network["measured_rtt_s"] < 0.06
-    assert 5e7 < network["measured_bandwidth_bits_per_s"] < 1.02e8
-    assert seconds > 10 * 0.02
-    assert [relay.poll() is not None for relay in relays] == [True]
+    """π_RW has about ten messages one after the other at least, each 20 ms under way.
+
+    A busy machine makes what is measured worse, never better; a fault does so every time.
+    """
+    for attempt in range(5):
+        (tmp_path / str(attempt)).mkdir()
+        found = weights(model, parse_network("40ms,100Mbit"), tmp_path / str(attempt))
+        network = found["network"]
+        assert (network["profile"], network["rtt_s"], network["bandwidth_bits_per_s"]) == (
+            "40ms,100Mbit",
+            0.04,
+            1e8,
+        )
+        assert network["measured_rtt_s"] >= 0.04 and network["measured_bandwidth_bits_per_s"] < 1.02e8
+        assert found["mpc_s"] > 10 * 0.02
+        assert all(relay.poll() is not None for relay in relays) and len(relays) == attempt + 1
+        if network["measured_rtt_s"] < 0.06 and network["measured_bandwidth_bits_per_s"] > 5e7:
+            return
+    pytest.fail(f"measured {network}")
 
 
 class Hit:
@@ -112,7 +119,7 @@ class Hit:
 
     def _strike(self, fault: Callable[[], None]) -> None:
         logs = [self.work / f"party-{i}" / "log" for i in range(RING.parties)]
-        until(lambda: all(log.exists() and "OUT begun" in log.read_text() for log in logs), 30)
+        until(lambda: all(log.exists() and "OUT begun" in log.read_text() for log in logs))
         fault()
 
 
@@ -171,10 +178,16 @@ def test_a_link_that_falls_silent_ends_in_the_timeout(run: Hit) -> None:
 
     def silence() -> None:
         run.tell("link 0 1 inf 1e9")
-        time.sleep(0.1)
+        until(is_still)
         before = sent()
         run.pass_time()
         stalled.append(sent() - before)
+
+    def is_still() -> bool:
+        """Return whether all that was on its way has arrived, and nothing follows."""
+        before = sent()
+        time.sleep(0.2)
+        return sent() == before
 
     def sent() -> int:
         """Return how often the parties have written to anything so far."""
@@ -192,10 +205,13 @@ def test_a_link_that_falls_silent_ends_in_the_timeout(run: Hit) -> None:
 def test_links_that_are_too_slow_end_in_the_timeout(
     relays: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    """In 3 s a link carries 4 kB, less than the parties' certificates."""
-    with pytest.raises(PartyTimeoutError) as error:
-        weights(RING, parse_network("1ms,10kbit"), tmp_path, timeout_s=3.0)
-    assert "Parties 0, 1, 2 had not finished after 3 s" in str(error.value)
-    assert str(error.value).endswith("The network between them was 1ms,10kbit.")
+    """In 20 s a link carries 2.5 kB, less than the parties' certificates; 3 s do if all start by then."""
+    for timeout_s in (3.0, 20.0):
+        with pytest.raises(PartyTimeoutError) as error:
+            weights(RING, parse_network("1ms,1kbit"), tmp_path, timeout_s)
+        if "did not start" not in str(error.value):
+            break
+    assert f"Parties 0, 1, 2 had not finished after {timeout_s:g} s" in str(error.value)
+    assert str(error.value).endswith("The network between them was 1ms,1kbit.")
     assert files_below(tmp_path) == set()
-    assert [relay.poll() is not None for relay in relays] == [True]
+    assert all(relay.poll() is not None for relay in relays)

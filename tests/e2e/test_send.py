@@ -66,7 +66,7 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--timeout", "60")
     parties = start(*asked, cwd=tmp_path)
     invitations = [tmp_path / "for-clients" / f"client-{k}.json" for k in (0, 1)]
-    until(lambda: all(path.exists() for path in invitations), 60)
+    until(lambda: all(path.exists() for path in invitations))
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in invitations)
     refused = call("send", "--records", "two.csv", "--invitation", str(invitations[0]), cwd=tmp_path)
     assert (
@@ -100,7 +100,7 @@ def test_an_invitation_that_is_there_is_refused_before_parties_start(tmp_path: P
 def test_ended_while_it_waits_for_clients_nothing_is_left(tmp_path: Path) -> None:
     asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
     parties = start(*asked, cwd=tmp_path)
-    until(lambda: (tmp_path / "for-clients" / "client-1.json").exists(), 60)
+    until(lambda: (tmp_path / "for-clients" / "client-1.json").exists())
     parties.terminate()
     done = finish(parties)
     assert done.returncode == INTERRUPTED_EXIT and "Interrupted" in done.stderr
@@ -108,11 +108,15 @@ def test_ended_while_it_waits_for_clients_nothing_is_left(tmp_path: Path) -> Non
 
 
 def test_a_run_without_its_clients_ends_with_one_error(tmp_path: Path) -> None:
-    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--timeout", "8")
-    done = finish(start(*asked, cwd=tmp_path))
+    for seconds in (8, 60):  # the shorter one does if all fronts are there by then
+        asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
+        done = finish(start(*asked, "--timeout", str(seconds), cwd=tmp_path))
+        if "Client 0" in done.stderr:
+            break
     assert done.returncode == 1
     assert done.stderr.count("Error:") == 1
-    assert "Client 0 had not come after 7.2 s, nor had 1 other." in " ".join(done.stderr.split())
+    told = f"Client 0 had not come after {0.9 * seconds:g} s, nor had 1 other."
+    assert told in " ".join(done.stderr.split())
     assert files_below(tmp_path) == {"for-clients"} and processes_below(tmp_path) == {}
 
 

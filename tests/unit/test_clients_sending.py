@@ -22,46 +22,8 @@ from harness.clients.sending import Sender, send_values
 from harness.clients.uploads import Server
 from harness.clients.wire import Channel
 from harness.engines.certificates import make_key
-from harness.engines.parties import free_ports
 from harness.errors import ClientError, MaskError
-from tests.fronts import SECONDS, TERMS, Run
-
-VALUES = [np.array([1, 0, 2**31]), np.array([0, 7, 0, 1, -1, 3])]  # two clients, and one
-
-
-def play(run: Run, script: Callable[[Run], Awaitable[Any]]) -> Any:
-    async def scene() -> Any:
-        await run.start()
-        try:
-            return await asyncio.wait_for(script(run), 2 * SECONDS)
-        finally:
-            await run.stop()
-
-    return asyncio.run(scene())
-
-
-async def send(run: Run, *clients: int) -> list[Any]:
-    run.ready.set()
-    return await asyncio.gather(
-        *(send_values(run.senders[k], run.servers, TERMS, SECONDS) for k in clients), return_exceptions=True
-    )
-
-
-async def connect(run: Run, party: int, client: int | None) -> Channel:
-    """Connect as a client that then does as it likes, or as somebody without a certificate."""
-    server = run.servers[party]
-    context = ssl.create_default_context(cadata=server.certificate)
-    context.check_hostname = False
-    if client is not None:
-        context.load_cert_chain(run.senders[client].certificate, run.senders[client].key)
-    while True:
-        try:
-            connection = await asyncio.open_connection(server.host, server.port, ssl=context)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.01)
-        else:
-            run.channels.append(Channel(*connection))
-            return run.channels[-1]
+from tests.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
 
 
 @pytest.mark.parametrize("width", [8, 13, 16])
@@ -173,32 +135,34 @@ def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
     sender = Sender(0, certificate, certificate.with_suffix(".key"), VALUES[0])
     met, gone = [], []
+    held, failed = asyncio.Event(), asyncio.Event()
 
     async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.1)
+        await held.wait()
         writer.transport.abort()
 
     async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Accept, and never say goodbye."""
         met.append(writer)
+        held.set()
         with suppress(OSError):
             await reader.read()
         gone.append(writer)
 
     async def greet_late(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.3)  # beyond the failure
+        await failed.wait()
         with suppress(OSError):
             await writer.start_tls(context)
         met.append(writer)
 
     async def scene() -> float:
-        ports = free_ports(3)
         starting = [
-            asyncio.start_server(refuse, "127.0.0.1", ports[0]),
-            asyncio.start_server(hold, "127.0.0.1", ports[1], ssl=context),
-            asyncio.start_server(greet_late, "127.0.0.1", ports[2]),
+            asyncio.start_server(refuse, "127.0.0.1", 0),
+            asyncio.start_server(hold, "127.0.0.1", 0, ssl=context),
+            asyncio.start_server(greet_late, "127.0.0.1", 0),
         ]
         listening = await asyncio.gather(*starting)
+        ports = [server.sockets[0].getsockname()[1] for server in listening]
         servers = [Server("127.0.0.1", port, certificate.read_text()) for port in ports]
         before = asyncio.all_tasks()
         with pytest.raises(ClientError, match="refused or ended the connection"):
@@ -206,6 +170,7 @@ def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
         started = time.monotonic()
         of_the_client = [task for task in asyncio.all_tasks() - before if "_connect" in repr(task)]
         assert of_the_client == []
+        failed.set()
         while len(met) < 2 or not gone:
             await asyncio.sleep(0.01)
         for server, writer in zip(listening, [None, *met], strict=True):
@@ -214,7 +179,7 @@ def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
                 writer.transport.abort()
         return time.monotonic() - started
 
-    assert asyncio.run(scene()) < 5
+    assert asyncio.run(scene()) < 20  # a goodbye that nobody answers takes 30
 
 
 def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
@@ -234,9 +199,9 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
         early = await connect(run, 0, 0)
         assert (await early.receive_terms())["values"] == 3
         early.close()
-        await asyncio.sleep(0.1)
+        await until(lambda: run.present() == [set()] * 3)
         first = asyncio.create_task(send_values(run.senders[0], run.servers, TERMS, SECONDS))
-        await asyncio.sleep(0.2)
+        await until(lambda: run.present() == [{0}] * 3)
         again = await asyncio.gather(
             send_values(run.senders[0], run.servers, TERMS, SECONDS), return_exceptions=True
         )
@@ -298,63 +263,6 @@ def test_a_client_that_breaks_the_rules_is_named(
 
     error = play(Run(tmp_path, VALUES, 3), script)
     assert isinstance(error, ClientFailure) and str(error) == told
-
-
-def test_clients_that_never_come_are_named_in_time(tmp_path: Path) -> None:
-    async def script(run: Run) -> list[Any]:
-        run.ready.set()
-        sender = asyncio.create_task(send(run, 1))
-        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
-        (lost,) = await sender
-        return [lost, *map(str, failed)]
-
-    values = [*VALUES, VALUES[0]]
-    lost, *failed = play(Run(tmp_path, values, 3, seconds=1.0), script)
-    assert failed == ["Client 0 had not come after 1 s, nor had 1 other."] * 3
-    assert isinstance(lost, ClientError)
-
-
-async def nothing(_parties: list[Channel]) -> None:
-    pass
-
-
-async def a_seed_only(parties: list[Channel]) -> None:
-    for party in parties:
-        await party.receive_terms()
-        await party.receive(24)
-        await party.receive(40 * 8)
-    for party in parties:
-        await party.send(bytes(masks.SEED_BYTES))
-
-
-@pytest.mark.parametrize(("does", "what"), [(nothing, "answered"), (a_seed_only, "sent its values")])
-def test_the_client_that_the_others_wait_for_is_named(
-    tmp_path: Path, does: Callable[[list[Channel]], Awaitable[None]], what: str
-) -> None:
-    async def script(run: Run) -> list[Any]:
-        run.ready.set()
-        others = asyncio.create_task(send(run, 1))
-        parties = [await connect(run, i, 0) for i in range(3)]
-        await does(parties)
-        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
-        await others
-        return [str(error) for error in failed]
-
-    failed = play(Run(tmp_path, VALUES, 3, seconds=3.0), script)
-    assert failed == [f"Client 0 had not {what} after 3 s."] * 3
-
-
-def test_parties_that_do_not_answer(tmp_path: Path) -> None:
-    async def script(run: Run) -> list[Any]:
-        nowhere = [Server("127.0.0.1", 9, run.servers[0].certificate), *run.servers[1:]]
-        waiting = send_values(run.senders[0], nowhere, TERMS, 0.5)
-        return list(await asyncio.gather(waiting, return_exceptions=True))
-
-    (error,) = play(Run(tmp_path, VALUES, 3), script)
-    assert str(error) == (
-        "Client 0: the parties were not ready for its values within 0.5 s. "
-        "Party 0 did not answer at 127.0.0.1:9."
-    )
 
 
 def test_a_front_whose_port_is_taken_says_so(tmp_path: Path) -> None:

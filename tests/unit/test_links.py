@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from unittest.mock import patch
 
@@ -22,7 +23,7 @@ from harness.engines.links import Links, links_between
 from harness.engines.relay import Link
 from harness.errors import PartyFailedError, RelayError
 from harness.networks import LAN, WAN, Network, parse_network
-from tests.running import captured_relays, until
+from tests.running import captured_relays, in_time, until
 
 SLOW = Network("slow", 0.1, 1e6)
 
@@ -81,23 +82,34 @@ def test_a_party_finds_itself_directly_and_others_at_ports_of_its_own() -> None:
 
 @pytest.mark.parametrize("network", [LAN, WAN, parse_network("10ms,1Mbit")])
 def test_measured_figures_are_those_wanted(network: Network) -> None:
-    """The upper limits allow for a busy machine."""
-    with parties(network, measured=True) as (found, _):
-        assert found.measured is not None and found.measured.wanted == network
-        assert network.rtt_s <= found.measured.rtt_s < network.rtt_s + 0.02
-        assert 0.2 < found.measured.bandwidth_bits_per_s / network.bandwidth_bits_per_s < 1.02
+    """A busy machine makes figures worse, never better; a fault does so every time."""
+    for _ in range(5):
+        with parties(network, measured=True) as (found, _):
+            measured = found.measured
+        assert measured is not None and measured.wanted == network
+        share = measured.bandwidth_bits_per_s / network.bandwidth_bits_per_s
+        assert network.rtt_s <= measured.rtt_s and share < 1.02
+        if measured.rtt_s < network.rtt_s + 0.02 and share > 0.2:
+            return
+    pytest.fail(f"measured {measured}")
 
 
 def test_a_delay_does_not_throttle() -> None:
     """100 messages one after the other are on their way at once: each takes 50 ms, all of them no more."""
     with parties(SLOW) as ends:
         here, there = connect(*ends)
-        with here, there:
+
+        def seconds() -> float:
             started = time.monotonic()
             for _ in range(100):
                 here.sendall(b"x")
             assert received(there, 100) == b"x" * 100
-            assert 0.05 <= time.monotonic() - started < 0.5
+            taken = time.monotonic() - started
+            assert taken >= 0.05
+            return taken
+
+        with here, there:
+            assert in_time(seconds, 0.5)
 
 
 def test_all_arrives_in_order_through_small_buffers() -> None:
@@ -118,22 +130,27 @@ def test_all_arrives_in_order_through_small_buffers() -> None:
 def test_connections_of_a_pair_share_its_rate_and_directions_do_not() -> None:
     """25 kB take 200 ms at 1 Mbit/s."""
     size = 25_000
-    with parties(SLOW, 3) as ends:
-        pairs = [connect(*ends), connect(*ends), connect(*ends, 2, 0)]
-        started = time.monotonic()
-        for here, _ in pairs:
-            here.sendall(bytes(size))
-        pairs[0][1].sendall(bytes(size))
-        arrived = {}
-        for name, one in (("back", pairs[0][0]), ("other", pairs[2][1]), ("first", pairs[0][1])):
-            assert len(received(one, size)) == size
-            arrived[name] = time.monotonic() - started
-        assert len(received(pairs[1][1], size)) == size
-        assert time.monotonic() - started >= 2 * 0.2 + 0.05
-        assert max(arrived["back"], arrived["other"]) < 2 * 0.2 + 0.05
-        for pair in pairs:
-            for one in pair:
-                one.close()
+
+    def seconds() -> float:
+        """Return when what shares its rate with nothing has arrived."""
+        with parties(SLOW, 3) as ends, ExitStack() as stack:
+            pairs = [connect(*ends), connect(*ends), connect(*ends, 2, 0)]
+            for one in chain.from_iterable(pairs):
+                stack.enter_context(one)
+            started = time.monotonic()
+            for here, _ in pairs:
+                here.sendall(bytes(size))
+            pairs[0][1].sendall(bytes(size))
+            for one in (pairs[0][0], pairs[2][1]):
+                assert len(received(one, size)) == size
+            alone = time.monotonic() - started
+            assert alone >= 0.2 + 0.05
+            for one in (pairs[0][1], pairs[1][1]):
+                assert len(received(one, size)) == size
+            assert time.monotonic() - started >= 2 * 0.2 + 0.05
+            return alone
+
+    assert in_time(seconds, 2 * 0.2 + 0.05)
 
 
 def test_a_sender_waits_for_a_receiver_that_does_not_take_it() -> None:
@@ -206,7 +223,7 @@ def test_a_relay_dies_with_a_killed_command() -> None:
         port = int(command.stdout.readline())
         assert listens(port)
         command.kill()
-    until(lambda: not listens(port), 5)
+    until(lambda: not listens(port))
 
 
 def listens(port: int) -> bool:
@@ -249,5 +266,10 @@ def test_the_relay_listens_on_loopback_only() -> None:
         if not table.exists():
             pytest.skip("reads /proc/net/tcp")
         port = f":{found.ports[0][1]:04X}"
-        lines = [line.split()[1] for line in table.read_text().splitlines() if line.split()[1].endswith(port)]
-        assert lines and all(line.startswith("0100007F") for line in lines)
+
+        def lines() -> list[str]:
+            words = (line.split()[1] for line in table.read_text().splitlines())
+            return [word for word in words if word.endswith(port)]
+
+        until(lambda: lines() != [])  # the kernel's list may lack one while it changes
+        assert all(line.startswith("0100007F") for line in lines())

@@ -107,7 +107,7 @@ class EmbeddedEngine(Engine):
         started = time.monotonic()
         with self.prepared(job, model) as prepared:
             progress("run")
-            with links_between(free_ports(model.parties), network) as links:
+            with free_ports(model.parties) as ports, links_between(ports, network) as links:
                 configs = [self.config(prepared, i, local(seen)) for i, seen in enumerate(links.ports)]
                 logs = run_parties(job, configs, work, timeout_s, starting)
         return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
