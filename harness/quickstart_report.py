@@ -14,6 +14,7 @@ from harness.pipeline import Run
 from harness.plots import before_after_figure, rates_figure, roc_figure
 from harness.report import bounds_shown, privacy_statement
 from harness.roc import Thresholds
+from harness.rounding import interval_shown
 from harness.rules import in_words
 from harness.weights import Weights
 
@@ -65,7 +66,7 @@ def _weights(report: HtmlReport, shown: Quickstart) -> None:
         for y, label in enumerate(found.domain.labels):
             low, high = found.interval[s, y]
             counts = f"{found.noisy_counts[s, y]:,.1f}"
-            rows.append([group, label, counts, f"{found.weights[s, y]:,.4f}", f"{low:,.4f} – {high:,.4f}"])
+            rows.append([group, label, counts, f"{found.weights[s, y]:,.4f}", interval_shown(low, high, 4)])
     report.section("Sample weights")
     columns = [f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"]
     report.table(
@@ -93,7 +94,7 @@ def _thresholds(report: HtmlReport, shown: Quickstart) -> None:
     rows = []
     for i, (group, rule) in enumerate(chosen.rules.items()):
         ranges = [(chosen.rates[name][i], *chosen.intervals[name][i]) for name in names]
-        rates = [f"{rate:.3f} ({low:.3f} – {high:.3f})" for rate, low, high in ranges]
+        rates = [f"{rate:.3f} ({interval_shown(low, high, 3)})" for rate, low, high in ranges]
         rows.append([group, rule.described(), *rates])
     report.figure(
         "rates",

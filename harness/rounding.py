@@ -23,6 +23,22 @@ def digits_down(value: Fraction, digits: int) -> str:
     return _digits(value, digits, ROUND_FLOOR)
 
 
+def interval_shown(low: float, high: float, decimals: int) -> str:
+    """Return an interval with so many decimals, rounded outwards: it holds what it held.
+
+    Computes: beyond the twelfth decimal ends are what floats make of them, and are rounded to nearest.
+    [test: tests/unit/test_report.py]
+    """
+    return f"{_end(low, decimals, ROUND_FLOOR)} – {_end(high, decimals, ROUND_CEILING)}"
+
+
+def _end(value: float, decimals: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value}"
+    exact = Decimal(str(round(float(value), 12)))
+    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding) + 0:,f}"  # + 0: no -0.000
+
+
 def _digits(value: Fraction, digits: int, rounding: str) -> str:
     context = Context(prec=digits, rounding=rounding)
     rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))

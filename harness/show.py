@@ -12,6 +12,7 @@ from harness.agreeing import described
 from harness.cli import command, out, plain, say
 from harness.models import get_model
 from harness.report import bounds_shown, privacy_statement
+from harness.rounding import interval_shown
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
     from harness.opened_weights import OpenedWeights
@@ -123,7 +124,7 @@ def weights(run: Run[Weights]) -> None:
             noisy = found.noisy_counts[s, y] / found.unit
             count = (f"below {step}, so {step}: " if found.floored[s, y] else "") + f"{noisy:,.1f}"
             weight = f"{found.weights[s, y]:,.4f}"
-            table.add_row(plain(group), plain(label), count, weight, f"{low:,.4f} – {high:,.4f}")
+            table.add_row(plain(group), plain(label), count, weight, interval_shown(low, high, 4))
     out.print(table)
     halves = "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
     say(
@@ -151,7 +152,7 @@ def opened_weights(run: Run[OpenedWeights]) -> None:
             cells = [plain(group), plain(label), f"{found.weights[s, y]:,.4f}"]
             if found.interval is not None:
                 low, high = found.interval[s, y]
-                cells.append(f"{low:,.4f} – {high:,.4f}")
+                cells.append(interval_shown(low, high, 4))
             table.add_row(*cells)
     out.print(table)
     if found.interval is None:

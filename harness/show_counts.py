@@ -7,7 +7,7 @@ from fractions import Fraction
 from harness.cli import out, plain, say
 from harness.group_counts import CONFIDENCE, GroupCounts
 from harness.pipeline import Run
-from harness.rounding import digits_up
+from harness.rounding import digits_up, interval_shown
 from harness.show import WEIGHT_STEPS, statement, table_of
 
 STEPS = {
@@ -27,12 +27,13 @@ def counts(run: Run[GroupCounts]) -> None:
         for y, label in enumerate(found.domain.labels):
             low, high = found.intervals[s, y]
             estimate = f"{found.estimates[s, y]:,.0f}"
-            table.add_row(plain(group), plain(label), estimate, f"{low:,.0f} – {high:,.0f}")
+            table.add_row(plain(group), plain(label), estimate, interval_shown(low, high, 0))
     out.print(table)
     target = found.target
+    most = digits_up(Fraction(str(target.relative)), 2)
     say(
-        f"A count from {target.least:,} to {target.most:,} errs by {target.relative:.2g} of it on average, "
-        "at most; smaller ones by more. Intervals hold all counts with at least that probability."
+        f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at "
+        "most; smaller ones by more. Intervals hold all counts with at least that probability."
     )
     table = table_of()
     for heading in ("records in a cell", "ε of one of them", "δ"):

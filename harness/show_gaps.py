@@ -9,6 +9,7 @@ from rich.table import Table
 from harness.cli import out, plain, say
 from harness.gaps import CONFIDENCE, USEFUL, Gaps, Interval
 from harness.pipeline import Run
+from harness.rounding import interval_shown
 from harness.show import WEIGHT_STEPS, statement
 
 STEPS = {
@@ -57,4 +58,4 @@ def gaps(run: Run[Gaps]) -> None:
 
 def _cells(found: Interval) -> tuple[str, str]:
     estimate = "none" if math.isnan(found.estimate) else f"{found.estimate:,.4f}"
-    return estimate, f"{found.low:,.4f} – {found.high:,.4f}"
+    return estimate, interval_shown(found.low, found.high, 4)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from harness.cli import out, plain, say
 from harness.confusion import CONFIDENCE, RATES, Confusion
 from harness.contributions import scale_of
+from harness.rounding import interval_shown
 from harness.rules import in_words
 from harness.show import WEIGHT_STEPS, of_what, statement, table_of
 
@@ -89,11 +90,11 @@ def _rules(found: GroupThresholds) -> None:
         ranges = [(found.rates[name][i], *found.intervals[name][i]) for name in RATES]
         table.add_row(plain(group), rule.described(), *map(_rate, ranges))
     out.print(table)
-    low, high = found.gap_interval
+    gap = f"{found.gap:.3f} ({interval_shown(*found.gap_interval, 3)})"
     say(
         f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} probability over "
         f"the noise and the sample. Largest difference between groups in what {in_words(found.constraint)} "
-        f"compares: {found.gap:.3f} ({low:.3f} – {high:.3f}). {in_words(found.objective).capitalize()}: "
+        f"compares: {gap}. {in_words(found.objective).capitalize()}: "
         f"{found.objective_value:.3f}."
     )
 
@@ -101,4 +102,4 @@ def _rules(found: GroupThresholds) -> None:
 def _rate(found: tuple[float, float, float]) -> str:
     """Write an estimate and its interval; an estimate that is not a number has none."""
     estimate, low, high = found
-    return f"{estimate:.3f} ({low:.3f} – {high:.3f})"
+    return f"{estimate:.3f} ({interval_shown(low, high, 3)})"

@@ -17,7 +17,7 @@ from harness import report
 from harness.engines.base import PROJECT, EngineResult
 from harness.models import MODELS, Model
 from harness.report import HONEST_CLIENTS, manifest, privacy_fields, privacy_statement
-from harness.rounding import digits_up, float_up
+from harness.rounding import digits_up, float_up, interval_shown
 from protocols.budget import NeighboringRelation, NoisePlan, plan_noise, unit_of
 from protocols.noise import Guarantee, guarantee
 from protocols.release import each_cell_once
@@ -252,6 +252,22 @@ def test_what_people_are_shown_is_rounded_up_everywhere() -> None:
     shows = [*(PROJECT / "harness").glob("show*.py"), *(PROJECT / "harness").glob("*report*.py")]
     assert len(shows) > 8
     assert [(path.name, found[0]) for path in shows for found in nearest.finditer(path.read_text())] == []
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e3), st.integers(0, 4))
+def test_intervals_are_shown_with_all_that_they_hold(low: float, width: float, decimals: int) -> None:
+    """Up to floats' own rounding, at the twelfth decimal; and no wider than they have to be."""
+    shown = interval_shown(low, low + width, decimals).replace(",", "").split(" – ")
+    least, most = map(float, shown)
+    assert least <= low + 1e-12 and most >= low + width - 1e-12 - abs(low) * 1e-15
+    assert max(low - least, most - (low + width)) < 10**-decimals + 1e-9
+
+
+def test_intervals_as_they_are_shown() -> None:
+    assert interval_shown(0.1236, 0.3, 3) == "0.123 – 0.300"
+    assert interval_shown(1 - 0.9, 0.1 + 0.2, 1) == "0.1 – 0.3"  # 0.09999999999999998, 0.30000000000000004
+    assert interval_shown(-1e-5, -1e-5, 3) == "-0.001 – 0.000"
+    assert interval_shown(1234.5, math.inf, 0) == "1,234 – inf"
 
 
 @EVERY_MODEL
