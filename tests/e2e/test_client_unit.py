@@ -105,7 +105,7 @@ def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path)
         assert ("noise_for" in read(here / "out" / name)["privacy"]) == active
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["rep4-ring"], MODELS["mpyc"]]))
+@pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["rep4-ring"]]))
 def test_confusion_matrices_of_clients(model: Model, here: Path) -> None:
     run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--model", model.name)
     said, active = succeed(*run, "--cap", "3", "--out", "out", cwd=here), model.name == "rep4-ring"
