@@ -89,7 +89,7 @@ def write_key(path: Path) -> str:
 @contextmanager
 def site(directory: Path, parties: int) -> Iterator[Site]:
     """Yield hosts that are reached over an sshd which runs meanwhile; skip the test where there is none."""
-    with free_ports(15) as (port, *ports):  # a whole block, so one is next to the other
+    with free_ports(15) as (_, port, *ports):  # a whole block, so one is next to the other; the first is free
         yield from _site(directory, port, ports[:parties], ports[parties::2])
 
 

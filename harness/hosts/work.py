@@ -71,10 +71,10 @@ class Work:
 
     def check(self, party: int, model: str, port: int, client_ports: list[int]) -> dict[str, Any]:
         """Say what a run depends on here; nothing of it is secret. Args: client_ports: if it takes any."""
-        chosen = get_model(model)
+        now, chosen = time.time(), get_model(model)
         engine = engine_of(chosen)
         return {
-            "time": time.time(),
+            "time": now,
             **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
             "commit": _commit(),
             "environment": environment(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -76,7 +77,8 @@ def test_a_clock_that_is_off_a_port_that_is_taken_a_stale_program(hosts: Site, t
     taken = hosts.hosts[0].ssh_port  # where the sshd listens
     found = faults(changed.with_host(1, port=taken).with_host(2, client_port=taken - 1))
     assert found.keys() == {(0, "clock"), (1, "port"), (2, "project"), (2, "clients")}
-    assert "its clock is 3600 s behind this machine's" in found[0, "clock"]
+    said = re.search(r"its clock is (\d+) s behind this machine's", found[0, "clock"])
+    assert said is not None and 3500 < int(said[1]) <= 3600  # less by what it took to answer
     assert "Its party cannot listen on port" in found[1, "port"]
     assert f"For clients it cannot listen on port {taken}: " in found[2, "clients"]
     assert f"the programs and circuits in {stale} (commit unknown) are not those here" in found[2, "project"]
