@@ -290,8 +290,8 @@ def test_a_silent_agent_counts_as_gone(hosts: Site, monkeypatch: pytest.MonkeyPa
 
 
 def invite(hosts: Site) -> subprocess.Popen[str]:
-    """Start a run that two clients are invited to; return it once their invitations are there."""
-    hosts.write()
+    """Start a run that two clients are invited to, at two addresses; return it once they are (Linux)."""
+    hosts.with_host(0, client_reached_at=f"127.0.0.2:{hosts.hosts[0].client_port}")
     shutil.rmtree(hosts.home / "results", ignore_errors=True)
     rows = "".join(f"me,a,{label}\n" for _, label in RECORDS)
     for k, text in enumerate((rows, "")):
@@ -304,6 +304,7 @@ def invite(hosts: Site) -> subprocess.Popen[str]:
     return run
 
 
+@needs_proc
 @pytest.mark.mpspdz("ring")
 def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
     """A stranger, with an invitation but for its key, changes nothing."""
@@ -321,8 +322,7 @@ def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
     first = start("send", "--records", "0.csv", *pinned, cwd=hosts.home)
     second = call("send", "--records", "1.csv", "--invitation", str(invitations[1]), cwd=hosts.home)
     for sent in (finish(first), second):
-        assert sent.returncode == 0, sent.stderr
-        assert "all 3 parties have its values, masked, on these terms" in sent.stdout
+        assert sent.returncode == 0 and "all 3 parties have its values" in sent.stdout, sent.stderr
     done = finish(run)
     assert done.returncode == 0 and "It made the clients' keys and could have" in done.stdout, done.stderr
     opened = json.loads((hosts.home / "results" / "weights.json").read_text())["noisy_counts"]
