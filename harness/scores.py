@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,8 @@ def grid_from_json(found: Any, where: str) -> Grid:
     if type(found) is int:
         return even_grid(found)
     if isinstance(found, list) and all(type(value) in (int, float) for value in found):
-        return as_grid(found)
+        with suppress(OverflowError):  # a whole number that no float holds
+            return as_grid(found)
     raise RecordDomainError(f"thresholds in {where} must be a whole number or a list of numbers.")
 
 

@@ -63,7 +63,10 @@ def values_from_json(found: Any, where: str) -> ValueGrid:
     ends, steps = (found["low"], found["high"]), found.get("steps", DEFAULT_STEPS)
     if any(type(end) not in (int, float) for end in ends) or type(steps) is not int:
         raise RecordDomainError(f"values in {where} must be numbers, steps a whole one.")
-    return ValueGrid(float(ends[0]), float(ends[1]), steps)
+    try:
+        return ValueGrid(float(ends[0]), float(ends[1]), steps)
+    except OverflowError:
+        raise RecordDomainError(f"values in {where} must be numbers that a float holds.") from None
 
 
 def read_values(

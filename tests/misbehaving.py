@@ -67,6 +67,10 @@ MISBEHAVIOURS: dict[str, Misbehaviour] = {
     "no header": _alike(lambda file: file.write_bytes(b"\n" + file.read_bytes()), why.UNREADABLE),
     "another version": _alike(partial(_edit, schema=2), why.UNREADABLE),
     "a cap of no number": _alike(partial(_edit_domain, cap=10**400), why.UNREADABLE),
+    "a range that no float holds": _alike(
+        partial(_edit_domain, labels=[], max_count=1, values={"low": 0, "high": 10**400}), why.UNREADABLE
+    ),
+    "a threshold that no float holds": _alike(partial(_edit_domain, thresholds=[0, 10**400]), why.UNREADABLE),
     "for another party": _alike(partial(_edit, party=7), why.MISDIRECTED),
     "an aggregate": _alike(partial(_edit, kind="aggregate"), why.MISDIRECTED),
     "another upload's name": _alike(partial(_edit, batch="0" * 32), why.RENAMED),

@@ -31,10 +31,11 @@ from harness.contributions import Cap
 from harness.domain import XOR
 from harness.errors import ShareError
 from harness.feeding import feed_directory, sound_uploads
-from harness.models import MODELS
-from harness.records import ClientRecords, RecordDomain
+from harness.layouts import shared_over
+from harness.models import MODELS, Model
+from harness.records import ClientRecords, Detail, RecordDomain
 from harness.sharing import aggregate, check_aggregates, extract_values, share
-from protocols.spec import SLOTS, SPLIT
+from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
 from tests.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave, of_two_clients
 
 RING = MODELS["ring"]
@@ -43,9 +44,10 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(4))
 
 
 def client(*cells: int, domain: RecordDomain = DOMAIN) -> ClientRecords:
-    """Return one client's records, by their cells."""
+    """Return one client's records, by their cells; of no score, where they have one."""
     cell = np.array(cells, dtype=np.int64)
-    return ClientRecords(domain, np.array(["c"], dtype=object), 0 * cell, cell // 2, cell % 2)
+    detail = 0 * cell if domain.detail else None
+    return ClientRecords(domain, np.array(["c"], dtype=object), 0 * cell, cell // 2, cell % 2, detail)
 
 
 def counted(aggregates: list[Path], directory: Path) -> list[int]:
@@ -78,21 +80,40 @@ def taken(
 OF_HONEST = [0, 0, 0, 0, 1, 1, 2, 4]
 
 
-@pytest.mark.parametrize("party", [0, 2, None])
-def test_others_stay_and_uploads_that_are_not_right_are_out_everywhere(
-    party: int | None, tmp_path: Path
+def fed(shares: Path, out: Path, form: InputForm, model: Model) -> tuple[list[bytes], Mapping[str, int]]:
+    """Return what parties are fed of these uploads, byte by byte, and how many are left out, by why."""
+    out.mkdir()
+    uploads, left_out = sound_uploads(shares, form, model)
+    for i, paths in enumerate(uploads):
+        aggregate(i, shares / f"party-{i}", out / f"{i}", paths)
+    return [(out / f"{i}").read_bytes() for i in range(model.parties)], left_out
+
+
+@pytest.mark.parametrize(
+    ("model", "form", "party"),
+    [("semi2k", SLOTS, 0), ("ring", SLOTS, None), ("rep4-ring", SLOTS, 3), ("ring", KEYS, None)],
+)
+def test_honest_clients_are_fed_the_same_whatever_others_upload(
+    model: str, form: InputForm, party: int | None, tmp_path: Path
 ) -> None:
     """All ways to misbehave, one client each, towards one party, or alike towards all."""
-    shares = tmp_path / "shares"
+    chosen, shares = MODELS[model], tmp_path / "shares"
+    domain = DOMAIN.with_detail(Detail.SCORE) if form is KEYS else DOMAIN
+    over = shared_over(form, chosen.domain)
     for cells in ((0, 0, 3), (1,)):
-        share(client(*cells), SLOTS, XOR, PARTIES, shares)
+        share(client(*cells, domain=domain), form, over, chosen.parties, shares)
+    alone, _ = fed(shares, tmp_path / "alone", form, chosen)
     why: Counter[str] = Counter()
-    for what in MISBEHAVIOURS.values():
-        if reason := what.at_all if party is None else what.at_one:
-            bad = share(client(2, 2, 2, 2), SLOTS, XOR, PARTIES, shares)
-            misbehave(what.change, shares, bad, range(PARTIES) if party is None else range(party, party + 1))
-            why[reason] += 1
-    assert taken(shares, tmp_path) == (OF_HONEST, why) and len(why) > 4
+    for name, what in MISBEHAVIOURS.items():
+        reason = what.at_all if party is None else what.at_one
+        if not reason or (form is KEYS and name in ("another input form", "another arithmetic")):
+            continue  # it is that
+        bad = share(client(2, 2, 2, 2, domain=domain), form, over, chosen.parties, shares)
+        misbehave(
+            what.change, shares, bad, range(chosen.parties) if party is None else range(party, party + 1)
+        )
+        why[reason] += 1
+    assert fed(shares, tmp_path / "among", form, chosen) == (alone, why) and len(why) > 4
 
 
 @pytest.mark.parametrize("party", [0, 2])
@@ -165,9 +186,9 @@ def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Pa
         ):
             feed_directory(shares, SLOTS, RING, tmp_path)
     else:
-        fed = feed_directory(shares, SLOTS, RING, tmp_path)
-        assert (fed.clients, fed.excluded) == (2, {FOREIGN: 2})
-        public = fed.public(SLOTS)
+        found = feed_directory(shares, SLOTS, RING, tmp_path)
+        assert (found.clients, found.excluded) == (2, {FOREIGN: 2})
+        public = found.public(SLOTS)
         assert (public["excluded_uploads"], public["excluded_because"]) == (2, {FOREIGN: 2})
 
 
