@@ -89,14 +89,22 @@ def share(
         "party": "number of the party, from 0",
         "shares": "what `share` wrote",
         "domain": "the declared domain; uploads of another are not sound",
+        "clients-per-upload": "how many clients an upload may be of; larger ones are not sound",
         "out": "the list to write, party-<i>.uploads; bring all parties' lists together",
     }
 )
-def uploads(_c: Context, party: str = "", shares: str = "", domain: str = "", out: str = "") -> None:
+def uploads(
+    _c: Context,
+    party: str = "",
+    shares: str = "",
+    domain: str = "",
+    clients_per_upload: str = "",
+    out: str = "",
+) -> None:
     """List which uploads one party has and which are sound, so that all take the same: a party's step."""
     from harness.commands.inputs import uploads
 
-    uploads(party, shares, domain, out)
+    uploads(party, shares, domain, clients_per_upload, out)
 
 
 @_task(

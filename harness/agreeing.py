@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import ShareError
-from harness.records import RecordDomain
+from harness.records import RecordDomain, domain_from_json
 from harness.scratch import write_whole
 from harness.sharing import MAX_VALUES, SUFFIX, Header, payload_bytes, read_header
 
@@ -29,10 +29,11 @@ RENAMED = "not under the name that it was shared by"
 MISDIRECTED = "for another party"
 TOO_LARGE = "of more than one upload may hold"
 WRONG_SIZE = "longer or shorter than it says"
+CROWDED = "of more clients than one may be of"
 UNDECLARED = "of another domain than was declared"
 FOREIGN = "of another domain or input form"
 NOT_THE_SAME = "not the same at every party"
-_UNSOUND = (UNREADABLE, RENAMED, MISDIRECTED, TOO_LARGE, WRONG_SIZE, UNDECLARED)
+_UNSOUND = (UNREADABLE, RENAMED, MISDIRECTED, TOO_LARGE, WRONG_SIZE, CROWDED, UNDECLARED)
 
 
 # What is forgotten most in a declared domain.
@@ -49,6 +50,24 @@ class Kind(NamedTuple):
     arithmetic: str
     parties: int
     domain: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What uploads have to be, as whoever runs says.
+
+    Attributes: domain: which they are of, None for that of most; clients: of how many each may be.
+    """
+
+    domain: RecordDomain | None = None
+    clients: int = MAX_VALUES
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `rules_from_json` reads."""
+        return {"domain": self.domain and self.domain.to_json(), "clients": self.clients}
+
+
+ANY = Rules()
 
 
 @dataclass(frozen=True)
@@ -81,16 +100,21 @@ class Agreement:
     left_out: Mapping[str, int]
 
 
-def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) -> UploadsAt:
+def rules_from_json(found: dict[str, Any]) -> Rules:
+    """Return rules that came from the machine that starts a run. Raises: RecordDomainError."""
+    domain, clients = found["domain"], int(found["clients"])
+    return Rules(None if domain is None else domain_from_json(domain, "what was asked"), clients)
+
+
+def uploads_at(party: int, directory: Path, rules: Rules = ANY) -> UploadsAt:
     """Judge the share files that one party has.
 
     An upload's file has its batch for a name, so that nobody who knows it can send a second one.
     Guarantees: depends on sizes, headers and names only.  [test: tests/unit/test_agreeing.py]
-    Args: domain: what was declared; uploads of another are not sound. None: it is not judged here.
     """
     sound: dict[str, Kind] = {}
     unsound: dict[str, str] = {}
-    declared = None if domain is None else _hash_of(domain.to_json())
+    declared = None if rules.domain is None else _hash_of(rules.domain.to_json())
     for path in directory.glob(f"*{SUFFIX}"):
         name = path.name.removesuffix(SUFFIX)
         try:
@@ -103,6 +127,8 @@ def uploads_at(party: int, directory: Path, domain: RecordDomain | None = None) 
             continue
         kind = Kind(header.form, header.arithmetic, header.parties, _hash_of(header.record_domain))
         fault = _fault(header, name, party, found)
+        if not fault and header.clients > rules.clients:
+            fault = CROWDED
         if not fault and declared not in (None, kind.domain):
             fault = UNDECLARED
         if fault:
@@ -119,7 +145,7 @@ def _fault(header: Header, name: str, party: int, size: int) -> str:
     content = "values" if party == header.parties - 1 else "seed"  # a seed makes any number of values
     if (header.kind, header.party, header.content) != ("batch", party, content):
         return MISDIRECTED
-    if max(header.values, header.clients) > MAX_VALUES:
+    if header.values > MAX_VALUES:
         return TOO_LARGE
     return "" if size == payload_bytes(header) else WRONG_SIZE
 

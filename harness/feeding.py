@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import sharing
-from harness.agreeing import HINT, agree, paths_of, uploads_at
+from harness.agreeing import ANY, HINT, Rules, agree, paths_of, uploads_at
 from harness.clients.invitations import invitations
 from harness.clients.local import local_clients
 from harness.clients.uploads import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
@@ -76,50 +77,48 @@ def feed_shares(
     scratch: Path,
     lasting: bool,
     uploaded: tuple[int, ...] = (),
-    declared: RecordDomain | None = None,
+    rules: Rules = ANY,
 ) -> Fed:
     """Check the parties' aggregates, and take the values out of them into `scratch`.
 
-    Args: lasting: whether the uploads stay, so that they could go into another run; declared: the domain
-    that they have to be of, None for any.
+    Args: lasting: whether the uploads stay, so that they could go into another run; rules: what uploads
+    have to be.
     Raises: ShareError: they do not go together, or are for another model, input form or domain.
     """
-    fed = feed_heads(aggregates, form, model, uploaded, declared)
+    fed = feed_heads(aggregates, form, model, uploaded, rules)
     values = [
         sharing.extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)
     ]
     return replace(fed, values=values, batches=fed.batches if lasting else ())
 
 
-def feed_directory(
-    shares: Path, form: InputForm, model: Model, scratch: Path, declared: RecordDomain | None = None
-) -> Fed:
+def feed_directory(shares: Path, form: InputForm, model: Model, scratch: Path, rules: Rules = ANY) -> Fed:
     """Take all parties' steps on what `share` wrote, which stays.
 
-    Args: declared: as for `sound_uploads`.
+    Args: rules: as for `sound_uploads`.
     """
     aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
-    uploads, excluded = sound_uploads(shares, form, model, declared)
+    uploads, excluded = sound_uploads(shares, form, model, rules)
     for i, (path, taken) in enumerate(zip(aggregates, uploads, strict=True)):
         sharing.aggregate(i, shares / f"party-{i}", path, taken)
-    fed = feed_shares(aggregates, form, model, scratch, lasting=True, declared=declared)
+    fed = feed_shares(aggregates, form, model, scratch, lasting=True, rules=rules)
     return replace(fed, excluded=excluded)
 
 
 def sound_uploads(
-    shares: Path, form: InputForm, model: Model, declared: RecordDomain | None = None
+    shares: Path, form: InputForm, model: Model, rules: Rules = ANY
 ) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
     Where an upload's form keeps its client to a cap, those that are not sound at every party, or of another
     kind than most, are left out. In other forms clients are trusted, so what is not right is an error.
-    Args: declared: the domain that uploads have to be of; None: that of most.
+    Args: rules: what uploads have to be.
     Returns: each party's, None for all that there are; how many are left out, by why.
     """
     if form.capped != ENFORCED:
         return [None] * model.parties, {}
     own = [shares / f"party-{i}" for i in range(model.parties)]
-    found = [uploads_at(i, directory, declared) for i, directory in enumerate(own)]
+    found = [uploads_at(i, directory, rules) for i, directory in enumerate(own)]
     agreement = agree(found, kind_of_run(form, model))
     paths = [paths_of(agreement.taken, each, own[each.party]) for each in found]
     return paths, agreement.left_out
@@ -135,7 +134,7 @@ def feed_heads(
     form: InputForm,
     model: Model,
     uploaded: tuple[int, ...] = (),
-    declared: RecordDomain | None = None,
+    rules: Rules = ANY,
 ) -> Fed:
     """Check what the parties' aggregates say of themselves; their values are elsewhere, or not needed yet.
 
@@ -148,7 +147,7 @@ def feed_heads(
             f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
             f"{form.name} takes {form.name} over {shared}."
         )
-    if declared is not None and header.record_domain != declared.to_json():
+    if rules.domain is not None and header.record_domain != rules.domain.to_json():
         raise ShareError(
             f"These shares are of another domain than --domain declares; correct it, or share again. {HINT}"
         )
@@ -160,9 +159,24 @@ def feed_heads(
         header.batches,
         header.rows,
         [None] * model.parties,
-        batches=sharing.read_uploads(heads[0]),
+        batches=_batches(heads[0], rules),
         uploaded=uploaded,
     )
+
+
+def _batches(head: Path, rules: Rules) -> tuple[str, ...]:
+    """Return which uploads are in an aggregate. Raises: ShareError: one is of more clients than may be."""
+    found = [re.fullmatch("(.+):([0-9]{1,18}):[0-9]+", each) for each in sharing.read_uploads(head)]
+    batches = tuple(each[1] for each in found if each)
+    if len(batches) < len(found):
+        raise ShareError(f"{head} is damaged: its list of uploads is not one; aggregate again.")
+    most = max(int(each[2]) for each in found if each)
+    if most > rules.clients:
+        raise ShareError(
+            f"One of these uploads is of {most} clients and --clients-per-upload {rules.clients} the most; "
+            "leave it out by ./inv uploads."
+        )
+    return batches
 
 
 def feed_from_clients(

@@ -8,6 +8,7 @@ from fractions import Fraction
 from harness.clients.uploads import MAX_CONNECTIONS
 from harness.contributions import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 from harness.errors import OptionError
+from harness.sharing import MAX_VALUES
 from protocols.budget import Budget, NeighboringRelation
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.groupwise import ErrorTarget
@@ -107,6 +108,11 @@ def parse_clients(text: str) -> int:
             f"--clients must be how many clients are invited, 1 to {MAX_CONNECTIONS}; got {text!r}."
         )
     return int(text)
+
+
+def parse_upload_clients(text: str) -> int:
+    """Read how many clients an upload may be of; empty for any number. Raises: OptionError."""
+    return parse_whole("--clients-per-upload", text, 1, MAX_VALUES) if text else MAX_VALUES
 
 
 def parse_cap(text: str) -> Cap:

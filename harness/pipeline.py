@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from harness import report
 from harness.accounts import Noise, Release
+from harness.agreeing import ANY, Rules
 from harness.charging import Account, Entry, entry
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, Runner
 from harness.errors import OptionError, ShareError, UnsupportedError
@@ -172,12 +173,12 @@ def run_on_shares(
     settings: Settings,
     out: Path,
     progress: Progress,
-    declared: RecordDomain | None = None,
+    rules: Rules = ANY,
 ) -> Run[T]:
     """Run the protocol on what `share` or `aggregate` wrote, all parties on this machine.
 
     Args: shares: a directory with a directory `party-<i>` of share files per party, or a file
-    `party-<i>.aggregate` per party; it stays as it is; declared: as for `harness.feeding.sound_uploads`.
+    `party-<i>.aggregate` per party; it stays as it is; rules: what uploads have to be.
     Raises: FairSharesError: `out` does not exist then.
     """
     check_supported(statistic.spec, settings)
@@ -197,10 +198,8 @@ def run_on_shares(
     def feed(partial: Path) -> Fed:
         progress("aggregate")
         if aggregates:
-            return feed_shares(
-                aggregates, settings.form, settings.model, partial, lasting=True, declared=declared
-            )
-        return feed_directory(shares, settings.form, settings.model, partial, declared)
+            return feed_shares(aggregates, settings.form, settings.model, partial, lasting=True, rules=rules)
+        return feed_directory(shares, settings.form, settings.model, partial, rules)
 
     return run_fed(statistic, feed, settings, out, progress)
 

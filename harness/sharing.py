@@ -307,7 +307,7 @@ def extract_values(aggregate_file: Path, out: Path) -> Path:
 
 
 def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
-    """Return the identities of all uploads in an aggregate, by which a party knows what it ran before.
+    """Return the identities of all uploads in an aggregate.
 
     Raises: ShareError: they are not those that its header stands for.
     """
@@ -317,7 +317,7 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
         identities = tuple(file.readline().decode(errors="replace").split())
     if (len(identities), _hash_of(identities)) != (header.batches, header.batch):
         raise ShareError(f"{aggregate_file} is damaged: its list of uploads is not whole; aggregate again.")
-    return tuple(identity.partition(":")[0] for identity in identities)
+    return identities
 
 
 def payload_bytes(header: Header) -> int:

@@ -20,6 +20,7 @@ RECORDS = "CSV or Parquet with client_id, group, label"
 # What every release takes, and what it is unless given; `ReleaseOptions` has the same names.
 RELEASE_OPTIONS: dict[str, str | bool] = {
     **dict.fromkeys(("epsilon", "records", "shares", "domain", "groups", "labels", "max_count", "model"), ""),
+    "clients_per_upload": "",
     "input_form": "split",
     "delta": "2^-40",
     "neighboring_relation": "",
@@ -37,6 +38,8 @@ RELEASE_HELP = {
     "model": "see `./inv schemes`; default: ring if available, else mpyc",
     "input-form": "split (default: counts per group and label) or product "
     "(group indicator times label counts)",
+    "clients-per-upload": "with --shares: how many clients an upload may be of, 1 where each uploads for "
+    "itself; default: any number",
     "neighboring-relation": "add_or_remove_one or replace_one; default: the latter where --max-count is 1",
     "privacy-unit": "what is protected: record (default), one of a client; or client, all of its records",
     "out": "a new directory for the results; default: runs/<task>-<time>",

@@ -12,6 +12,7 @@ from harness import sharing
 from harness.agreeing import (
     HINT,
     UNDECLARED,
+    Rules,
     described,
     paths_of,
     read_lists,
@@ -25,7 +26,15 @@ from harness.commands.chosen import chosen_form, declared_domain, with_cap
 from harness.engines.certificates import fingerprint
 from harness.errors import OptionError, ShareError
 from harness.layouts import columns_of, shared_over
-from harness.options import parse_choice, parse_epsilon, parse_party, parse_seconds, parse_threshold, require
+from harness.options import (
+    parse_choice,
+    parse_epsilon,
+    parse_party,
+    parse_seconds,
+    parse_threshold,
+    parse_upload_clients,
+    require,
+)
 from harness.records import Detail, read_domain, read_records
 from harness.rounding import digits_up
 from harness.schemes import choose_model
@@ -109,12 +118,12 @@ def share(
 
 
 @command
-def uploads(party: str, shares: str, domain: str, out: str) -> None:
+def uploads(party: str, shares: str, domain: str, most: str, out: str) -> None:
     """Write which uploads one party has and takes, for all parties to see."""
     require({"--party": party, "--shares": shares, "--out": out})
     number = parse_party(party)
-    declared = read_domain(Path(domain)) if domain else None
-    found = uploads_at(number, _own(Path(shares), number), declared)
+    rules = Rules(read_domain(Path(domain)) if domain else None, parse_upload_clients(most))
+    found = uploads_at(number, _own(Path(shares), number), rules)
     write_uploads(found, Path(out))
     why = Counter(sorted(found.unsound.values()))
     said = f" Others: {described(why)}." if why else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import cli, show, show_cap
+from harness.agreeing import Rules
 from harness.capped_run import cap_directory, run_with_chosen_cap
 from harness.chosen_cap import CAP_SHARE, ChosenCap
 from harness.cli import plain, say
@@ -34,6 +35,7 @@ from harness.options import (
     parse_max_count,
     parse_relation,
     parse_seconds,
+    parse_upload_clients,
     require,
 )
 from harness.pipeline import (
@@ -99,6 +101,7 @@ class ReleaseOptions:
     range: str = ""
     steps: str = ""
     hosts: str = ""
+    clients_per_upload: str = ""
 
     @property
     def declared(self) -> tuple[str, str, str, str]:
@@ -127,6 +130,8 @@ class ReleaseOptions:
             )
         if self.hosts and self.shares and self.invite:
             raise OptionError("Give either --shares or --invite: clients share, or send while it runs.")
+        if self.clients_per_upload and (self.records or self.invite):
+            raise OptionError("--clients-per-upload is about uploads; it goes with --shares.")
         if bool(self.invite) != bool(self.clients):
             raise OptionError("--invite and --clients (how many) go together.")
         path = CLIENTS.name if self.invite else self.input_path
@@ -187,8 +192,8 @@ class ReleaseOptions:
             if settings.hosts is not None:
                 return self._run_on_hosts(statistic, settings, target, begin), target
             if self.shares:
-                declared = self._declared_of_shares(statistic, settings)
-                return run_on_shares(statistic, Path(self.shares), settings, target, begin, declared), target
+                rules = self._rules(statistic, settings)
+                return run_on_shares(statistic, Path(self.shares), settings, target, begin, rules), target
             if self.invite:
                 declared, invited = self._invited(settings)
                 return run_for_invited(statistic, invited, declared, settings, target, begin), target
@@ -203,17 +208,18 @@ class ReleaseOptions:
             records = replace(records, domain=with_cap(records.domain, self.cap, settings.unit))
             return run_on_records(statistic, records, settings, target, begin), target
 
-    def _declared_of_shares(self, statistic: Statistic[T], settings: Settings) -> RecordDomain | None:
-        """Return the domain that uploads have to be of, None for that of most."""
+    def _rules(self, statistic: Statistic[T], settings: Settings) -> Rules:
+        """Return what uploads have to be."""
         if any((*self.declared[1:], self.range, self.steps, self.cap)):
             raise OptionError(
                 "With --shares the domain is the one that was shared; leave out the options for it, or name "
                 "a file with it by --domain."
             )
+        most = parse_upload_clients(self.clients_per_upload)
         if not self.domain:
-            return None
+            return Rules(clients=most)
         domain = read_domain(Path(self.domain)).with_detail(statistic.detail)
-        return with_cap(domain, "", settings.unit)
+        return Rules(with_cap(domain, "", settings.unit), most)
 
     def _run_after_cap(
         self,
@@ -249,10 +255,10 @@ class ReleaseOptions:
             domain, invited = self._invited(settings)
             with hosts.connected(begin):
                 return run_for_invited(statistic, invited, domain, settings, target, begin)
-        declared = self._declared_of_shares(statistic, settings)
+        rules = self._rules(statistic, settings)
 
         def feed(scratch: Path) -> Fed:
-            return hosts.feed(settings.form, scratch, begin, declared)
+            return hosts.feed(settings.form, scratch, begin, rules)
 
         with hosts.connected(begin):
             return run_fed(statistic, feed, settings, target, begin)

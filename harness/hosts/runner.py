@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.agreeing import agree, read_found
+from harness.agreeing import ANY, Rules, agree, read_found
 from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.parties import beginning, see_through
 from harness.engines.process import PartyProcess
@@ -35,7 +35,6 @@ from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
 from harness.models import Model
 from harness.networks import Network
-from harness.records import RecordDomain
 from harness.schemes import engine_of
 from harness.sharing import SUFFIX
 from protocols.spec import CLIENTS, ENFORCED, InputForm, ProtocolSpec
@@ -140,25 +139,23 @@ class HostsRunner(Runner):
                 raise HostUnfitError(f"{' '.join(faults)} No party was started.")
             yield
 
-    def feed(
-        self, form: InputForm, scratch: Path, progress: Progress, declared: RecordDomain | None = None
-    ) -> Fed:
+    def feed(self, form: InputForm, scratch: Path, progress: Progress, rules: Rules = ANY) -> Fed:
         """Have each host aggregate its party's shares; return what is public of them.
 
         Where an upload's form keeps its client to a cap, hosts say first which uploads are sound there, and
         all leave out those that are not sound at every party.
-        Args: declared: the domain that uploads have to be of; None: that of most.
+        Args: rules: what uploads have to be.
         Raises: ShareError: they do not go together, or are for another model or input form.
         """
         without: Sequence[list[str] | None] = [None] * len(self._hosts)
         excluded: Mapping[str, int] = {}
         if self._shares is not None:
             progress("send")
-            files, excluded = _files_to_send(self._shares, form, self.model, declared)
+            files, excluded = _files_to_send(self._shares, form, self.model, rules)
             at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
         progress("aggregate")
         if self._shares is None and form.capped == ENFORCED:
-            without, excluded = self._agree(form, declared)
+            without, excluded = self._agree(form, rules)
 
         def ask(pair: tuple[Connection, list[str] | None]) -> dict[str, Any]:
             one, left = pair
@@ -170,15 +167,13 @@ class HostsRunner(Runner):
         for path, said in zip(heads, told, strict=True):
             path.write_text(said["head"])
         uploaded = tuple(int(said["bytes"]) for said in told)
-        return replace(feed_heads(heads, form, self.model, uploaded, declared), excluded=excluded)
+        return replace(feed_heads(heads, form, self.model, uploaded, rules), excluded=excluded)
 
-    def _agree(
-        self, form: InputForm, declared: RecordDomain | None
-    ) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
+    def _agree(self, form: InputForm, rules: Rules) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
         """Return what each host leaves out of what is sound there, and how many uploads that are, by why."""
-        domain = declared and declared.to_json()
         told = at_once(
-            lambda one: one.ask("judge", _SENDING_S, party=one.host.party, domain=domain), self._connections
+            lambda one: one.ask("judge", _SENDING_S, party=one.host.party, rules=rules.to_json()),
+            self._connections,
         )
         if None in told:  # aggregates, of which parties agreed before
             return [None] * len(told), {}
@@ -258,13 +253,13 @@ class HostsRunner(Runner):
 
 
 def _files_to_send(
-    shares: Path, form: InputForm, model: Model, declared: RecordDomain | None
+    shares: Path, form: InputForm, model: Model, rules: Rules
 ) -> tuple[list[list[Path]], Mapping[str, int]]:
     """Return each party's files, and how many uploads are left out of them, by why."""
     files = [_share_files(shares, party) for party in range(model.parties)]
     if any(shares.glob("party-*.aggregate")):
         return files, {}
-    taken, excluded = sound_uploads(shares, form, model, declared)
+    taken, excluded = sound_uploads(shares, form, model, rules)
     return [every if some is None else list(some) for every, some in zip(files, taken, strict=True)], excluded
 
 

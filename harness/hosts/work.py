@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from harness import sharing
-from harness.agreeing import UploadsAt, paths_of, uploads_at
+from harness.agreeing import UploadsAt, paths_of, rules_from_json, uploads_at
 from harness.engines.base import PROGRAMS, PROJECT, Job, Prepared
 from harness.engines.hashing import sources_hash
 from harness.engines.process import LocalProcess
 from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
 from harness.hosts import keys, leftovers
 from harness.models import Model, get_model
-from harness.records import domain_from_json
 from harness.report import environment
 from harness.schemes import engine_of
 from harness.scratch import scratch_directory, writable_by_others, write_whole
@@ -143,16 +142,15 @@ class Work:
         received.mkdir(exist_ok=True)
         incoming.rename(received / name)
 
-    def judge(self, party: int, domain: dict[str, Any] | None) -> dict[str, Any] | None:
+    def judge(self, party: int, rules: dict[str, Any]) -> dict[str, Any] | None:
         """Say which uploads in the host's own directory are sound; None if they are aggregated already.
 
-        Reveals: identities, names and kinds of uploads. Args: domain: that they have to be of, None for any.
+        Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
         """
         found = self._shares_of(party)
         if any(found.glob("*.aggregate")):
             return None
-        declared = None if domain is None else domain_from_json(domain, "what was asked")
-        self._found = uploads_at(party, found, declared)
+        self._found = uploads_at(party, found, rules_from_json(rules))
         return self._found.to_json()
 
     def feed(self, party: int, without: list[str] | None = None) -> dict[str, Any]:

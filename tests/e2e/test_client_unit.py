@@ -160,15 +160,16 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(
             (file,) = (here / name / f"party-{i}").iterdir()
             file.rename(here / "shares" / f"party-{i}" / file.name)
     run = (task, *CLIENT, "--model", model.name)
-    judged = ("--shares", "shares", "--domain", "domain.json")
+    judged = ("--shares", "shares", "--domain", "domain.json", "--clients-per-upload", str(LIGHT))
     said = succeed(*run, *judged, "--out", "at-once", cwd=here)
     assert "Uploads left out, by all parties alike: 1 longer or shorter than it says." in said
     (here / "other.json").write_text(json.dumps({**DOMAIN, "cap": 9}))
-    failed = call(*run, "--shares", "shares", "--domain", "other.json", "--out", "other", cwd=here)
-    assert failed.returncode != 0 and "party: 2 of another domain than was declared" in failed.stderr
+    narrow = ("--shares", "shares", "--domain", "other.json", "--clients-per-upload", str(LIGHT - 1))
+    failed = call(*run, *narrow, "--out", "narrow", cwd=here)
+    assert failed.returncode != 0 and not (here / "narrow").exists()
+    assert "1 of another domain than was declared, 1 of more clients than one may be of." in failed.stderr
     for i in range(model.parties):
-        listed = ("--domain", "domain.json", "--out", f"lists/party-{i}.uploads")
-        said = succeed("uploads", "--party", str(i), "--shares", "shares", *listed, cwd=here)
+        said = succeed("uploads", "--party", str(i), *judged, "--out", f"lists/party-{i}.uploads", cwd=here)
         assert ("Others: 1 longer or shorter than it says." in said) == (i == 1)
     for i in range(model.parties):
         taken = ("--uploads", "lists", "--out", f"all/party-{i}.aggregate")

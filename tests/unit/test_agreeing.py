@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from harness.agreeing import (
+    ANY,
+    CROWDED,
     FOREIGN,
     MISDIRECTED,
     NOT_THE_SAME,
@@ -19,6 +21,7 @@ from harness.agreeing import (
     UNREADABLE,
     WRONG_SIZE,
     Kind,
+    Rules,
     UploadsAt,
     agree,
     paths_of,
@@ -30,7 +33,7 @@ from harness.agreeing import (
 from harness.contributions import Cap
 from harness.domain import XOR
 from harness.errors import ShareError
-from harness.feeding import feed_directory, sound_uploads
+from harness.feeding import feed_directory, feed_heads, sound_uploads
 from harness.layouts import shared_over
 from harness.models import MODELS, Model
 from harness.records import ClientRecords, Detail, RecordDomain
@@ -64,11 +67,9 @@ def three_uploads(shares: Path) -> str:
     return share(client(2, 2, 2, 2), SLOTS, XOR, PARTIES, shares)
 
 
-def taken(
-    shares: Path, out: Path, declared: RecordDomain | None = None
-) -> tuple[list[int], Mapping[str, int]]:
+def taken(shares: Path, out: Path, rules: Rules = ANY) -> tuple[list[int], Mapping[str, int]]:
     """Return the codes that parties take of these uploads, sorted, and how many are left out, by why."""
-    uploads, left_out = sound_uploads(shares, SLOTS, RING, declared)
+    uploads, left_out = sound_uploads(shares, SLOTS, RING, rules)
     out = out / f"taken-{len(list(out.iterdir()))}"
     aggregates = [out / f"{i}.aggregate" for i in range(PARTIES)]
     for i, path in enumerate(aggregates):
@@ -162,14 +163,29 @@ def test_most_uploads_or_the_user_say_what_the_domain_is(tmp_path: Path) -> None
     for _ in range(2):
         share(client(*[1] * 40, domain=MORE), SLOTS, XOR, PARTIES, shares)
     assert taken(shares, tmp_path) == ([2] * 80, {FOREIGN: 1})
-    assert taken(shares, tmp_path, MORE) == ([2] * 80, {UNDECLARED: 1})
-    assert taken(shares, tmp_path, DOMAIN) == ([0, 0, 0, 1], {UNDECLARED: 2})
+    assert taken(shares, tmp_path, Rules(MORE)) == ([2] * 80, {UNDECLARED: 1})
+    assert taken(shares, tmp_path, Rules(DOMAIN)) == ([0, 0, 0, 1], {UNDECLARED: 2})
     third = RecordDomain(("a", "b", "c"), ("0", "1"))
     with pytest.raises(ShareError, match=r"party: 3 of another domain than was declared\. .*\"cap\": 10"):
-        sound_uploads(shares, SLOTS, RING, third)
+        sound_uploads(shares, SLOTS, RING, Rules(third))
     share(client(0, domain=DOMAIN), SLOTS, XOR, PARTIES, shares)
     with pytest.raises(ShareError, match=r"4 uploads are of 2 domains .*; say by --domain"):
         sound_uploads(shares, SLOTS, RING)
+
+
+def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
+    """It is as long as it says, at all parties, and would count for each of them."""
+    shares, zeros = tmp_path / "shares", np.zeros(3, dtype=np.int64)
+    share(client(3), SLOTS, XOR, PARTIES, shares)
+    crowd = ClientRecords(DOMAIN, np.array(["c", "d", "e"], dtype=object), np.arange(3), zeros, zeros)
+    share(crowd, SLOTS, XOR, PARTIES, shares)
+    assert taken(shares, tmp_path) == ([0] * 12 + [1] * 3 + [4], {})
+    assert taken(shares, tmp_path, Rules(clients=3)) == ([0] * 12 + [1] * 3 + [4], {})
+    assert taken(shares, tmp_path, Rules(clients=2)) == ([0, 0, 0, 4], {CROWDED: 1})
+    for i in range(PARTIES):
+        aggregate(i, shares / f"party-{i}", tmp_path / f"party-{i}.aggregate")
+    with pytest.raises(ShareError, match="One of these uploads is of 3 clients and --clients-per-upload 2"):
+        feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, rules=Rules(clients=2))
 
 
 @pytest.mark.parametrize("of_run", [1, 2])

@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.agreeing import UNREADABLE, read_found
+from harness.agreeing import ANY, UNREADABLE, Rules, read_found
 from harness.contributions import Cap
 from harness.domain import XOR
 from harness.engines.base import PROJECT
@@ -154,14 +155,15 @@ def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> 
     taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
     shutil.copytree(tmp_path / "shares" / "party-0", own)
     (own / f"{bad}.share").write_text("")
-    found = read_found(work.judge(0, domain.to_json()), "host")
+    found = read_found(work.judge(0, Rules(domain).to_json()), "host")
     assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
-    assert read_found(work.judge(0, {**domain.to_json(), "cap": 3}), "host").sound == {}
-    work.judge(0, None)
+    other = replace(domain, cap=Cap(3))
+    assert read_found(work.judge(0, Rules(other).to_json()), "host").sound == {}
+    work.judge(0, ANY.to_json())
     head = work.feed(0, without=[f"{left}:1:0"])["head"]
     assert head.splitlines()[1] == f"{taken}:1:0"
     (own / "party-0.aggregate").write_text("")
-    assert work.judge(0, None) is None  # parties agreed before
+    assert work.judge(0, ANY.to_json()) is None  # parties agreed before
 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_an_aggregate_lists_its_uploads(form: InputForm, domain: Domain, tmp_pat
     for i in range(3):
         path = tmp_path / f"{i}.aggregate"
         header = aggregate(i, tmp_path / f"party-{i}", path)
-        assert read_uploads(path) == tuple(sorted(batches))
+        assert read_uploads(path) == tuple(f"{batch}:1:0" for batch in sorted(batches))
         values = extract_values(path, tmp_path / f"{i}.values").read_bytes()
         assert len(values) == header.values * domain.value_bytes
 
