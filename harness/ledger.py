@@ -276,24 +276,32 @@ def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploa
         raise UsedUploadsError(
             f"{sum(use.uploads for use in used)} of these {len(uploads)} uploads went into a run before "
             f"({used[-1].out}); a second run spends their ε again, and has to be charged.{whose} "
-            "Name the population that they are of with --population."
+            f"Name the population that they are of with --population; {_sent_again(used[-1])}."
         )
-    others = sorted(owner for key, owner in owners.items() if name is not None and key != key_of(name))
+    others = [use for use in used if use.key is not None and name is not None and use.key != key_of(name)]
     if others:
         raise PopulationError(
-            f"Some of these uploads were charged to {listed(others)}, not to {name!r}: "
-            "a record has one population. Correct --population."
+            f"Some of these uploads were charged to {listed(sorted({use.name for use in others}))}, not to "
+            f"{name!r}: a record has one population. Correct --population; {_sent_again(others[-1])}."
         )
+
+
+def _sent_again(use: _Use) -> str:
+    return f"if a client sent an old upload again, as {use.example} may be, remove it at every party"
 
 
 class _Use(NamedTuple):
-    """A charge that some uploads went into last. key, name: of its population; key: None: of nobody."""
+    """A charge that some uploads went into last. key, name: of its population; key: None: of nobody.
+
+    uploads: how many; example: one of them.
+    """
 
     charge: int
     key: str | None
     name: str
     out: str
     uploads: int
+    example: str
 
 
 def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[_Use]:
@@ -303,7 +311,7 @@ def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[_Use]:
     connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
     connection.executemany("INSERT INTO asked VALUES (?)", ((upload,) for upload in uploads))
     found = connection.execute(
-        "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*) "
+        "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(asked.id) "
         "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
         "LEFT JOIN populations ON populations.key = charges.population "
         "GROUP BY charges.id ORDER BY charges.id"

@@ -128,6 +128,7 @@ def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) 
     share = ("share", "--records", "records.csv", "--domain", "domain.json", "--model", model.name)
     assert call(*share, "--out", "shares", cwd=here).returncode == 0
     assert call(*weights(model, "--shares", "shares", "--out", "first"), cwd=here).returncode == 0
+    old = next((here / "shares" / "party-0").iterdir()).stem
     assert call(*share, "--out", "shares", cwd=here).returncode == 0
     for i in range(model.parties):
         aggregate = (
@@ -145,7 +146,8 @@ def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) 
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         f"Error: 1 of these 2 uploads went into a run before ({here / 'first'}); a second run spends their ε "
-        "again, and has to be charged. Name the population that they are of with --population."
+        "again, and has to be charged. Name the population that they are of with --population; if a client "
+        f"sent an old upload again, as {old} may be, remove it at every party."
     )
     assert not (here / "again").exists() and in_ledger(here) == []
     assert call(*again, "--population", "loans", cwd=here).returncode == 0
