@@ -49,7 +49,7 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(4))
 def client(*cells: int, domain: RecordDomain = DOMAIN) -> ClientRecords:
     """Return one client's records, by their cells; of no score, where they have one."""
     cell = np.array(cells, dtype=np.int64)
-    detail = 0 * cell if domain.detail else None
+    detail = 0 * cell if domain.detail.of_each else None
     return ClientRecords(domain, np.array(["c"], dtype=object), 0 * cell, cell // 2, cell % 2, detail)
 
 
@@ -186,6 +186,14 @@ def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
         aggregate(i, shares / f"party-{i}", tmp_path / f"party-{i}.aggregate")
     with pytest.raises(ShareError, match="One of these uploads is of 3 clients and --clients-per-upload 2"):
         feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, rules=Rules(clients=2))
+
+
+def test_counts_of_clients_do_not_overflow_whatever_a_client_may_have(tmp_path: Path) -> None:
+    """In slots each counts once, so one that says it is of many does not end the run."""
+    many = RecordDomain(("a", "b"), ("0", "1"), 2**61, detail=Detail.SIZE)
+    for _ in range(2):
+        share(client(1, domain=many), SLOTS, XOR, PARTIES, tmp_path)
+    assert aggregate(0, tmp_path / "party-0", tmp_path / "out").clients == 2
 
 
 @pytest.mark.parametrize("of_run", [1, 2])

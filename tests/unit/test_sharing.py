@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from harness import sharing
-from harness.domain import DOMAINS, FIELD, RING, XOR, Domain
+from harness.domain import DOMAINS, FIELD, RING, Domain
 from harness.errors import RecordsError, ShareError
 from harness.layouts import columns_of, count_columns
-from harness.records import ClientRecords, Detail, RecordDomain
+from harness.records import ClientRecords, RecordDomain
 from harness.sharing import aggregate, check_aggregates, extract_values, share
-from protocols.spec import PRODUCT, SLOTS, SPLIT, InputForm
+from protocols.spec import PRODUCT, SPLIT, InputForm
 from tests.running import slowness
 
 DECLARED = RecordDomain(("a", "b", "c"), ("0", "1"), 90_000)
@@ -328,10 +328,6 @@ def test_uploads_that_could_overflow_together_are_refused(tmp_path: Path) -> Non
         ShareError, match=r"2 clients .* could overflow; all clients must declare a --max-count below"
     ):
         aggregate(0, tmp_path / "party-0", tmp_path / "out")
-    sizes = declared.with_detail(Detail.SIZE)  # of clients, each of which counts once
-    for name in "kl":
-        share(clients((name, 0, [1, 2]), declared=sizes), SLOTS, XOR, 2, tmp_path / "sizes")
-    assert aggregate(0, tmp_path / "sizes" / "party-0", tmp_path / "sizes.aggregate").clients == 2
 
 
 @pytest.fixture
