@@ -44,10 +44,13 @@ def require(options: dict[str, str]) -> None:
 
 def parse_epsilon(text: str, option: str = "--epsilon") -> Fraction:
     """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
-    value = _rational(text)
-    if value is None or not 0 < value <= MAX_EPSILON:
+    value = _epsilon(text)
+    if value is None:
+        pointed = text.replace(",", ".")
+        example = pointed if _epsilon(pointed) else "1"
         raise OptionError(
-            f"{option} must be a number above 0 and at most {MAX_EPSILON}, for example 1; got {text!r}."
+            f"{option} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
+            f"got {text!r}."
         )
     return value
 
@@ -234,6 +237,11 @@ def parse_names(option: str, text: str) -> list[str]:
     if "" in names:
         raise OptionError(f"{option} must be names separated by commas, for example a,b; got {text!r}.")
     return names
+
+
+def _epsilon(text: str) -> Fraction | None:
+    value = _rational(text)
+    return value if value is not None and 0 < value <= MAX_EPSILON else None
 
 
 def _rational(text: str) -> Fraction | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,10 @@ def new_directory(out: Path) -> Iterator[Path]:
             yield partial
             partial.rename(out)
         except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and out.exists():
+                raise WriteError(
+                    f"Another run made {out} meanwhile; no result of this was written. Name another --out."
+                ) from None
             where = Path(error.filename or partial)
             said = out if where.is_relative_to(partial) else where
             raise WriteError(f"Cannot write to {said}: {error.strerror}; no result was written.") from None

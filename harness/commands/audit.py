@@ -24,6 +24,7 @@ from protocols.audit import MAX_SENSITIVITY
 from protocols.budget import NeighboringRelation
 
 _MAX_SIZE = 4096  # of groups, labels, thresholds
+_WIDE = 110  # columns of a terminal that shows tables whole
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
 
 
@@ -158,15 +159,13 @@ def _show(audits: Sequence[Audited]) -> None:
 
 
 def _show_noise(audits: Sequence[Audited]) -> None:
-    table = Table("noise on one count")
     headings = ("ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits")
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    rows = []
     for audited in audits:
         figures = audited.figures
         square = figures["mean_square_error"]
         assert isinstance(square, Fraction)
-        table.add_row(
+        row = (
             audited.name,
             str(audited.epsilon),
             _short(figures["delta"], 3),
@@ -176,7 +175,8 @@ def _show_noise(audits: Sequence[Audited]) -> None:
             f"{math.sqrt(square):.2f}",
             f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
         )
-    out.print(table)
+        rows.append(row)
+    _print_table(("noise on one count",), headings, rows, headings[4:6] + headings[-1:])
     say(
         "δ, any ε: what no ε takes away. ε at: the least with this δ, ∞ if none has it. max: largest noise. "
         "ANDs, bits: of one sample. All is exact; what is shown of ε and δ is rounded up."
@@ -199,12 +199,11 @@ def _say_empirical(audited: Audited) -> None:
 
 
 def _show_releases(audits: Sequence[Audited]) -> None:
-    table = Table("release", "neighbouring relation")
-    for heading in ("ε asked", "values moved", "ε", "δ", "ε at 10⁻⁶"):
-        table.add_column(heading, justify="right")
+    headings = ("ε asked", "moved", "ε", "δ", "ε at 10⁻⁶")
+    rows = []
     for audited in audits:
         figures = audited.figures
-        table.add_row(
+        row = (
             audited.name,
             str(audited.parameters["neighboring_relation"]),
             str(audited.epsilon),
@@ -213,23 +212,38 @@ def _show_releases(audits: Sequence[Audited]) -> None:
             _short(figures.get("delta", 0)),
             _short(figures["epsilon_at_1e-6"]) if "epsilon_at_1e-6" in figures else "",
         )
-    out.print(table)
-    say("Values moved: how many noisy values two neighbours differ in, from the linear map that is noised.")
+        rows.append(row)
+    _print_table(("release", "neighbouring relation"), headings, rows, headings[-1:])
+    say("Moved: how many noisy values two neighbours differ in, from the linear map that is noised.")
 
 
 def _show_local(audits: Sequence[Audited]) -> None:
-    table = Table("local mechanism, replace_one")
-    for heading in ("ε asked", "ε claimed", "ε"):
-        table.add_column(heading, justify="right")
+    rows = []
     for audited in audits:
-        figures = audited.figures
-        claimed, exact = (_short(figures[name]) for name in ("epsilon_claimed", "epsilon"))
-        table.add_row(audited.name, str(audited.epsilon), claimed, exact)
-    out.print(table)
+        claimed, exact = (_short(audited.figures[name]) for name in ("epsilon_claimed", "epsilon"))
+        rows.append((audited.name, str(audited.epsilon), claimed, exact))
+    _print_table(("local mechanism, replace_one",), ("ε asked", "ε claimed", "ε"), rows)
     say(
         "ε claimed: by the theorems of Juarez and Korolova 2022. ε: over all inputs and outputs; ∞: the "
         "ratio of two inputs' probabilities has no bound."
     )
+
+
+def _print_table(
+    names: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]], if_wide: Sequence[str] = ()
+) -> None:
+    """Print a table whose numbers stay whole; a narrow terminal goes without some columns."""
+    headings = (*names, *numbers)
+    kept = [k for k, heading in enumerate(headings) if out.width >= _WIDE or heading not in if_wide]
+    table = Table()
+    for k in kept:
+        number = k >= len(names)
+        table.add_column(headings[k], justify="right" if number else "left", no_wrap=number, overflow="fold")
+    for row in rows:
+        table.add_row(*(row[k] for k in kept))
+    out.print(table)
+    if len(kept) < len(headings):
+        say(f"A terminal of {_WIDE} columns shows also: {', '.join(if_wide)}.")
 
 
 def _short(figure: Fraction | int | str | None, digits: int = 4) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import cli
 from tests.e2e.command import call, files_below, succeed
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -46,6 +47,13 @@ def test_one_thing(options: str, shown: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert shown in done.stdout
     assert (tmp_path / "found" / "delta.png").read_bytes().startswith(PNG)
+
+
+def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.out, "width", 80)
+    done = call("audit", "--sampler", "default", "--out", "found", cwd=tmp_path)
+    assert "7.06e-14" in done.stdout and "…" not in done.stdout
+    assert "A terminal of 110 columns shows also: at 10⁻⁹, at 2⁻⁴⁰, ANDs, bits." in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,19 @@ NO_NUMBER = [
 
 
 @pytest.mark.parametrize(
-    "text", [*NO_NUMBER, "0", "0.0", "-1", "-1e-3", "0/5", "20.0000001", "21", "1e400", "999^999"]
+    "text",
+    [
+        *(text for text in NO_NUMBER if "," not in text),
+        "0",
+        "0.0",
+        "-1",
+        "-1e-3",
+        "0/5",
+        "20.0000001",
+        "21",
+        "1e400",
+        "999^999",
+    ],
 )
 def test_no_epsilon(text: str) -> None:
     with pytest.raises(OptionError) as error:
@@ -60,6 +72,15 @@ def test_no_epsilon(text: str) -> None:
     assert str(error.value) == (
         f"--epsilon must be a number above 0 and at most 20, for example 1; got {text!r}."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "example"), [("1,5", "1.5"), ("0,5", "0.5"), ("20,5", "1"), ("1,000,0", "1")]
+)
+def test_a_decimal_comma_is_told_its_point(text: str, example: str) -> None:
+    with pytest.raises(OptionError) as error:
+        parse_epsilon(text)
+    assert str(error.value).endswith(f"for example {example}; got '{text}'.")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ResultFileError
-from harness.results import read_result
+from harness.errors import ResultFileError, WriteError
+from harness.results import new_directory, read_result
 
 
 def test_reads_a_file_or_the_one_of_a_directory(tmp_path: Path) -> None:
@@ -36,3 +36,17 @@ def test_refuses(tmp_path: Path, content: bytes, message: str) -> None:
 def test_absent_file(tmp_path: Path) -> None:
     with pytest.raises(ResultFileError, match="Cannot read"):
         read_result(tmp_path, "thing.json")
+
+
+def test_a_directory_that_another_run_made_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+    out = tmp_path / "results"
+
+    def write() -> None:
+        with new_directory(out) as partial:
+            (partial / "mine").touch()
+            out.mkdir()
+            (out / "theirs").touch()
+
+    with pytest.raises(WriteError, match=r"^Another run made .*results meanwhile; no result of this was"):
+        write()
+    assert [path.name for path in tmp_path.rglob("*")] == ["results", "theirs"]
