@@ -281,7 +281,7 @@ def run_fed(
         progress("read")
         found = statistic.read(result, domain, fed.clients, plan)
         privacy = report.privacy_fields(
-            statistic.spec, settings.form, model, plan, domain.inferred, domain.cap
+            statistic.spec, settings.form, model, plan, domain.inferred, domain.cap, domain.max_count
         )
         inputs, charged, wall_s = fed.public(settings.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(task, result, privacy, inputs, charged, wall_s, fed.share_s, fed.uploaded)

@@ -137,7 +137,7 @@ def _before_after(report: HtmlReport, shown: Quickstart) -> None:
 def _privacy(report: HtmlReport, manifest: dict[str, Any]) -> None:
     report.section("Privacy")
     model = get_model(manifest["model"])
-    report.bullets(privacy_statement(manifest["privacy"], model, manifest["inputs"]["max_count"]))
+    report.bullets(privacy_statement(manifest["privacy"], model))
     report.paragraph(before_after.GIVEN_SCORES, note=True)
     rows = []
     for name, part in manifest["parts"].items():

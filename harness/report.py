@@ -10,12 +10,13 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
+from harness.accounts import exact_json
 from harness.contributions import WEIGHT_ONE, Cap
 from harness.domain import FIELD
 from harness.engines.base import EngineResult
 from harness.models import Model
 from harness.rounding import digits_up, float_up
-from protocols.budget import NoisePlan, compose
+from protocols.budget import NeighboringRelation, NoisePlan, compose
 from protocols.circuits.clients import CHECKS
 from protocols.noise import Guarantee
 from protocols.spec import CLIENTS, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
@@ -27,8 +28,8 @@ _TAKING_PART = (
     "the clients in the file take part."
 )
 _EXISTENCE = (
-    "Each client has one record at most: for what a record says, not whether it exists, ε and δ double, "
-    "to {} and {}; --neighboring-relation replace_one keeps to the requested ones."
+    "Each client has one record at most: for what a record says, not whether it exists, it is ε = {} and "
+    "δ = {}; --neighboring-relation replace_one keeps to the requested ones."
 )
 _CAP = "What one client contributes: {}. Kept to by {}."
 EXCHANGED = (
@@ -52,12 +53,16 @@ def privacy_fields(
     plan: NoisePlan,
     inferred: bool,
     cap: Cap | None = None,
+    max_count: int | None = None,
 ) -> dict[str, Any]:
     """Return the `privacy` object of a manifest.
 
     Guarantees: epsilon and delta are upper bounds of the exact ones, which are rational; the engine's
     own security is stated beside them, never merged.  [test: tests/unit/test_report.py]
+    Args: max_count: the declared most records of a client. If that is 1, and whether it exists is what is
+    protected, `if_replaced` is what protects what it says.
     """
+    existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     return {
         "epsilon": float_up(plan.exact.epsilon),
         "delta": float_up(plan.exact.delta),
@@ -71,6 +76,7 @@ def privacy_fields(
         "input_path": form.path.described,
         "revealed": list(spec.revealed),
         **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
+        **({"if_replaced": exact_json(plan.if_replaced)} if existence_only else {}),
         **({"noise_for": EXCHANGED} if plan.exchanged else {}),
         **({"assumed": HONEST_CLIENTS} if assumes_honest_clients(spec, form, model) else {}),
         "public": [
@@ -193,6 +199,7 @@ def combined_manifest(
         **{name: float_up(total) for name, total in exact.items()},
         **{f"{name}_exact": str(total) for name, total in exact.items()},
         "epsilon_requested": str(sum(Fraction(privacy["epsilon_requested"]) for privacy in privacies)),
+        **_if_replaced([each["if_replaced"] for each in privacies if "if_replaced" in each]),
         # Any of n runs may fail: n times as likely, rounded up to a power of 2.
         "mpc_statistical_security_bits": bits and bits - (len(privacies) - 1).bit_length(),
         **{
@@ -215,6 +222,12 @@ def combined_manifest(
     }
 
 
+def _if_replaced(each: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return what releases together protect a replaced record by, if each says it."""
+    found = [Guarantee(Fraction(one["epsilon"]), Fraction(one["delta"])) for one in each]
+    return {"if_replaced": exact_json(compose(found))} if found else {}
+
+
 def bounds_shown(privacy: Mapping[str, Any]) -> tuple[str, str]:
     """Return ε and δ of a `privacy` object as people are shown them: four digits, rounded up."""
     epsilon, delta = (digits_up(Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta"))
@@ -234,12 +247,10 @@ def _total(values: Iterable[Any]) -> Any:
     return None if None in found else sum(found)
 
 
-def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> list[str]:
+def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
     """Say in sentences what was opened, what that gives away at most, and under which assumptions.
 
     Guarantees: no ε or δ in it is below the exact one.  [test: tests/unit/test_report.py]
-    Args: max_count: the declared most records of a client. If that is 1, what its record says is what
-    matters, not only whether it exists.
     """
     unit = f"one {privacy['privacy_unit']} of a client"
     change = {
@@ -252,8 +263,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
         "active": "may deviate from the protocol",
     }[model.tolerates]
     epsilon, delta = bounds_shown(privacy)
-    replaced = [digits_up(2 * Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta")]
-    existence_only = max_count == 1 and privacy["neighboring_relation"] == "add_or_remove_one"
+    replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
     statistical = privacy["mpc_statistical_security_bits"]
     slack = (
         "" if statistical is None else f" The engine's own security fails with probability 2^-{statistical}."
@@ -268,7 +278,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, max_count: int) -> 
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
         f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
         f"(ε = {privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
-        *([_EXISTENCE.format(*replaced)] if existence_only else []),
+        *([_EXISTENCE.format(*replaced)] if replaced else []),
         *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
         *([f"The noise is for {privacy['noise_for']}."] if "noise_for" in privacy else []),
         *([f"Assumed: {privacy['assumed']}."] if "assumed" in privacy else []),

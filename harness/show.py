@@ -177,8 +177,7 @@ def of_what(domain: RecordDomain) -> str:
 def statement(manifest: dict[str, Any], result: str) -> None:
     """Print a run's privacy statement and its cost. Args: result: what it ended in."""
     say("\n[bold]Privacy of what the computation opened[/]")
-    model, most = get_model(manifest["model"]), manifest["inputs"]["max_count"]
-    for sentence in privacy_statement(manifest["privacy"], model, most):
+    for sentence in privacy_statement(manifest["privacy"], get_model(manifest["model"])):
         say(plain(sentence))
     if excluded := manifest["inputs"].get("excluded_because"):
         say(f"Uploads left out, by all parties alike: {described(excluded)}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
@@ -55,7 +55,7 @@ class NoisePlan:
     most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
     the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
     guarantee of the whole release; exchanged: as for `plan_noise`; opened: whether the noisy values are, not
-    only what follows from them.
+    only what follows from them; release: what gets the noise, None if that is an index.
     """
 
     relation: NeighboringRelation
@@ -70,6 +70,18 @@ class NoisePlan:
     largest: int = 1
     exchanged: bool = False
     opened: bool = True
+    release: LinearRelease | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def if_replaced(self) -> Guarantee:
+        """What the same noise protects if one record is replaced by another.
+
+        Twice as much of both for counts; not of delta where a value moves by twice as much.
+        [test: tests/unit/test_report.py]
+        """
+        assert self.release is not None
+        moves = possible_moves(self.release, NeighboringRelation.REPLACE_ONE)
+        return guarantee_of_moves(self.coins, moves)
 
 
 def nodes_changed(
@@ -161,6 +173,7 @@ def plan_noise(
         exact,
         largest,
         exchanged,
+        release=release,
     )
 
 
@@ -217,7 +230,9 @@ def plan_nominal_noise(
     one = guarantee(coins)
     exact = Guarantee(one.epsilon * changed, one.delta * changed)
     unit = unit_of(relation)
-    return NoisePlan(relation, unit, epsilon, release.nodes, changed, epsilon, bits, coins, exact)
+    return NoisePlan(
+        relation, unit, epsilon, release.nodes, changed, epsilon, bits, coins, exact, release=release
+    )
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,7 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(model: Model, t
     # Everybody knows that each applicant has one record: what it says is what is protected.
     assert manifest["inputs"]["max_count"] == 1
     assert manifest["privacy"]["neighboring_relation"] == "replace_one"
-    assert "one record of a client replaced by another" in private and "double" not in private
+    assert "one record of a client replaced by another" in private and "not whether it exists" not in private
     parts = [part["privacy"] for part in manifest["parts"].values()]
     total = sum(Fraction(privacy["epsilon_exact"]) for privacy in parts)
     assert Fraction(manifest["privacy"]["epsilon_exact"]) == total <= 4

@@ -87,7 +87,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
     privacy = privacy_fields(spec, form, model, plan, False, TABLE.cap)
     assert privacy["neighboring_relation"] == zero_out
     said = "The noise is for records exchanged for others, as a party can move one to another cell"
-    assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model, 3)) == exchanged
+    assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model)) == exchanged
     assert ("noise_for" in privacy) == exchanged
 
 

@@ -18,10 +18,11 @@ from harness.engines.base import PROJECT, EngineResult
 from harness.models import MODELS, Model
 from harness.report import HONEST_CLIENTS, manifest, privacy_fields, privacy_statement
 from harness.rounding import digits_up, float_up, interval_shown
+from protocols.audit import amounts_moved, impossible_mass
 from protocols.budget import NeighboringRelation, NoisePlan, plan_noise, unit_of
 from protocols.noise import Guarantee, guarantee
-from protocols.release import each_cell_once
-from protocols.spec import CLIENTS, PI_COUNT, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+from protocols.release import each_cell_once, sums_and_sizes
+from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
 DELTA = Fraction(1, 2**40)
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -188,7 +189,7 @@ def test_manifest_of_a_run_on_uploaded_shares() -> None:
 def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) -> None:
     privacy = fields(model, Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE, form=PRODUCT.by(path))
     assert privacy["input_path"] == path.described
-    text = " ".join(privacy_statement(privacy, model, 100))
+    text = " ".join(privacy_statement(privacy, model))
     sharing = "It can, however, change its share of a client's input unnoticed." in text
     sending = "It cannot change what a client sent unnoticed, but for probability 2^-40." in text
     sound = model.tolerates == "active"
@@ -200,7 +201,7 @@ def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) 
 @EVERY_RELATION
 def test_statement_of_every_model_and_relation(model: Model, relation: NeighboringRelation) -> None:
     privacy = fields(model, Fraction(1), relation)
-    sentences = privacy_statement(privacy, model, 100)
+    sentences = privacy_statement(privacy, model)
     text = " ".join(sentences)
     assert all(sentence.endswith(".") for sentence in sentences)
     assert all(word in text for word in (*PI_RW.revealed, *privacy["public"], f"{model.parties} parties"))
@@ -214,28 +215,46 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
     assert ("may deviate" in text) == (model.tolerates == "active")
     assert ("2^-40" in text) == (model.statistical_security_bits == 40)
     assert "That a client takes part is not protected: the number of clients is public" in text
-    assert "double" not in text
+    assert "exists" not in text
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(20)], ids=str)
 def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> None:
     """Then what a record says costs twice: a replaced record moves two counts."""
     asked = plan(epsilon)
-    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    text = " ".join(privacy_statement(privacy, MODELS["ring"], 1))
-    shown = re.search(r"ε and δ double, to ([0-9.e+-]+) and ([0-9.e+-]+);", text)
+    privacy = privacy_fields(PI_RW, SPLIT, MODELS["ring"], asked, False, max_count=1)
+    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
+    shown = re.search(r"not whether it exists, it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
     assert shown is not None
     two_counts = guarantee(asked.coins, 2)
     for exact, value in zip((two_counts.epsilon, two_counts.delta), shown.groups(), strict=True):
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
-    replaced = fields(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE)
-    assert "double" not in " ".join(privacy_statement(replaced, MODELS["ring"], 1))
+    replaced = plan(epsilon, NeighboringRelation.REPLACE_ONE)
+    for chosen, most in ((replaced, 1), (asked, 2)):
+        found = privacy_fields(PI_RW, SPLIT, MODELS["ring"], chosen, False, max_count=most)
+        assert "exists" not in " ".join(privacy_statement(found, MODELS["ring"]))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4), Fraction(20)], ids=str)
+def test_what_a_replaced_value_costs_is_not_twice_as_much(epsilon: Fraction) -> None:
+    """Of a value that moves to the other end of the range one sum moves by twice as much."""
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    asked = plan_noise(sums_and_sizes(2, 10), relation, epsilon, DELTA)
+    found = privacy_fields(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
+    moved = amounts_moved(sums_and_sizes(2, 10), NeighboringRelation.REPLACE_ONE)
+    uncovered = max(impossible_mass(asked.coins, move) for move in moved)
+    assert Fraction(found["if_replaced"]["delta"]) == uncovered
+    assert (uncovered > 2 * asked.exact.delta) is (epsilon > 3)
+    assert digits_up(uncovered, 4) in " ".join(privacy_statement(found, MODELS["ring"]))
+    one = manifest("gap", RESULT, found, {}, None, wall_s=4.0, share_s=0.0)
+    both = report.combined_manifest("gap", {"one": one, "other": one})
+    assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * uncovered
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**7), Fraction(20)], ids=str)
 def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
     privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    text = " ".join(privacy_statement(privacy, MODELS["ring"], 100))
+    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
     shown = re.search(r"ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+),", text)
     assert shown is not None
     for name, value in zip(("epsilon", "delta"), shown.groups(), strict=True):
@@ -275,7 +294,7 @@ def test_what_a_run_assumes_of_clients_is_said(model: Model) -> None:
     chosen = plan(Fraction(1))
     for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
         found = privacy_fields(spec, SPLIT, model, chosen, False)
-        text = " ".join(privacy_statement(found, model, 100))
+        text = " ".join(privacy_statement(found, model))
         assert (HONEST_CLIENTS in text) is ("assumed" in found) is assumed
 
 
