@@ -21,8 +21,8 @@ from protocols.sums import noise_sum
 from protocols.tree import CountTree, best_tree
 
 # What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
-# times the clients above it. Both as `./inv reproduce.capping` found: docs/decisions/0021-choosing-a-cap.md
-RATIOS = 8
+# times the clients above it. All as `./inv reproduce.capping` found: docs/decisions/0021-choosing-a-cap.md
+RATIOS, CURVE_RATIOS = 8, 16
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
 CONFIDENCE = Fraction(95, 100)
 
@@ -49,10 +49,10 @@ class NextRelease:
         Computes: `capping.allowed_above`. Counts: a record beyond the cap is in one of them. Weights: the
         counts of all cells, with `RATIOS` times as many clients; rates of predictions likewise, as they are
         ratios of counts, too. Curves: cumulative counts, one per cell and
-        threshold. By the tree's exact variance they err by `counts_of_curves` times as much as one count with
-        all of epsilon, added up, and evenly spread scores have a record in half of those of its cell. The
-        tree is the best one for a cap of 1; errors grow in proportion to the cap, up to how the noise is
-        rounded.
+        threshold, with `CURVE_RATIOS` times as many clients, as thresholds follow from rates. By the tree's
+        exact variance the counts err by `counts_of_curves` times as much as one count with all of epsilon,
+        added up, and evenly spread scores have a record in half of those of its cell. The tree is the best
+        one for a cap of 1; errors grow in proportion to the cap, up to how the noise is rounded.
         Guarantees: the least error of such a sum, but for ratios.  [test: tests/unit/test_chosen_cap.py]
         """
         epsilon = self.epsilon / 2 if self.exchanged else self.epsilon
@@ -64,7 +64,8 @@ class NextRelease:
             return allowed_above(epsilon / RATIOS, cells * predictions)
         relation = NeighboringRelation.ZERO_OUT_ONE
         tree = best_tree(self.thresholds, relation, self.epsilon, self.delta, exchanged=self.exchanged)
-        return allowed_above(epsilon, cells * counts_of_curves(tree), (self.thresholds + 1) // 2)
+        released = cells * counts_of_curves(tree)
+        return allowed_above(epsilon / CURVE_RATIOS, released, (self.thresholds + 1) // 2)
 
 
 def counts_of_curves(tree: CountTree) -> int:

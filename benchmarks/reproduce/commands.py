@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from benchmarks.reproduce.capping.population import movielens, zipf
+from benchmarks.reproduce.capping.population import Population, lognormal, movielens, zipf
 from benchmarks.reproduce.capping.report import show as show_capping
 from benchmarks.reproduce.capping.report import write as write_capping
 from benchmarks.reproduce.capping.study import SEED
@@ -61,10 +61,13 @@ def groupwise(epsilon: str, target: tuple[str, str, str], out: str, as_json: boo
 
 _CAPPING_STEPS = {"data": "populations", "compute": "expected errors", "draw": "draw and write"}
 _MOST_CLIENTS = 1_000_000
+_OTHER_SIZES, _OTHER_EXPONENTS, _SPREADS = (3_000, 30_000), (1.25, 2.5), (1.0, 2.0)
 
 
 @command
-def capping(data: str, clients: str, exponents: str, out: str, as_json: bool) -> None:
+def capping(
+    data: str, other_data: str, clients: str, exponents: str, held_out: bool, out: str, as_json: bool
+) -> None:
     """Compute what caps on clients' records cost and save; no parties are started."""
     if as_json:
         cli.out.stderr = True  # nothing but JSON on stdout
@@ -74,22 +77,28 @@ def capping(data: str, clients: str, exponents: str, out: str, as_json: bool) ->
     with new_directory(directory) as partial, cli.steps(_CAPPING_STEPS) as begin:
         begin("data")
         populations = [zipf(size, law, SEED) for law in laws for size in sizes]
-        if data:
-            populations.append(movielens(Path(data)))
+        others = _other_populations() if held_out else []
+        for path, among in ((data, populations), (other_data, others)):
+            if path:
+                among.append(movielens(Path(path)))
         begin("compute")
-        found = study_capping(populations, begin.detail)
+        found = study_capping(populations, others, begin.detail)
         begin("draw")
         told = f"./inv reproduce.capping --clients {clients} --exponents {exponents}"
-        write_capping(
-            found,
-            f"{told} --movielens {Path(data).name}" if data else told,
-            time.monotonic() - started,
-            partial,
-        )
+        for option, path in (("movielens", data), ("held-out-movielens", other_data)):
+            told += f" --{option} {Path(path).name}" if path else ""
+        told += " --held-out" * held_out
+        write_capping(found, told, time.monotonic() - started, partial)
     show_capping(found)
     results(directory)
     if as_json:
         print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+
+
+def _other_populations() -> list[Population]:
+    """Return clients that no target was chosen by."""
+    drawn = ((zipf, _OTHER_EXPONENTS), (lognormal, _SPREADS))
+    return [draw(size, law, SEED) for draw, laws in drawn for law in laws for size in _OTHER_SIZES]
 
 
 def _parse_exponent(text: str) -> float:

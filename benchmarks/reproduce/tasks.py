@@ -53,6 +53,8 @@ def groupwise(
         "movielens": "the directory that MovieLens 1M or 100K was unpacked into; default: synthetic only",
         "clients": "of each synthetic population; default: 1000,10000,100000",
         "exponents": "a of the law n^-a by which a client has n records; default: 1.5,2",
+        "held-out": "also clients by other laws, by which nothing in `cap` was chosen; takes twice as long",
+        "held-out-movielens": "as --movielens, to be reported with those",
         "out": "a new directory for the results; default: runs/reproduce.capping-<time>",
         "json": "print all numbers as JSON, and nothing else, on standard output",
     }
@@ -62,13 +64,15 @@ def capping(
     movielens: str = "",
     clients: str = "1000,10000,100000",
     exponents: str = "1.5,2",
+    held_out: bool = False,
+    held_out_movielens: str = "",
     out: str = "",
     json: bool = False,
 ) -> None:
     """Draw what caps on clients' records cost and save, how to choose one, and the paper's bounds."""
     from benchmarks.reproduce.commands import capping
 
-    capping(movielens, clients, exponents, out, json)
+    capping(movielens, held_out_movielens, clients, exponents, held_out, out, json)
 
 
 reproduce = Collection("reproduce", capping, gaps, groupwise)

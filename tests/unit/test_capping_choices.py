@@ -9,27 +9,43 @@ import numpy as np
 import pytest
 
 from benchmarks.reproduce.capping.choices import (
-    CELLS,
+    AIMS,
     HISTOGRAM,
     MECHANISMS,
     PI_CAP,
-    SHARES,
     Chooser,
+    Setting,
     by_rule,
     geometric_mean,
     target,
 )
-from benchmarks.reproduce.capping.errors import COUNTS, QUANTITIES, SUM, WEIGHTS, ExpectedErrors
+from benchmarks.reproduce.capping.curves import BINS, CURVE_QUANTITIES, RATES
+from benchmarks.reproduce.capping.errors import COUNTS, QUANTITIES, SUM, WEIGHTS, Errors, ExpectedErrors
 from benchmarks.reproduce.capping.population import Floats, Population, zipf
+from harness.chosen_cap import NextRelease
+from harness.records import RecordDomain
 from protocols.capping import best_cap, caps_up_to
 
 CAPS = caps_up_to(64)
+POPULATION = zipf(300, 1.5, 1)
 
 
 @pytest.fixture(scope="module")
 def chooser() -> Chooser:
-    rng = np.random.default_rng(1)
-    return Chooser(ExpectedErrors(zipf(300, 1.5, 1), CAPS, rng), rng)
+    return Chooser(POPULATION, CAPS, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_targets_are_those_of_the_command(active: bool) -> None:
+    epsilon = Fraction(1)
+    domain, setting = RecordDomain(("a", "b"), ("0", "1"), 1000), Setting(epsilon, active)
+    for task, quantities in (("weights", (WEIGHTS,)), ("thresholds", CURVE_QUANTITIES)):
+        release = NextRelease(task, epsilon * Fraction(4, 5), Fraction(1, 2**40), BINS, active)
+        for quantity in quantities:
+            wanted = target(setting.left(Fraction(1, 5)), quantity, AIMS[quantity])
+            assert wanted == pytest.approx(
+                release.allowed_above(domain), rel=0.01
+            )  # rounded noise, small cap
 
 
 def test_targets() -> None:
@@ -60,7 +76,7 @@ def test_the_histogram_has_its_law() -> None:
     sizes = np.array([1] * 5 + [2] * 3 + [4] * 2)
     population = Population("few", np.zeros(10, int), np.stack([sizes, 0 * sizes], axis=1))
     rng = np.random.default_rng(3)
-    chooser = Chooser(ExpectedErrors(population, (1, 2, 4), rng), rng)
+    chooser = Chooser(population, (1, 2, 4), rng)
     q, expected = np.exp(-1.0), np.zeros(3)
     noise = {x: (1 - q) / 2 * q ** (x if x >= 0 else -1 - x) for x in range(-40, 40)}
     for (a, p), (b, r) in itertools.product(noise.items(), repeat=2):
@@ -70,19 +86,23 @@ def test_the_histogram_has_its_law() -> None:
     assert np.abs(found - expected).max() < 6 * 0.5 / 64  # of 4096 histograms
 
 
-def test_choices(chooser: Chooser) -> None:
-    epsilon = Fraction(2)
-    errors = chooser._errors
-    least = errors.at(2.0)
-    found = list(chooser.choices(epsilon, least))
-    assert len(found) == len(MECHANISMS) * len(SHARES) * 10  # weights and gaps with four aims
-    assert {c.quantity for c in found} == set(QUANTITIES) == set(CELLS)
-    one = next(c for c in found if (c.mechanism, c.quantity, c.share) == (PI_CAP, COUNTS, Fraction(1, 5)))
-    law = chooser.law_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5), COUNTS, 1))
-    expected = float(law @ errors.at(1.6)[COUNTS].total) / least[COUNTS].total.min()
+@pytest.mark.parametrize("active", [False, True])
+def test_choices(active: bool, chooser: Chooser) -> None:
+    """In active models the release's noise is as if for half of epsilon; that of the cap's choice is not."""
+    setting, share, by = Setting(Fraction(2), active), Fraction(1, 5), 2 if active else 1
+    errors = ExpectedErrors(POPULATION, CAPS, np.random.default_rng(1))
+    free, left = errors.at(2 / by), errors.at(1.6 / by)
+    rates = Errors(CAPS, *np.ones((3, len(CAPS))))
+    found = list(chooser.choices(setting, share, {**left, RATES: rates}, {**free, RATES: rates}))
+    assert len(found) == len(MECHANISMS) * (10 + 5)  # sum and counts with one aim, others with four, or five
+    assert {c.quantity for c in found} == {*QUANTITIES, RATES}
+    one = next(c for c in found if (c.mechanism, c.quantity) == (PI_CAP, COUNTS))
+    law = chooser.law_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5) / by, COUNTS, 1))
+    expected = float(law @ left[COUNTS].total) / free[COUNTS].total.min()
     assert one.regret == pytest.approx(expected) and one.regret > 1
     assert one.low <= one.middle <= one.high and {one.low, one.middle, one.high} <= set(CAPS)
     assert any(c.mechanism == HISTOGRAM and c.regret != one.regret for c in found)
+    assert all(c.regret == pytest.approx(1) for c in found if c.quantity == RATES)
 
 
 def test_quantiles_and_means(chooser: Chooser) -> None:

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from harness.audit_release import audit_command
-from harness.chosen_cap import CapStatistic, ChosenCap, NextRelease, counts_of_curves, sizes_alone
+from harness.chosen_cap import (
+    CURVE_RATIOS,
+    CapStatistic,
+    ChosenCap,
+    NextRelease,
+    counts_of_curves,
+    sizes_alone,
+)
 from harness.commands.cap import of_curves
 from harness.contributions import MAX_CAP, Cap, caps_to_choose_from
 from harness.engines.base import EngineResult
@@ -201,10 +208,14 @@ def test_curves_err_by_their_trees_variance(bins: int) -> None:
 
 
 def test_the_cap_for_curves_has_about_the_least_error() -> None:
-    """Of all caps, by the noise that each would really get; a record lost is missing in half a curve."""
+    """Of all caps, by the noise that each would really get; a record lost is missing in half a curve.
+
+    The counts' error, that is: for the rates' sake the command allows `CURVE_RATIOS` times as many clients.
+    """
     bins, epsilon, sizes = 21, Fraction(2), np.random.default_rng(5).zipf(2, 1000).clip(max=300)
     caps, tree = caps_up_to(300), best_tree(bins, ZERO_OUT, epsilon, DELTA)
-    chosen = best_cap(sizes, caps, NextRelease("thresholds", epsilon, DELTA, bins).allowed_above(DOMAIN))
+    above = NextRelease("thresholds", epsilon, DELTA, bins).allowed_above(DOMAIN)
+    chosen = best_cap(sizes, caps, math.ceil(Fraction(above + 1, CURVE_RATIOS)) - 1)
 
     def error(cap: int) -> float:
         variance = tree.mean_variance() * node_variance(tree, ZERO_OUT, epsilon, DELTA, cap) / 2

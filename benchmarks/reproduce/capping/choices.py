@@ -9,33 +9,61 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.reproduce.capping.errors import (
-    COUNTS,
-    GAP,
-    QUANTITIES,
-    SUM,
-    WEIGHTS,
-    Errors,
-    ExpectedErrors,
-    draw_noise,
+from benchmarks.reproduce.capping.curves import (
+    CURVE_QUANTITIES,
+    CURVES,
+    RATES,
+    THRESHOLDS,
+    tree_of_curves,
 )
+from benchmarks.reproduce.capping.errors import COUNTS, GAP, QUANTITIES, SUM, WEIGHTS, Errors, draw_noise
 from benchmarks.reproduce.capping.population import Floats, Population
-from harness.chosen_cap import RATIOS
+from harness.chosen_cap import CURVE_RATIOS, RATIOS, counts_of_curves
 from protocols.budget import NeighboringRelation, plan_noise
 from protocols.capping import allowed_above, best_cap, clients_above, law_of_first_below
 from protocols.release import FirstBelow
 
+ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)
 CELLS = {SUM: 1, COUNTS: 4, WEIGHTS: 4, GAP: 4}  # how many counts are released
 # How many times as many clients as is best for the counts themselves may exceed the cap: those tried, and
-# that in tables. What all clients lose alike leaves ratios as they are.
-_RATIOS = (1, 4, 8, 16)
-TRIED: dict[str, tuple[int, ...]] = {SUM: (1,), COUNTS: (1,), WEIGHTS: _RATIOS, GAP: _RATIOS}
-AIMS = {SUM: 1, COUNTS: 1, WEIGHTS: RATIOS, GAP: RATIOS}
+# what `cap` takes. What all clients lose alike leaves ratios as they are.
+_RATIOS, _CURVE_RATIOS = (1, 4, 8, 16), (1, 4, 8, 16, 32)
+TRIED: dict[str, tuple[int, ...]] = {
+    SUM: (1,),
+    COUNTS: (1,),
+    WEIGHTS: _RATIOS,
+    GAP: _RATIOS,
+    CURVES: _CURVE_RATIOS,
+    RATES: _CURVE_RATIOS,
+    THRESHOLDS: _CURVE_RATIOS,
+}
+AIMS = {
+    SUM: 1,
+    COUNTS: 1,
+    **dict.fromkeys((WEIGHTS, GAP), RATIOS),
+    **dict.fromkeys(CURVE_QUANTITIES, CURVE_RATIOS),
+}
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
 PI_CAP, HISTOGRAM = MECHANISMS = ("π_CAP", "noisy histogram")
 
 _DELTA = Fraction(1, 1 << 40)  # of π_CAP
 _SIMULATED = 4096  # histograms
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A total epsilon, and whether models are active: noise is for exchanged records then."""
+
+    epsilon: Fraction
+    active: bool = False
+
+    @property
+    def models(self) -> str:
+        return "active" if self.active else "passive"
+
+    def left(self, share: Fraction) -> Fraction:
+        """Return the epsilon by which the release's noise is scaled, after a share of it for the cap."""
+        return self.epsilon * (1 - share) / (2 if self.active else 1)
 
 
 @dataclass(frozen=True)
@@ -48,7 +76,7 @@ class Choice:
 
     mechanism: str
     quantity: str
-    epsilon: Fraction
+    setting: Setting
     share: Fraction
     aim: int
     regret: float
@@ -59,6 +87,9 @@ class Choice:
 
 def target(epsilon: Fraction, quantity: str, aim: int) -> int:
     """Return how many clients should exceed the cap, for a release with this epsilon."""
+    if quantity in CURVE_QUANTITIES:
+        tree = tree_of_curves()
+        return allowed_above(epsilon / aim, 4 * counts_of_curves(tree), (tree.bins + 1) // 2)
     return allowed_above(epsilon / aim, CELLS[quantity])
 
 
@@ -70,24 +101,27 @@ def by_rule(population: Population, caps: tuple[int, ...], epsilon: Fraction, qu
 class Chooser:
     """Chooses caps for a population. Args: rng: of histograms only; other laws are exact."""
 
-    def __init__(self, errors: ExpectedErrors, rng: np.random.Generator) -> None:
-        self._errors, self.caps = errors, errors.caps
-        self._above = clients_above(errors.population.sizes, self.caps[:-1])
+    def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
+        self.caps = caps
+        self._above = clients_above(population.sizes, self.caps[:-1])
         self._uniform = rng.random((2, _SIMULATED, len(self._above)))
 
-    def choices(self, epsilon: Fraction, least: dict[str, Errors]) -> Iterator[Choice]:
-        """Yield every mechanism, quantity, share and aim. Args: least: errors where the choice is free."""
-        for share in SHARES:
-            left = self._errors.at(float(epsilon * (1 - share)))
-            laws: dict[int, dict[str, Floats]] = {}
-            for quantity in QUANTITIES:
-                for aim in TRIED[quantity]:
-                    above = target(epsilon * (1 - share), quantity, aim)
-                    laws[above] = laws.get(above) or self._laws(epsilon * share, above)
-                    for mechanism, law in laws[above].items():
-                        regret = float(law @ left[quantity].total / least[quantity].total.min())
-                        spread = (self.quantile(law, at) for at in (0.05, 0.5, 0.95))
-                        yield Choice(mechanism, quantity, epsilon, share, aim, regret, *spread)
+    def choices(
+        self, setting: Setting, share: Fraction, left: dict[str, Errors], least: dict[str, Errors]
+    ) -> Iterator[Choice]:
+        """Yield every mechanism, quantity and aim.
+
+        Args: left: errors with what this share of epsilon leaves; least: where the choice is free.
+        """
+        laws: dict[int, dict[str, Floats]] = {}
+        for quantity, errors in left.items():
+            for aim in TRIED[quantity]:
+                above = target(setting.left(share), quantity, aim)
+                laws[above] = laws.get(above) or self._laws(setting.epsilon * share, above)
+                for mechanism, law in laws[above].items():
+                    regret = float(law @ errors.total / least[quantity].total.min())
+                    spread = (self.quantile(law, at) for at in (0.05, 0.5, 0.95))
+                    yield Choice(mechanism, quantity, setting, share, aim, regret, *spread)
 
     def _laws(self, epsilon: Fraction, above: int) -> dict[str, Floats]:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -23,7 +24,8 @@ from benchmarks.reproduce.capping.bounds import (
     worst_of_all,
     zipf_shares,
 )
-from benchmarks.reproduce.capping.choices import AIMS, PI_CAP, SHARES, by_rule
+from benchmarks.reproduce.capping.choices import AIMS, PI_CAP, SHARES, TRIED, Setting, by_rule
+from benchmarks.reproduce.capping.curves import CURVES, RATES, THRESHOLDS
 from benchmarks.reproduce.capping.errors import COUNTS, GAP, QUANTITIES, SUM, WEIGHTS, Errors
 from benchmarks.reproduce.capping.study import SIZES, Found, Study, users_of_theorem_1
 from harness.chosen_cap import CAP_SHARE
@@ -35,26 +37,35 @@ _LABELS = {
     COUNTS: "4 counts together:\nerror, records",
     WEIGHTS: "sample weights:\nmean |ln(weight / true)|",
     GAP: "gap between groups:\nerror of the rates' difference",
+    CURVES: "curves' counts:\nmean error, records",
+    RATES: "true and false positive rates:\nmean error",
+    THRESHOLDS: "thresholds for equal opportunity:\ngap left",
 }
 _SHORT = {
     SUM: "number of records",
     COUNTS: "four counts",
     WEIGHTS: "sample weights",
     GAP: "gap between groups",
+    CURVES: "curves' counts",
+    RATES: "true and false positive rates",
+    THRESHOLDS: "gap left by thresholds",
 }
+_RATIOS = (WEIGHTS, GAP, RATES, THRESHOLDS)
+_KINDS = {"chosen": "populations that it was chosen by", "held_out": "held out"}
 _GAMMA = np.geomspace(1e-3, 1, 200)
 
 
-def errors(found: Found) -> Figure:
-    """Draw the error of every quantity by the cap, an epsilon a column."""
-    figure = Figure(figsize=(11, 12), layout="constrained")
-    panels = figure.subplots(len(QUANTITIES), len(found.errors), sharex=True, squeeze=False)
-    for column, (epsilon, by_quantity) in zip(panels.T, found.errors.items(), strict=True):
-        for axes, quantity in zip(column, QUANTITIES, strict=True):
-            _draw_errors(axes, found, epsilon, quantity, by_quantity[quantity])
-        column[0].set_title(f"ε = {float(epsilon):g}")
+def errors(found: Found, quantities: Sequence[str]) -> Figure:
+    """Draw the error of quantities by the cap, an epsilon a column; in passive models."""
+    settings = [setting for setting in found.errors if not setting.active]
+    figure = Figure(figsize=(11, 3 * len(quantities) + 0.4), layout="constrained")
+    panels = figure.subplots(len(quantities), len(settings), sharex=True, squeeze=False)
+    for column, setting in zip(panels.T, settings, strict=True):
+        for axes, quantity in zip(column, quantities, strict=True):
+            _draw_errors(axes, found, setting, quantity, found.errors[setting][quantity])
+        column[0].set_title(f"ε = {float(setting.epsilon):g}")
         column[-1].set_xlabel("cap: records of a client that count")
-    for row, quantity in zip(panels, QUANTITIES, strict=True):
+    for row, quantity in zip(panels, quantities, strict=True):
         row[0].set_ylabel(_LABELS[quantity])
     about = found.about()
     figure.suptitle(
@@ -74,13 +85,12 @@ def errors(found: Found) -> Figure:
     return figure
 
 
-def _draw_errors(axes: Axes, found: Found, epsilon: Fraction, quantity: str, drawn: Errors) -> None:
-    choice = found.choice(PI_CAP, quantity, epsilon, CAP_SHARE, AIMS[quantity])
+def _draw_errors(axes: Axes, found: Found, setting: Setting, quantity: str, drawn: Errors) -> None:
+    choice = found.choice(PI_CAP, quantity, setting, CAP_SHARE, AIMS[quantity])
+    rule = by_rule(found.population, drawn.caps, setting.left(Fraction(0)), quantity)
     axes.axvspan(choice.low / 1.09, choice.high * 1.09, color=_CHOSEN, alpha=0.22, linewidth=0)
     axes.axvline(choice.middle, color=_CHOSEN, linewidth=1.5)
-    axes.axvline(
-        by_rule(found.population, drawn.caps, epsilon, quantity), color=_RULE, linestyle="-.", linewidth=1
-    )
+    axes.axvline(rule, color=_RULE, linestyle="-.", linewidth=1)
     axes.plot(drawn.caps, drawn.noise, color=_NOISE, linestyle=":", linewidth=1.8)
     axes.plot(drawn.caps, drawn.bias, color=_BIAS, linestyle="--")
     axes.plot(drawn.caps, drawn.total, color=_TOTAL, linewidth=2)
@@ -89,6 +99,42 @@ def _draw_errors(axes: Axes, found: Found, epsilon: Fraction, quantity: str, dra
     axes.set(xscale="log", yscale="log", ylim=(least / 10, float(drawn.total.max()) * 2))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def targets(study: Study) -> Figure:
+    """Draw what aiming at so many times as many clients costs, where it was chosen and held out."""
+    figure = Figure(figsize=(14, 4.2), layout="constrained")
+    panels = figure.subplots(1, len(_RATIOS), sharey=True)
+    rows = study.targets()
+    for axes, quantity in zip(panels, _RATIOS, strict=True):
+        of_quantity = [row for row in rows if row["quantity"] == quantity]
+        for colour, kind, label in zip(COLOURS, _KINDS, _KINDS.values(), strict=False):
+            for suffix, style in (("", "-"), ("_worst", ":")):
+                if kind in of_quantity[0]:
+                    axes.plot(
+                        TRIED[quantity],
+                        [row[kind + suffix] for row in of_quantity],
+                        color=colour,
+                        linestyle=style,
+                        marker=MARKERS[0],
+                        markersize=4,
+                        label=f"{label}{': worst' if suffix else ''}",
+                    )
+        axes.axvline(AIMS[quantity], color=GREY, linewidth=1, zorder=0)
+        axes.set(xscale="log", yscale="log", title=_SHORT[quantity], xlabel="clients above, over the rule's")
+        axes.set_xticks(TRIED[quantity], [str(aim) for aim in TRIED[quantity]])
+        axes.xaxis.set_minor_locator(NullLocator())
+        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            which(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.grid(alpha=0.3, linewidth=0.6, which="both")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("expected error / least, all ε for the release")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(
+        f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst",
+        fontweight="bold",
+    )
+    return figure
 
 
 def shares(study: Study) -> Figure:
@@ -128,9 +174,10 @@ def shares(study: Study) -> Figure:
         axes.set_xlabel("share of ε spent on choosing the cap")
     for axes in panels[::2]:
         axes.set_ylabel("expected error / least, all ε for the release")
-    epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in study.found[0].errors)
+    epsilons = ", ".join(f"{float(each.epsilon):g}" for each in study.found[0].errors if not each.active)
+    populations = sum(not each.held_out for each in study.found)
     figure.suptitle(
-        f"What choosing the cap costs: geometric mean, {len(study.found)} populations and ε = {epsilons}",
+        f"What choosing the cap costs: geometric mean, {populations} populations and ε = {epsilons}",
         fontweight="bold",
     )
     return figure

@@ -47,6 +47,10 @@ class Population:
         """Return the records of each group and label: shape (2, 2)."""
         return self._by_group(self.records)
 
+    def part(self, clients: npt.NDArray[np.bool_]) -> Population:
+        """Return the population of some of the clients."""
+        return Population(self.name, self.group[clients], self.records[clients])
+
     def missing(self, cap: int) -> int:
         """Return how many records a cap leaves out: the sum of max(0, n_k - cap), exactly."""
         return int(np.maximum(0, self.sizes - cap).sum())
@@ -72,25 +76,35 @@ class Population:
 
 
 def zipf(clients: int, exponent: float, seed: int) -> Population:
-    """Draw clients that have n records in proportion to n^-exponent, 1 <= n <= 1000.
-
-    Computes: the more records a client has, the less likely it is of the second group, and the further
-    apart are the groups' shares of label 1: so that a cap biases what is counted.
-    """
+    """Draw clients that have n records in proportion to n^-exponent, 1 <= n <= 1000."""
     rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
     sizes = np.arange(1, MOST + 1)
     weights = sizes**-exponent
     drawn = rng.choice(sizes, clients, p=weights / weights.sum())
-    activity = np.log(drawn) / np.log(MOST)
+    return _drawn(f"Zipf {exponent:g}, {clients:,} clients", drawn, rng)
+
+
+def lognormal(clients: int, spread: float, seed: int) -> Population:
+    """Draw clients with e^X records, rounded, 1 to 1000; X is normal around ln 10 with this deviation."""
+    rng = np.random.default_rng([seed, clients, round(1000 * spread), 1])
+    drawn = np.rint(10 * np.exp(spread * rng.standard_normal(clients))).astype(np.int64)
+    return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
+
+
+def _drawn(name: str, sizes: Counts, rng: np.random.Generator) -> Population:
+    """Draw the clients' groups and labels.
+
+    Computes: the more records a client has, the less likely it is of the second group, and the further
+    apart are the groups' shares of label 1: so that a cap biases what is counted.
+    """
+    activity = np.log(sizes) / np.log(MOST)
 
     def between(ends: tuple[float, float]) -> Floats:
         return np.asarray(ends[0] + (ends[1] - ends[0]) * activity)
 
-    group = (rng.random(clients) < between(_IN_SECOND_GROUP)).astype(np.int64)
-    ones = rng.binomial(drawn, np.where(group == 0, between(_POSITIVE[0]), between(_POSITIVE[1])))
-    return Population(
-        f"Zipf {exponent:g}, {clients:,} clients", group, np.stack([drawn - ones, ones], axis=1)
-    )
+    group = (rng.random(len(sizes)) < between(_IN_SECOND_GROUP)).astype(np.int64)
+    ones = rng.binomial(sizes, np.where(group == 0, between(_POSITIVE[0]), between(_POSITIVE[1])))
+    return Population(name, group, np.stack([sizes - ones, ones], axis=1))
 
 
 def movielens(path: Path) -> Population:

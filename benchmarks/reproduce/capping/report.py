@@ -11,34 +11,40 @@ from rich.table import Column, Table
 from benchmarks.files import write_about, write_table
 from benchmarks.reproduce.capping import plots
 from benchmarks.reproduce.capping.choices import AIMS
-from benchmarks.reproduce.capping.errors import CHOICES, NOISES, WEIGHTS
+from benchmarks.reproduce.capping.curves import BINS, CURVE_QUANTITIES, DRAWS
+from benchmarks.reproduce.capping.errors import CHOICES, NOISES, QUANTITIES
 from benchmarks.reproduce.capping.population import Population
 from benchmarks.reproduce.capping.study import EPSILONS, RUNS, SEED, Study
-from harness.chosen_cap import CAP_SHARE
+from harness.chosen_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
 from harness.cli import out, say
 from harness.results import write_json
 
 RESULT, ERRORS = "capping.json", "errors.csv"
-BOUNDS, PRICE = "bounds.png", "shares.png"
+BOUNDS, PRICE, TARGETS = "bounds.png", "shares.png", "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
 _DPI = 90
 _MARKS = {True: "[green]holds[/]", False: "[yellow]no[/]", None: ""}
 
 
-def figure_of(population: Population) -> str:
-    """Return the name of a population's figure."""
-    return f"errors-{population.slug}.png"
+def figures_of(population: Population) -> dict[str, tuple[str, ...]]:
+    """Return the names of a population's figures, and the quantities in each."""
+    return {
+        f"errors-{population.slug}.png": QUANTITIES,
+        f"curves-{population.slug}.png": CURVE_QUANTITIES,
+    }
 
 
 def show(study: Study) -> None:
     """Print what the caps are at epsilon 1, what choosing costs, and what the paper states."""
     out.print(_caps(study.rows()))
     out.print(_shares(study.shares()))
+    out.print(_targets(study.targets()))
     out.print(_claims(study))
     say(
         "Regret: the expected error over the least that any cap leaves with all of ε. π_CAP and histograms "
-        f"spend {CAP_SHARE} of ε on the cap; for weights and gaps they let {AIMS[WEIGHTS]} times as many "
-        "clients exceed it as the rule does. The rule reads the contributions themselves: it is not private."
+        f"spend {CAP_SHARE} of ε on the cap; for weights and gaps they let {RATIOS} times as many "
+        f"clients exceed it as the rule does, for curves {CURVE_RATIOS} times. The rule reads the "
+        "contributions themselves: it is not private."
     )
 
 
@@ -49,7 +55,7 @@ def _caps(rows: Sequence[dict[str, Any]]) -> Table:
     table.add_column("histogram: regret", justify="right")
     before = ""
     for row in rows:
-        if row["epsilon"] == _SHOWN:
+        if (row["epsilon"], row["models"]) == (_SHOWN, "passive"):
             name = row["population"]
             if name != before:
                 table.add_section()
@@ -91,6 +97,27 @@ def _shares(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def _targets(rows: Sequence[dict[str, Any]]) -> Table:
+    """Of what was held out, if anything was."""
+    kinds = {"chosen": "chosen by", "chosen_active": "active, ε = 1"}
+    kinds |= {"held_out": "held out", "held_out_active": "active, ε = 1"} if "held_out" in rows[0] else {}
+    table = Table(title=f"How low to aim: π_CAP's regret with {CAP_SHARE} of ε, and the worst")
+    for name in ("of", "clients above", *kinds.values()):
+        table.add_column(name, justify="left" if name == "of" else "right")
+    before = ""
+    for row in rows:
+        quantity, aim = row["quantity"], row["aim"]
+        if quantity != before:
+            table.add_section()
+        table.add_row(
+            quantity if quantity != before else "",
+            f"{aim}{' *' * (aim == AIMS[quantity])}",
+            *(f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in kinds),
+        )
+        before = quantity
+    return table
+
+
 def _claims(study: Study) -> Table:
     table = Table("", "stated", "", "found", title="What the paper states", show_lines=True)
     for claim in study.claims:
@@ -107,13 +134,17 @@ def write(study: Study, command: str, seconds: float, directory: Path) -> None:
         {
             "seed": SEED,
             "epsilons": [str(epsilon) for epsilon in EPSILONS],
-            "drawn_per_cap": {"choices_of_records": CHOICES, "noises": NOISES},
+            "drawn_per_cap": {"choices_of_records": CHOICES, "noises": NOISES, "curves": DRAWS},
+            "thresholds": BINS,
             "runs_of_theorem_1": RUNS,
         },
     )
     write_json(directory / RESULT, study.to_json())
     write_table(directory / ERRORS, study.errors())
     for found in study.found:
-        plots.errors(found).savefig(directory / figure_of(found.population), dpi=_DPI)
+        if not found.held_out:
+            for name, quantities in figures_of(found.population).items():
+                plots.errors(found, quantities).savefig(directory / name, dpi=_DPI)
+    plots.targets(study).savefig(directory / TARGETS, dpi=_DPI)
     plots.shares(study).savefig(directory / PRICE, dpi=_DPI)
     plots.bounds(study).savefig(directory / BOUNDS, dpi=_DPI)

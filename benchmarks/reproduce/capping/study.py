@@ -13,15 +13,19 @@ from benchmarks.files import rounded
 from benchmarks.reproduce.capping.bounds import Simulated, simulate, zipf_shares
 from benchmarks.reproduce.capping.choices import (
     AIMS,
+    ALL_QUANTITIES,
     MECHANISMS,
+    PI_CAP,
     SHARES,
     TRIED,
     Choice,
     Chooser,
+    Setting,
     by_rule,
     geometric_mean,
 )
 from benchmarks.reproduce.capping.claims import Claim, claims
+from benchmarks.reproduce.capping.curves import ExpectedCurveErrors
 from benchmarks.reproduce.capping.errors import QUANTITIES, Errors, ExpectedErrors
 from benchmarks.reproduce.capping.population import MOST, Floats, Population
 from harness.chosen_cap import CAP_SHARE
@@ -30,6 +34,7 @@ from protocols.capping import caps_up_to
 SEED = 20_191_210  # any
 CAPS = caps_up_to(MOST)
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(4))
+SETTINGS = (*map(Setting, EPSILONS), Setting(Fraction(1), active=True))
 
 # Of Theorem 1, simulated.
 USERS = 100
@@ -42,27 +47,30 @@ RUNS = 20
 class Found:
     """What was found of one population.
 
-    Attributes: errors: by epsilon and quantity; choices: with epsilon the total of choice and release.
+    Attributes: errors: by setting and quantity; choices: with epsilon the total of choice and release;
+    held_out: whether nothing in `cap` was chosen by it.
     """
 
     population: Population
-    errors: dict[Fraction, dict[str, Errors]]
+    errors: dict[Setting, dict[str, Errors]]
     choices: tuple[Choice, ...]
+    held_out: bool
 
-    def choice(self, mechanism: str, quantity: str, epsilon: Fraction, share: Fraction, aim: int) -> Choice:
+    def choice(self, mechanism: str, quantity: str, setting: Setting, share: Fraction, aim: int) -> Choice:
         """Return the one of that description."""
-        wanted = (mechanism, quantity, epsilon, share, aim)
-        return next(c for c in self.choices if (c.mechanism, c.quantity, c.epsilon, c.share, c.aim) == wanted)
+        wanted = (mechanism, quantity, setting, share, aim)
+        return next(c for c in self.choices if (c.mechanism, c.quantity, c.setting, c.share, c.aim) == wanted)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row per epsilon and quantity: the best cap, the rule's, and what is chosen privately."""
-        for epsilon, by_quantity in self.errors.items():
+        """Yield a row per setting and quantity: the best cap, the rule's, and what is chosen privately."""
+        for setting, by_quantity in self.errors.items():
             for quantity, errors in by_quantity.items():
-                rule = by_rule(self.population, errors.caps, epsilon, quantity)
+                rule = by_rule(self.population, errors.caps, setting.left(Fraction(0)), quantity)
                 least = float(errors.total.min())
                 row: dict[str, Any] = {
                     "population": self.population.name,
-                    "epsilon": str(epsilon),
+                    "epsilon": str(setting.epsilon),
+                    "models": setting.models,
                     "quantity": quantity,
                     "best_cap": errors.best,
                     "least_error": rounded(least),
@@ -70,7 +78,7 @@ class Found:
                     "rule_regret": rounded(float(errors.total[errors.caps.index(rule)]) / least),
                 }
                 for mechanism, name in zip(MECHANISMS, ("pi_cap", "histogram"), strict=True):
-                    choice = self.choice(mechanism, quantity, epsilon, CAP_SHARE, AIMS[quantity])
+                    choice = self.choice(mechanism, quantity, setting, CAP_SHARE, AIMS[quantity])
                     row |= {
                         f"{name}_5": choice.low,
                         f"{name}_50": choice.middle,
@@ -83,6 +91,7 @@ class Found:
         sizes = self.population.sizes
         return {
             "name": self.population.name,
+            "held_out": self.held_out,
             "clients": len(sizes),
             "records": int(sizes.sum()),
             "median": float(np.median(sizes)),
@@ -104,46 +113,71 @@ class Study:
         return [row for each in self.found for row in each.rows()]
 
     def errors(self) -> list[dict[str, Any]]:
-        """Return the errors at every cap."""
+        """Return the errors at every cap; what was not computed is empty."""
         return [
             {
                 "population": each.population.name,
-                "epsilon": str(epsilon),
+                "epsilon": str(setting.epsilon),
+                "models": setting.models,
                 "quantity": quantity,
                 "cap": cap,
-                "noise": rounded(noise),
+                "noise": "" if np.isnan(noise) else rounded(noise),
                 "bias": rounded(missing),
                 "total": rounded(total),
             }
             for each in self.found
-            for epsilon, by_quantity in each.errors.items()
+            for setting, by_quantity in each.errors.items()
             for quantity, e in by_quantity.items()
             for cap, noise, missing, total in zip(e.caps, e.noise, e.bias, e.total, strict=True)
         ]
 
     def shares(self) -> list[dict[str, Any]]:
-        """Return, for each share of epsilon, the regret over all populations and epsilons."""
+        """Return, for each share of epsilon, the regret over the populations that it was chosen by."""
         rows = []
         for quantity in QUANTITIES:
             for aim in TRIED[quantity]:
                 for share in SHARES:
                     row: dict[str, Any] = {"quantity": quantity, "aim": aim, "share": str(share)}
                     for mechanism, name in zip(MECHANISMS, ("pi_cap", "histogram"), strict=True):
-                        regrets = [
-                            each.choice(mechanism, quantity, epsilon, share, aim).regret
-                            for each in self.found
-                            for epsilon in each.errors
-                        ]
-                        row[name] = rounded(geometric_mean(regrets))
-                        row[f"{name}_worst"] = rounded(max(regrets))
+                        row |= _summed_up(name, self._regrets(mechanism, quantity, share, aim))
                     rows.append(row)
         return rows
+
+    def targets(self) -> list[dict[str, Any]]:
+        """Return, for each target of ratios and curves, π_CAP's regret where it was chosen and held out."""
+        rows = []
+        for quantity in ALL_QUANTITIES:
+            for aim in TRIED[quantity] if len(TRIED[quantity]) > 1 else ():
+                row: dict[str, Any] = {"quantity": quantity, "aim": aim}
+                for held_out, name in ((False, "chosen"), (True, "held_out")):
+                    for active in (False, True):
+                        regrets = self._regrets(PI_CAP, quantity, CAP_SHARE, aim, held_out, active)
+                        row |= _summed_up(f"{name}{'_active' * active}", regrets)
+                rows.append(row)
+        return rows
+
+    def _regrets(
+        self,
+        mechanism: str,
+        quantity: str,
+        share: Fraction,
+        aim: int,
+        held_out: bool = False,
+        active: bool = False,
+    ) -> list[float]:
+        return [
+            each.choice(mechanism, quantity, setting, share, aim).regret
+            for each in self.found
+            for setting in each.errors
+            if each.held_out is held_out and setting.active is active
+        ]
 
     def to_json(self) -> dict[str, Any]:
         return {
             "populations": [each.about() for each in self.found],
             "choices": self.rows(),
             "shares": self.shares(),
+            "targets": self.targets(),
             "theorem_1": [
                 {
                     "gamma": each.gamma,
@@ -161,17 +195,48 @@ def users_of_theorem_1() -> tuple[Floats, Floats]:
     return zipf_shares(USERS), np.linspace(0.2, 0.8, USERS)
 
 
-def study(populations: Sequence[Population], detail: Callable[[str], None] = lambda _: None) -> Study:
-    """Compute all of it. Args: detail: told how far it is."""
+def _summed_up(name: str, regrets: Sequence[float]) -> dict[str, float]:
+    """Return the geometric mean and the worst, nothing of none."""
+    if not regrets:
+        return {}
+    return {name: rounded(geometric_mean(list(regrets))), f"{name}_worst": rounded(max(regrets))}
+
+
+def _study_of(population: Population, held_out: bool) -> Found:
+    rng = np.random.default_rng([SEED, *population.table.ravel()])  # whatever else is studied
+    expected = ExpectedErrors(population, CAPS, rng)
+    chooser = Chooser(population, CAPS, rng)
+    curves = ExpectedCurveErrors(
+        population, CAPS, np.random.default_rng([SEED, *population.table.ravel(), 1])
+    )
+
+    errors: dict[Setting, dict[str, Errors]] = {}
+    choices: list[Choice] = []
+    for setting in SETTINGS:
+        epsilon = float(setting.left(Fraction(0)))
+        errors[setting] = expected.at(epsilon) | curves.at(epsilon)
+        for share in (CAP_SHARE,) if held_out or setting.active else SHARES:
+            epsilon = float(setting.left(share))
+            left = expected.at(epsilon)
+            if share == CAP_SHARE:  # curves take longer
+                left |= curves.at(epsilon, noise_alone=False)
+            choices.extend(chooser.choices(setting, share, left, errors[setting]))
+    return Found(population, errors, tuple(choices), held_out)
+
+
+def study(
+    populations: Sequence[Population],
+    held_out: Sequence[Population] = (),
+    detail: Callable[[str], None] = lambda _: None,
+) -> Study:
+    """Compute all of it.
+
+    Args: held_out: populations that no target or share was chosen by; detail: told how far it is.
+    """
     found = []
-    for population in populations:
+    for population in (*populations, *held_out):
         detail(population.name)
-        rng = np.random.default_rng([SEED, *population.table.ravel()])  # whatever else is studied
-        expected = ExpectedErrors(population, CAPS, rng)
-        chooser = Chooser(expected, rng)
-        errors = {epsilon: expected.at(float(epsilon)) for epsilon in EPSILONS}
-        choices = [c for epsilon, least in errors.items() for c in chooser.choices(epsilon, least)]
-        found.append(Found(population, errors, tuple(choices)))
+        found.append(_study_of(population, population in held_out))
     detail("Theorem 1")
     p, thresholds = users_of_theorem_1()
     rng = np.random.default_rng(SEED)
