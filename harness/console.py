@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import re
 import sys
@@ -22,6 +23,21 @@ class Commands(Program):
     def print_version(self) -> None:
         project = Path(__file__).resolve().parents[1] / "pyproject.toml"
         print(f"FairShares {tomllib.loads(project.read_text(encoding='utf-8'))['project']['version']}")
+
+    def print_task_help(self, name: str) -> None:
+        """Say what a command does, and what each of its options."""
+        options = [
+            (flag.replace("=STRING", "=…"), said) for flag, said in self.parser.contexts[name].help_tuples()
+        ]
+        print(
+            f"Usage: ./inv {name}{' [options]' if options else ''}\n\n{inspect.getdoc(self.collection[name])}"
+        )
+        if options:
+            print("\nOptions:")
+            self.print_columns(options)
+
+    def task_list_opener(self, extra: str = "") -> str:  # noqa: ARG002  (as invoke calls it)
+        return "Commands; `./inv COMMAND --help` explains the options of one"
 
     def parse_tasks(self) -> None:
         try:

@@ -240,7 +240,10 @@ def test_missing_and_unknown_options(arguments: str, message: str, directory: Pa
 
 
 def test_help_and_version_are_under_our_name(directory: Path) -> None:
-    assert call("--help", "weights", cwd=directory).stdout.startswith("Usage: ./inv ")
+    said = call("--help", "weights", cwd=directory).stdout
+    assert said.startswith("Usage: ./inv weights [options]\n\nCompute DP sample weights")
+    assert "--epsilon=… " in said and "STRING" not in said
+    assert call("--list", cwd=directory).stdout.startswith("Commands; `./inv COMMAND --help` explains")
     assert re.fullmatch(r"FairShares \d\S+\n", call("--version", cwd=directory).stdout)
 
 
