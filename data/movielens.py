@@ -99,10 +99,14 @@ def _joined(layout: _Layout, ratings: pd.DataFrame, users: pd.DataFrame) -> Rati
 
 def _read(file: Path, separator: str, columns: tuple[str, ...]) -> pd.DataFrame:
     try:
-        text = file.read_text(encoding="latin-1").replace("::", "\t")  # pandas is fast with one character
+        text = file.read_text(encoding="latin-1")
+        if separator == "::":  # pandas is fast with one character
+            if "\t" in text:
+                raise _wrong(file.name)
+            text, separator = text.replace("::", "\t"), "\t"
         table = pd.read_csv(
             io.StringIO(text),
-            sep="\t" if separator == "::" else separator,
+            sep=separator,
             header=None,
             dtype=str,
             keep_default_na=False,

@@ -58,6 +58,16 @@ def test_other_files_are_refused(name: str, text: str, tmp_path: Path) -> None:
         load_movielens(written({**ML_1M, name: text}, tmp_path))
 
 
+@pytest.mark.parametrize(("name", "of_the_other"), [("ratings.dat", "u.data"), ("u.data", "ratings.dat")])
+def test_ratings_of_the_other_version_are_refused(name: str, of_the_other: str, tmp_path: Path) -> None:
+    """Else its users would get the genders of this one's."""
+    both = {**ML_1M, **ML_100K}
+    users = "users.dat" if name == "ratings.dat" else "u.user"
+    written({name: both[of_the_other], users: both[users]}, tmp_path)
+    with pytest.raises(DataSetError, match=rf"{name} is not laid out"):
+        load_movielens(tmp_path)
+
+
 @pytest.mark.parametrize("lacking", ["ratings.dat", "users.dat"])
 def test_a_directory_without_them_is_refused(lacking: str, tmp_path: Path) -> None:
     written({name: text for name, text in ML_1M.items() if name != lacking}, tmp_path)
