@@ -16,9 +16,12 @@ from harness.tasking import (
     CAP_HELP,
     CHOSEN_CAP_HELP,
     DOMAIN_HELP,
+    ERROR_HELP,
+    ERROR_TARGET,
     LEDGER_HELP,
     RECORDS,
     RELEASE_HELP,
+    RELEASE_OF_CAP_HELP,
     VALUES_HELP,
     releasing,
 )
@@ -258,17 +261,15 @@ def gap(options: ReleaseOptions) -> None:
     {
         "shares": "instead of --records: what `share` or `aggregate` wrote",
         "epsilon": "the most that a record in a small group is charged; in larger groups it gives away less",
-        "relative-error": "of counts, on average: 0.1 (default) is a tenth of the count",
-        "error-from": "the least count for which that holds; default: 100",
-        "error-to": "the largest; default: 1048576",
+        **ERROR_HELP,
     },
     without=("input_form",),
 )
 def count(
     options: ReleaseOptions,
-    relative_error: str = "0.1",
-    error_from: str = "100",
-    error_to: str = "1048576",
+    relative_error: str = ERROR_TARGET["relative_error"],
+    error_from: str = ERROR_TARGET["error_from"],
+    error_to: str = ERROR_TARGET["error_to"],
 ) -> None:
     """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
     from harness.commands.count import count
@@ -279,11 +280,7 @@ def count(
 @releasing(
     {
         "shares": "instead of --records: what `share --task cap` or `aggregate` wrote",
-        "release": "what clients are to be capped for: weights (default), confusion, thresholds, or counts "
-        "of records",
-        "counts": "with --release counts: how many, each record in one of them; 1 for one sum",
-        "variant": "with --release thresholds: histogram (default) or records, as it will be run",
-        "release-epsilon": "the ε that it is to have; the smaller, the more clients may exceed the cap",
+        **RELEASE_OF_CAP_HELP,
         "max-count": "most records of one client, and the largest cap, up to 1000",
     },
     without=("input_form", "neighboring_relation", "privacy_unit"),

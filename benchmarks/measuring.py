@@ -16,6 +16,7 @@ from benchmarks.factors import Planned
 from benchmarks.federations import Federation
 from benchmarks.results import FAILED, OK, SKIPPED, TIMES, Level, Sample
 from harness import report
+from harness.chosen_cap import CapStatistic, NextRelease
 from harness.clients.uploads import MAX_CONNECTIONS, Check, ClientInputs, Upload
 from harness.confusion import ConfusionStatistic
 from harness.engines.base import Job, Progress
@@ -23,11 +24,12 @@ from harness.engines.mpspdz import Installation, find_installation
 from harness.errors import FairSharesError, UnsupportedError
 from harness.feeding import Fed
 from harness.gaps import GapStatistic
+from harness.group_counts import CountStatistic
 from harness.layouts import count_columns, is_per_record
 from harness.models import Model, get_model
 from harness.networks import parse_network
 from harness.noise import Sampler, choose_sampler, noise_job, open_noise
-from harness.options import parse_delta, parse_epsilon
+from harness.options import parse_delta, parse_epsilon, parse_error_target
 from harness.pipeline import (
     DEFAULT_DELTA,
     Settings,
@@ -40,12 +42,14 @@ from harness.pipeline import (
 from harness.records import RecordDomain
 from harness.roc import CurvesStatistic, PublishedCurvesStatistic
 from harness.schemes import engine_of
+from harness.tasking import ERROR_TARGET
 from harness.weights import WeightsOnlyStatistic, WeightsStatistic
 from protocols.budget import PrivacyUnit
 from protocols.spec import (
     CLIENTS,
     NO_INPUT,
     PATHS,
+    PI_CAP,
     PI_CF_SLOTS,
     PI_GAP_SLOTS,
     PI_ROC_RECORDS,
@@ -56,6 +60,7 @@ from protocols.spec import (
     ProtocolSpec,
 )
 
+_TARGET = parse_error_target(**ERROR_TARGET)
 _STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
     ("pi_rw", "default"): lambda _: WeightsStatistic(),
     ("pi_rw", "product"): lambda _: WeightsStatistic(),
@@ -68,6 +73,10 @@ _STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
     ("pi_roc", "default"): CurvesStatistic,
     ("pi_roc", "records"): lambda settings: CurvesStatistic(settings, spec=PI_ROC_RECORDS),
     ("pi_roc", "published"): PublishedCurvesStatistic,
+    ("pi_cap", "default"): lambda settings: CapStatistic(
+        NextRelease("weights", settings.epsilon, settings.delta, exchanged=settings.exchanged)
+    ),
+    ("pi_count", "default"): lambda settings: CountStatistic(settings, _TARGET),
 }
 
 
@@ -205,7 +214,8 @@ def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
 def _settings(cell: Mapping[str, Level], form: InputForm) -> Settings:
     epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
     network = parse_network(str(cell["network"]))
-    unit = PrivacyUnit.CLIENT if cell.get("cap") else PrivacyUnit.RECORD
+    of_clients = cell.get("cap") or cell["protocol"] == PI_CAP.name
+    unit = PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD
     return Settings(model_of(cell), form, epsilon, delta, unit=unit, network=network)
 
 

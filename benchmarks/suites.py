@@ -10,6 +10,7 @@ from benchmarks.federations import SHAPES
 
 REAL = ("semi2k", "ring", "spdz2k", "sy-rep-ring", "rep4-ring")
 ALL = (*REAL, "mpyc")
+PASSIVE = ("semi2k", "ring", "mpyc")
 CHEAP = ("semi2k", "ring", "sy-rep-ring", "rep4-ring")  # the others take tens of times as long
 
 _FEDERATIONS: Axis = [
@@ -254,6 +255,20 @@ UNITS = Suite(
         Grid([_GAP_SLOTS, axis("model", *CHEAP, "mpyc"), _capped(1, 3000), _NO_LABELS, _ONE_VALUE, _HERE], 3),
         Grid(
             [_RECORDS, axis("model", *CHEAP), _capped(10, 1000), _TWO_BY_TWO, _CURVE, _CAP, _HERE],
+            3,
+        ),
+        Grid(
+            [
+                *(_protocol("pi_cap"), axis("model", *REAL)),
+                *([*_capped(20, 300), *_capped(100, 3000)], _TWO_BY_TWO, _HERE),
+            ],
+            3,
+        ),
+        Grid(
+            [
+                *(_protocol("pi_count"), axis("model", *PASSIVE), _growing(90, 300)),
+                *([{"groups": 3, "labels": 3}, {"groups": 9, "labels": 9}], _HERE),
+            ],
             3,
         ),
         Grid([_RW, axis("model", *ALL), _growing(None, 90), _TWO_BY_TWO, _EPSILON, _DELAYED], 3),

@@ -120,12 +120,19 @@ class CapStatistic(Statistic[ChosenCap]):
         caps, opened = caps_to_choose_from(domain.max_count), result.outputs["index"]
         if len(opened) != 1 or not 0 <= opened[0] < len(caps):
             raise OutputError("The parties opened something else than the place of a cap in its grid.")
-        # noises of the count and of the bound: symmetric, so their difference is distributed as their sum
-        noise = noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2)
-        return ChosenCap(caps, opened[0], self.release.allowed_above(domain), math.ceil(noise))
+        return ChosenCap(caps, opened[0], self.release.allowed_above(domain), comparison_noise(plan))
 
     def files(self, found: ChosenCap) -> Mapping[str, Mapping[str, Any]]:
         return {"cap.json": found.to_json()}
+
+
+def comparison_noise(plan: NoisePlan) -> int:
+    """Return by how many clients noise moves a comparison at most, with probability `CONFIDENCE`.
+
+    Computes: noises of the count and of the bound: symmetric, so their difference is distributed as their
+    sum.
+    """
+    return math.ceil(noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2))
 
 
 def sizes_alone(records: ClientRecords) -> ClientRecords:

@@ -81,10 +81,10 @@ class CountStatistic(Statistic[GroupCounts]):
     spec = PI_COUNT
 
     def charged(self, settings: Settings, domain: RecordDomain) -> Fraction:
-        return self._planned(settings, domain)[1]
+        return self.planned(settings, domain)[1]
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
-        law, _ = self._planned(self.settings, domain)
+        law, _ = self.planned(self.settings, domain)
         return {
             "groups": len(domain.groups),
             "labels": len(domain.labels),
@@ -92,7 +92,8 @@ class CountStatistic(Statistic[GroupCounts]):
             "most": law.most,
         }
 
-    def _planned(self, settings: Settings, domain: RecordDomain) -> tuple[ShiftedLog, Fraction]:
+    def planned(self, settings: Settings, domain: RecordDomain) -> tuple[ShiftedLog, Fraction]:
+        """Return the logarithm, and the epsilon that is charged. Raises: OptionError: none will do."""
         try:
             return plan_logarithm(self.target, settings.relation_in(domain), settings.epsilon, settings.delta)
         except ValueError as error:
@@ -102,7 +103,7 @@ class CountStatistic(Statistic[GroupCounts]):
             ) from None
 
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> GroupCounts:
-        law, _ = self._planned(self.settings, domain)
+        law, _ = self.planned(self.settings, domain)
         most = law.highest(clients * domain.max_count)
         opened = read_unbiased(result, "logarithms", domain.cells, most, plan.coins).reshape(domain.shape)
         intervals = law.interval(opened, plan.coins, (1 - CONFIDENCE) / domain.cells)

@@ -178,15 +178,16 @@ def parse_tolerance(text: str) -> float:
     return float(value)
 
 
-def parse_error_target(relative: str, least: str, most: str) -> ErrorTarget:
+def parse_error_target(relative_error: str, error_from: str, error_to: str) -> ErrorTarget:
     """Read --relative-error (0.1: a tenth of the count), --error-from, --error-to. Raises: OptionError."""
-    value = _rational(relative)
+    value = _rational(relative_error)
     if value is None or not 0 < value <= 1:
         raise OptionError(
-            f"--relative-error must be a number above 0 and at most 1, for example 0.1; got {relative!r}."
+            "--relative-error must be a number above 0 and at most 1, for example 0.1; "
+            f"got {relative_error!r}."
         )
-    low = parse_whole("--error-from", least, 1, _MOST_COUNT)
-    high = parse_whole("--error-to", most, 1, _MOST_COUNT)
+    low = parse_whole("--error-from", error_from, 1, _MOST_COUNT)
+    high = parse_whole("--error-to", error_to, 1, _MOST_COUNT)
     if low > high:
         raise OptionError(f"--error-from {low} is above --error-to {high}; give a range of counts.")
     return ErrorTarget(float(value), low, high)

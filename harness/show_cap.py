@@ -44,7 +44,7 @@ def cap(run: Run[ChosenCap], following: Sequence[tuple[str, str]]) -> None:
         f"Noise moves such a comparison by up to {found.noise:,} clients, with at least "
         f"{float(CONFIDENCE):.0%} probability; another run may choose another cap."
     )
-    if doubt := _doubt(found, clients):
+    if doubt := doubt_of(found.above, found.noise, clients):
         say(doubt)
     for word, command in following:
         out.print(f"{word}: {plain(command)}", soft_wrap=True)  # in one piece, to be copied
@@ -64,17 +64,17 @@ def going_on_with(found: ChosenCap, clients: int, left: Guarantee) -> None:
         "started, else that ε and δ come on top.",
         err,
     )
-    if doubt := _doubt(found, clients):
+    if doubt := doubt_of(found.above, found.noise, clients):
         say(doubt, err)
 
 
-def _doubt(found: ChosenCap, clients: int) -> str:
+def doubt_of(above: int, noise: int, clients: int) -> str:
     """Return what is to be said of a cap that hardly depends on the clients; of others, nothing."""
-    if found.above >= clients:
+    if above >= clients:
         return (
             f"As all {clients:,} clients may exceed it, 1 is best whatever they hold, and which cap was "
             "chosen shows noise alone."
         )
-    if found.noise >= clients:
+    if noise >= clients:
         return f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."
     return ""

@@ -66,6 +66,19 @@ CHOSEN_CAP_HELP = {
     "cap": f"{CAP_HELP['cap']}; or auto, with --records: first chosen by π_CAP, a release of its own",
     "cap-epsilon": "what --cap auto spends of ε on choosing the cap; default: a fifth",
 }
+ERROR_TARGET = {"relative_error": "0.1", "error_from": "100", "error_to": "1048576"}
+ERROR_HELP = {
+    "relative-error": "of counts, on average: 0.1 (default) is a tenth of the count",
+    "error-from": "the least count for which that holds; default: 100",
+    "error-to": "the largest; default: 1048576",
+}
+RELEASE_OF_CAP_HELP = {
+    "release": "what clients are to be capped for: weights (default), confusion, thresholds, or counts of "
+    "records",
+    "counts": "with --release counts: how many, each record in one of them; 1 for one sum",
+    "variant": "with --release thresholds: histogram (default) or records, as it will be run",
+    "release-epsilon": "the ε that it is to have; the smaller, the more clients may exceed the cap",
+}
 VALUES_HELP = {
     "range": "ends of the range of clients' performance values, for example 0,1; with --groups",
     "steps": "values are rounded to so many steps on each side of the range's centre; default: 1000",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 from harness import show_cap
@@ -16,7 +17,6 @@ from harness.errors import OptionError
 from harness.options import parse_choice, parse_epsilon, parse_whole, require
 from harness.pipeline import Settings, check_supported
 from harness.records import read_domain
-from harness.scores import DEFAULT_THRESHOLDS
 from protocols.budget import PrivacyUnit
 from protocols.circuits.coins import MIN_EPSILON
 from protocols.spec import PI_CAP
@@ -30,33 +30,42 @@ MOST_COUNTS = 10**6
 @command
 def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str, variant: str) -> None:
     """Run π_CAP on a records file or on shares, all parties on this machine."""
-    require({"--release-epsilon": release_epsilon})
     form = options.input_form if options.hosts else ""
     options = replace(options, privacy_unit=PrivacyUnit.CLIENT, input_form=form)
     settings = options.settings(PI_CAP)
+    wanted, variant = release_to_come(release, release_epsilon, counts, variant, settings.delta)
+    grid = read_domain(Path(options.domain)).thresholds if options.domain else ()
+    wanted = replace(
+        wanted,
+        thresholds=len(grid) or wanted.thresholds,
+        exchanged=of_curves(settings, variant).exchanged if variant else settings.exchanged,
+    )
+    run, target = options.run(CapStatistic(wanted), settings, show_cap.STEPS)
+    chosen, model = str(run.found.cap), run.manifest["model"]
+    show_cap.cap(run, _following(options, wanted.task, release_epsilon, chosen, model, variant))
+    options.conclude(run, target)
+
+
+def release_to_come(
+    release: str, epsilon: str, counts: str, variant: str, delta: Fraction
+) -> tuple[NextRelease, str]:
+    """Read what clients are to be capped for; return it, and the variant of thresholds, empty for others.
+
+    Raises: OptionError.
+    """
+    require({"--release-epsilon": epsilon})
     task = parse_choice("--release", release, RELEASES)
     if (task == COUNTS) != bool(counts):
         raise OptionError("--release counts and --counts (how many; 1 for one sum) go together.")
     if variant and task != THRESHOLDS:
         raise OptionError("--variant goes with --release thresholds only.")
-    next_epsilon = parse_epsilon(release_epsilon, "--release-epsilon")
-    if next_epsilon < MIN_EPSILON:  # nor would so many clients fit an integer
-        raise OptionError(f"No noise fits --release-epsilon {release_epsilon}; at least 1e-7 would do.")
-    grid = read_domain(Path(options.domain)).thresholds if options.domain else ()
+    parsed = parse_epsilon(epsilon, "--release-epsilon")
+    if parsed < MIN_EPSILON:  # nor would so many clients fit an integer
+        raise OptionError(f"No noise fits --release-epsilon {epsilon}; at least 1e-7 would do.")
     if task == THRESHOLDS:
         variant = parse_choice("--variant", variant or CAPPED[0], CAPPED)
-    wanted = NextRelease(
-        task,
-        next_epsilon,
-        settings.delta,
-        len(grid) or DEFAULT_THRESHOLDS,
-        of_curves(settings, variant).exchanged if variant else settings.exchanged,
-        parse_whole("--counts", counts, 1, MOST_COUNTS) if counts else 1,
-    )
-    run, target = options.run(CapStatistic(wanted), settings, show_cap.STEPS)
-    chosen, model = str(run.found.cap), run.manifest["model"]
-    show_cap.cap(run, _following(options, task, release_epsilon, chosen, model, variant))
-    options.conclude(run, target)
+    how_many = parse_whole("--counts", counts, 1, MOST_COUNTS) if counts else 1
+    return NextRelease(task, parsed, delta, counts=how_many), variant
 
 
 def of_curves(settings: Settings, variant: str) -> Settings:

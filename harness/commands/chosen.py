@@ -10,6 +10,7 @@ from pathlib import Path
 from harness import cli
 from harness.accounts import listed
 from harness.charging import Account
+from harness.chosen_cap import CAP_SHARE
 from harness.cli import say
 from harness.contributions import Cap
 from harness.errors import OptionError, PopulationError
@@ -20,6 +21,8 @@ from harness.options import (
     parse_budget,
     parse_cap,
     parse_choice,
+    parse_delta,
+    parse_epsilon,
     parse_max_count,
     parse_names,
     parse_population,
@@ -30,6 +33,7 @@ from harness.records import DEFAULT_MAX_COUNT, Detail, RecordDomain, read_domain
 from harness.schemes import choose_model
 from harness.values import DEFAULT_STEPS, MAX_STEPS, ValueGrid
 from protocols.budget import PrivacyUnit
+from protocols.noise import Guarantee
 from protocols.spec import PATHS, SHARES, InputForm
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
@@ -60,6 +64,21 @@ def chosen_form(forms: Mapping[str, InputForm], name: str, path: str = SHARES.na
     """
     form = forms[parse_choice("--input-form", name, list(forms)) if name else next(iter(forms))]
     return form.by(PATHS[parse_choice("--input-path", path, list(PATHS))])
+
+
+def cap_and_release(epsilon: str, delta: str, cap_epsilon: str) -> tuple[Guarantee, Guarantee]:
+    """Divide --epsilon and --delta, as `--cap auto` does, into the cap's part and the release's.
+
+    Raises: OptionError: --cap-epsilon leaves nothing.
+    """
+    total = Guarantee(parse_epsilon(epsilon), parse_delta(delta))
+    of_cap = Guarantee(
+        parse_epsilon(cap_epsilon, "--cap-epsilon") if cap_epsilon else total.epsilon * CAP_SHARE,
+        total.delta * CAP_SHARE,
+    )
+    if of_cap.epsilon >= total.epsilon:
+        raise OptionError(f"--cap-epsilon {cap_epsilon} leaves nothing of --epsilon {epsilon}, the total.")
+    return of_cap, Guarantee(total.epsilon - of_cap.epsilon, total.delta - of_cap.delta)
 
 
 def chosen_account(population: str, budget: str, ledger: str) -> Account:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from invoke import Context
 
-from harness.tasking import CAP_HELP, DOMAIN_HELP, RELEASE_HELP, VALUES_HELP, by_name
+from harness.tasking import (
+    CAP_HELP,
+    CHOSEN_CAP_HELP,
+    DOMAIN_HELP,
+    ERROR_HELP,
+    RELEASE_HELP,
+    RELEASE_OF_CAP_HELP,
+    VALUES_HELP,
+    by_name,
+)
 
 
 @by_name(
@@ -13,8 +22,8 @@ from harness.tasking import CAP_HELP, DOMAIN_HELP, RELEASE_HELP, VALUES_HELP, by
         "records": "how many they have in all; default: one each",
         "groups": "how many (2), their names (a,b), or with their shares of the records (a:0.7,b:0.3)",
         "labels": "the same of labels; default: 2",
-        "task": "weights (default), confusion, thresholds or gap",
-        "variant": "of thresholds: histogram (default), records or published",
+        "task": "weights (default), confusion, thresholds, gap, count or cap",
+        "variant": "of thresholds, or a cap for them: histogram (default), records or published",
         "thresholds": "how many; default: 1001",
         "steps": VALUES_HELP["steps"],
         "max-count": DOMAIN_HELP["max-count"],
@@ -25,7 +34,10 @@ from harness.tasking import CAP_HELP, DOMAIN_HELP, RELEASE_HELP, VALUES_HELP, by
         "delta": RELEASE_HELP["delta"],
         "neighboring-relation": RELEASE_HELP["neighboring-relation"],
         "privacy-unit": RELEASE_HELP["privacy-unit"],
-        "cap": CAP_HELP["cap"],
+        "cap": f"{CAP_HELP['cap']}; or auto: chosen first, by π_CAP",
+        "cap-epsilon": CHOSEN_CAP_HELP["cap-epsilon"],
+        **{name: f"of a cap: {said}" for name, said in RELEASE_OF_CAP_HELP.items() if name != "variant"},
+        **{name: f"of count: {said}" for name, said in ERROR_HELP.items()},
         "model": "only this one; default: all",
         "network": "none (default: all parties on one machine), lan, wan, or a round-trip time and a "
         "bandwidth, for example 40ms,100Mbit",
@@ -53,9 +65,16 @@ def plan(
     neighboring_relation: str = "",
     privacy_unit: str = "record",
     cap: str = "",
+    cap_epsilon: str = "",
+    release: str = "",
+    release_epsilon: str = "",
+    counts: str = "",
+    relative_error: str = "",
+    error_from: str = "",
+    error_to: str = "",
     model: str = "",
     network: str = "none",
-    error: str = "0.01",
+    error: str = "",
     units: str = "",
     json: bool = False,
 ) -> None:

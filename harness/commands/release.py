@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness import cli, show, show_cap
 from harness.agreeing import Rules
 from harness.capped_run import cap_directory, run_with_chosen_cap
-from harness.chosen_cap import CAP_SHARE, ChosenCap
+from harness.chosen_cap import ChosenCap
 from harness.cli import plain, say
 from harness.clients.invitations import check_directory
 from harness.commands.chosen import (
     NOBODY,
+    cap_and_release,
     chosen_account,
     chosen_form,
     chosen_hosts,
@@ -166,15 +167,7 @@ class ReleaseOptions:
         """Return how much of the command's epsilon and delta choosing the cap may spend."""
         if not self.chooses_cap:
             return Guarantee(Fraction(0), Fraction(0))
-        total, delta = parse_epsilon(self.epsilon), parse_delta(self.delta) * CAP_SHARE
-        if not self.cap_epsilon:
-            return Guarantee(total * CAP_SHARE, delta)
-        epsilon = parse_epsilon(self.cap_epsilon, "--cap-epsilon")
-        if epsilon >= total:
-            raise OptionError(
-                f"--cap-epsilon {self.cap_epsilon} leaves nothing of --epsilon {self.epsilon}, the total."
-            )
-        return Guarantee(epsilon, delta)
+        return cap_and_release(self.epsilon, self.delta, self.cap_epsilon)[0]
 
     def run(
         self,

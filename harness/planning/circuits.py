@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 
 from protocols.circuits.coins import Coin
@@ -15,6 +15,12 @@ from protocols.spec import PI_GAP_SLOTS, ProtocolSpec
 
 _ANDS_PER_CUT_BIT = 3  # of an adder by which integers are cut into bits: 2 to 3 ANDs a bit, by its width
 _ROUNDS_TO_CUT = 8
+# Of a comparison of 64-bit integers: its ANDs, by how many parties' shares are split into bits; 2: none are,
+# as a mask whose bits are known is added. Programs compare so many at once, and then others.
+_ANDS_OF_A_COMPARISON = {2: 118, 3: 242, 4: 305}
+_ROUNDS_TO_COMPARE = 10
+_COMPARED_AT_ONCE = 1000
+_ROUNDS_TO_COMPARE_MORE = 8
 
 
 @dataclass
@@ -30,6 +36,10 @@ class Tally:
     input_bits: int = 0
     dabits: int = 0
     depth: int = 0
+
+    def then(self, other: Tally) -> Tally:
+        """Return what both use, one after the other."""
+        return Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Wire:
@@ -139,8 +149,8 @@ def slots_tally(spec: ProtocolSpec, arguments: Mapping[str, str]) -> Tally:
     else:
         assert spec.release is not None
         release = spec.release(arguments)
-        assert isinstance(release, LinearRelease)
-        counts_of_slots(*types, 1, slots, per_lane, release.cells, memory)
+        cells = release.cells if isinstance(release, LinearRelease) else release.queries
+        counts_of_slots(*types, 1, slots, per_lane, cells, memory)
     return tally
 
 
@@ -162,6 +172,23 @@ def keys_tally(arguments: Mapping[str, str], parties_that_split: int) -> tuple[T
     depth = compared * (planes + 1) + sum(3 if bit < ranks.key_bits else 1 for bit in bits) + _ROUNDS_TO_CUT
     dabits = ranks.place_bits * WORD * (cells // WORD + 1)
     return Tally(gates=ands, ands=ands, dabits=dabits, depth=depth), cut
+
+
+def comparisons_tally(number: int, parties_that_split: int) -> tuple[Tally, int]:
+    """Count what it takes to compare integers with 0, and how many of them that takes apart.
+
+    Guarantees: what MP-SPDZ's compiler says of it.  [test: tests/matrix/test_plan_counts.py]
+    Args: parties_that_split: as for `keys_tally`; 0 for MPyC, whose integers are masked by bits, one by one.
+    """
+    if not number:
+        return Tally(), 0
+    if not parties_that_split:
+        return Tally(gates=_ROUNDS_TO_COMPARE, depth=_ROUNDS_TO_COMPARE), number
+    split = parties_that_split > 2
+    ands = number * _ANDS_OF_A_COMPARISON[parties_that_split]
+    more = _ROUNDS_TO_COMPARE_MORE * ((number - 1) // _COMPARED_AT_ONCE)
+    depth = _ROUNDS_TO_COMPARE + more + (parties_that_split > 3)
+    return Tally(ands=ands, dabits=number * (1 if split else 65), depth=depth), number * split
 
 
 class _AnyWidth:

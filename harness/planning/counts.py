@@ -12,11 +12,12 @@ from harness.engines.bytecode import compilers_estimate
 from harness.engines.mpspdz import compile_options, find_installation
 from harness.errors import PlanError
 from harness.models import Model
-from harness.planning.circuits import Tally, keys_tally, noise_tally, slots_tally
+from harness.planning.circuits import Tally, comparisons_tally, keys_tally, noise_tally, slots_tally
 from protocols.circuits.coins import design_coins
+from protocols.circuits.logarithm import scale_bits
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.sorting import WORD
-from protocols.spec import PI_CF, PI_GAP, PI_LAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PRODUCT
+from protocols.spec import PI_CAP, PI_CF, PI_COUNT, PI_GAP, PI_LAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PRODUCT
 
 _ROUNDS_AROUND = 3  # of the virtual machine: two to turn noise into integers, and opening
 _COST = re.compile(r"^ *(\d+) (.+)$", re.MULTILINE)
@@ -67,6 +68,9 @@ def counts_of(job: Job, model: Model) -> Counts:
     ands, batch = noise.ands * lanes + fed.bits.ands, job.batch(model)
     if batch and job.spec is PI_ROC_RECORDS:
         ands += -ands % (batch * WORD)
+    multiplied = fed.multiplications
+    if model.virtual_machine is None:  # MPyC's bits are integers, so that an AND is a multiplication
+        ands, multiplied = ands + multiplied, 0
     return Counts(
         rounds=max(noise.depth, fed.bits.depth) + _ROUNDS_AROUND + (fed.values > 0) + fed.rounds,
         gates=noise.gates + fed.bits.gates,
@@ -75,7 +79,7 @@ def counts_of(job: Job, model: Model) -> Counts:
         ands=ands,
         dabits=noise.dabits * lanes + fed.bits.dabits,
         decomposed=fed.decomposed,
-        multiplications=fed.multiplications,
+        multiplications=multiplied,
         products=fed.products,
         batch=batch,
     )
@@ -100,6 +104,10 @@ def _fed(job: Job, model: Model, arguments: Mapping[str, str]) -> _Fed | None:
     def number(name: str) -> int:
         return int(arguments[name])
 
+    if program == PI_CAP.name:
+        return _first_below(model, arguments)
+    if program == PI_COUNT.name:
+        return _logarithms(model, arguments)
     if job.spec.slot_bits:
         return _Fed(0, rounds=1, bits=slots_tally(job.spec, arguments))
     if job.spec is PI_ROC_RECORDS:
@@ -127,10 +135,48 @@ def _fed(job: Job, model: Model, arguments: Mapping[str, str]) -> _Fed | None:
     return _Fed((groups - 1 + 2 * others) * records, others**2 * records, inner, rounds=2)
 
 
+def _parties_that_split(model: Model) -> int:
+    """Return how many shares of an integer become bits; 2 where a mask's do, 0 in MPyC."""
+    if model.virtual_machine is None:
+        return 0
+    return model.parties if "-Z" in model.compile_options else 2
+
+
+def _first_below(model: Model, arguments: Mapping[str, str]) -> _Fed:
+    """Return what choosing a cap takes: counts of slots are compared, and the answers multiplied."""
+    queries = int(arguments["queries"])
+    compared, decomposed = comparisons_tally(queries, _parties_that_split(model))
+    distances = [1 << i for i in range((queries - 1).bit_length())]  # of values that are multiplied
+    return _Fed(
+        0,
+        multiplications=sum(queries - distance for distance in distances),
+        rounds=compared.depth + len(distances),
+        decomposed=decomposed,
+        bits=slots_tally(PI_CAP, arguments).then(_gates_alone(compared, len(distances))),
+    )
+
+
+def _logarithms(model: Model, arguments: Mapping[str, str]) -> _Fed:
+    """Return what logarithms take: each count is compared with powers of 2, and multiplied by its slope."""
+    cells = int(arguments["groups"]) * int(arguments["labels"])
+    offset, most = int(arguments["offset"]), int(arguments["most"])
+    powers = scale_bits(offset, most) - offset.bit_length()
+    compared, decomposed = comparisons_tally(powers * cells, _parties_that_split(model))
+    multiplications = cells if powers else 0
+    bits = _gates_alone(compared, 1 if powers else 0)
+    return _Fed(cells, multiplications, rounds=compared.depth, decomposed=decomposed, bits=bits)
+
+
+def _gates_alone(compared: Tally, products: int) -> Tally:
+    """Return what comparisons use, and so many products of vectors, but for depth: they come after."""
+    return replace(compared, gates=compared.gates + products, depth=0)
+
+
 def _sorted(model: Model, arguments: Mapping[str, str]) -> _Fed:
     """Return what sorting keys takes: their bits come from shares that are split, or from masks, by bits."""
-    split = "-Z" in model.compile_options
-    tally, bits = keys_tally(arguments, model.parties if split else 2)
+    parties = _parties_that_split(model)
+    split = parties > 2
+    tally, bits = keys_tally(arguments, parties)
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
     records = int(arguments["records"])
     decomposed = bits // cells.bit_length() if split else bits

@@ -1,43 +1,43 @@
-"""Plans of a release: what was asked for, what error to expect of it, and what it costs in each model."""
+"""Plans of a release: what was asked for, and what it costs in each model."""
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
 
+from harness.chosen_cap import CapStatistic, NextRelease
 from harness.confusion import ConfusionStatistic
-from harness.contributions import Cap, scale_of
+from harness.contributions import Cap, caps_to_choose_from
 from harness.engines.base import Job
 from harness.errors import OptionError, PlanError
 from harness.feeding import Fed
 from harness.gaps import GapStatistic
+from harness.group_counts import CountStatistic
 from harness.layouts import is_per_record
 from harness.models import Model
 from harness.networks import Network
 from harness.pipeline import Settings, Statistic, make_job, plan_release
 from harness.planning import errors
 from harness.planning.counts import counts_of
-from harness.planning.errors import Expected
-from harness.planning.units import Cost, UnitCosts
+from harness.planning.units import Cost, UnitCosts, total_cost
 from harness.records import Detail, RecordDomain
-from harness.roc import CurvesStatistic, PublishedCurvesStatistic, curves_as_published, noisy_curves
+from harness.roc import CurvesStatistic, PublishedCurvesStatistic
 from harness.schemes import engine_of
 from harness.scores import even_grid
 from harness.values import ValueGrid
 from harness.weights import WeightsOnlyStatistic, WeightsStatistic
 from protocols.budget import NoisePlan
-from protocols.circuits.coins import MAX_EPSILON
+from protocols.groupwise import ErrorTarget
 from protocols.spec import (
     KEYS,
+    PI_CAP,
     PI_CF,
     PI_CF_SLOTS,
+    PI_COUNT,
     PI_GAP,
     PI_GAP_SLOTS,
     PI_ROC,
@@ -55,7 +55,6 @@ Shares = Mapping[str, Fraction]
 
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
 MOST_SLOTS = 10**6  # the same of slots
-_NEAR = 2  # places on the grid of epsilons, by which proportion may be wrong
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,8 @@ TASKS: dict[str, dict[str, Task]] = {
         "published": Task("thresholds", PI_ROC_PUBLISHED, Detail.SCORE),
     },
     "gap": {"sums": Task("gap", PI_GAP, Detail.VALUE, PI_GAP_SLOTS)},
+    "count": {"logarithms": Task("count", PI_COUNT)},
+    "cap": {"index": Task("cap", PI_CAP, Detail.SIZE)},
 }
 
 
@@ -91,7 +92,9 @@ class Asked:
     """What a plan is for.
 
     Attributes: settings: of the release; clients, records: how many; groups, labels: with their shares;
-    max_count, thresholds, steps: of the domain, where the task has such; cap: where clients are the unit.
+    max_count, thresholds, steps: of the domain, where the task has such; cap: where clients are the unit;
+    following: the release that a cap is chosen for, `exchanged` if its noise is for exchanged records in
+    models that add such; target: of counts.
     """
 
     task: Task
@@ -105,6 +108,8 @@ class Asked:
     steps: int
     reweighing: str
     cap: Cap | None = None
+    following: NextRelease | None = None
+    target: ErrorTarget | None = None
 
     def by(self, model: Model) -> Asked:
         """Return the same, in another model."""
@@ -130,6 +135,13 @@ class Asked:
             return WeightsOnlyStatistic(self.reweighing)
         if self.task.detail is Detail.PREDICTION:
             return ConfusionStatistic(self.task.spec)
+        if self.task.spec is PI_COUNT:
+            assert self.target is not None
+            return CountStatistic(settings, self.target)
+        if self.task.spec is PI_CAP:
+            assert self.following is not None
+            exchanged = self.following.exchanged and settings.exchanged
+            return CapStatistic(replace(self.following, exchanged=exchanged))
         if self.task.detail is Detail.VALUE:
             return GapStatistic(self.task.spec)
         if self.task.spec is PI_ROC_PUBLISHED:
@@ -153,6 +165,16 @@ class Asked:
         each = self.records / self.clients
         return self.clients * (min(1.0, each) if self.cap.weight_one else min(each, self.cap.slots))
 
+    @property
+    def by_clients(self) -> bool:
+        """Whether an error depends on how many clients there are, not records."""
+        return self.task.detail is Detail.VALUE or self.cap is not None
+
+    @property
+    def people(self) -> int:
+        """How many of them there are."""
+        return self.clients if self.by_clients else self.records
+
     def noise(self) -> NoisePlan:
         """Choose the noise. Raises: OptionError: none fits the budget."""
         domain, statistic = self.domain, self.statistic(self.settings)
@@ -166,6 +188,11 @@ class Asked:
         if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
                 f"--records is at most {MOST_PLANNED} where parties handle each record; got {self.records}."
+            )
+        if self.task.detail is Detail.SIZE and self.clients > MOST_SLOTS:
+            raise OptionError(
+                f"--clients is at most {MOST_SLOTS} where parties handle each client's slot, as more was not "
+                f"measured; got {self.clients}."
             )
         most = {KEYS.name: MOST_PLANNED, SLOTS.name: MOST_SLOTS}.get(form)
         if self.cap and most and self.clients * self.cap.slots > most:
@@ -183,85 +210,44 @@ class Asked:
         return make_job(statistic, settings, plan_release(statistic, settings, domain), fed)
 
 
+def expected_cap(clients: int, records: int, max_count: int) -> Cap:
+    """Return the cap that would be chosen if all clients had as many records and there were no noise."""
+    caps = caps_to_choose_from(max_count)
+    return Cap(next((cap for cap in caps if cap * clients >= records), caps[-1]))
+
+
 @dataclass(frozen=True)
 class ModelPlan:
     """What a run in one model would cost.
 
-    Attributes: refusal: why there is no cost; missing: why the model cannot run here, None if it can.
+    Attributes: costs: of its releases, one after the other, None if there are none; refusal: why not;
+    missing: why the model cannot run here, None if it can.
     """
 
     model: Model
-    cost: Cost | None
+    costs: tuple[Cost, ...] | None
     refusal: str | None
     missing: str | None
 
-
-def plan_model(asked: Asked, model: Model, units: UnitCosts, network: Network | None) -> ModelPlan:
-    """Predict what a run in this model costs; nothing is run. Raises: OptionError; CompileError."""
-    engine, spec, form = engine_of(model), asked.task.spec, asked.settings.form
-    missing = engine.availability(model)
-    refusal = engine.refusal(spec, model, form)
-    if refusal is not None:
-        return ModelPlan(model, None, refusal, missing)
-    try:
-        cost = units.predict(model, counts_of(asked.by(model).job(), model), network)
-    except PlanError as error:
-        return ModelPlan(model, None, str(error), missing)
-    return ModelPlan(model, cost, None, missing)
+    @property
+    def cost(self) -> Cost | None:
+        """What they cost together."""
+        return None if self.costs is None else total_cost(self.costs)
 
 
-def expected(asked: Asked) -> Expected:
-    """Return the errors to expect. Raises: OptionError: no noise fits the budget."""
-    plan, domain, sizes = asked.noise(), asked.domain, asked.sizes
-    noise = errors.deviation(plan) / scale_of(domain.cap)
-    names = [", ".join(pair) for pair in product(domain.groups, domain.labels)]
-    if asked.task.detail is Detail.VALUE:
-        means = noise * errors.mean_errors(sizes, asked.steps)
-        each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
-        return Expected(noise / asked.steps, "mean, share of the range", each, errors.expected_gap(means))
-    if asked.task.detail is Detail.SCORE:
-        empty = np.zeros(plan.nodes)
-        if isinstance(statistic := asked.statistic(asked.settings), PublishedCurvesStatistic):
-            curves = curves_as_published(empty, domain, domain.labels[-1], plan.coins).curves
-        else:
-            assert isinstance(statistic, CurvesStatistic)
-            tree = statistic.tree(domain)
-            curves = noisy_curves(empty, domain, domain.labels[-1], tree, plan.coins).curves
-        assert curves.noise is not None
-        found = errors.curve_errors(curves.noise, sizes)
-        count = math.sqrt(float((curves.noise.standard_errors()[:-1] ** 2).mean()))
-        return Expected(count, "rate", _by(names, found), errors.expected_gap(found))
-    if asked.task.detail is Detail.PREDICTION:
-        found = noise * errors.rate_errors(sizes, len(domain.labels))
-        return Expected(noise, "rate", _by(names, found), errors.expected_gap(found))
-    return Expected(
-        noise, "weight, relative", _by(names, noise * errors.weight_errors(sizes, asked.reweighing))
-    )
+def plan_model(stages: Sequence[Asked], model: Model, units: UnitCosts, network: Network | None) -> ModelPlan:
+    """Predict what a run in this model costs; nothing is run.
 
-
-def _by(names: list[str], values: errors.Floats) -> dict[str, float]:
-    return dict(zip(names, values.ravel().tolist(), strict=True))
-
-
-def epsilon_for(asked: Asked, found: Expected, error: float) -> Fraction | None:
-    """Return the least epsilon, of two digits, for which the worst error is this; None: none up to 20 is.
-
-    Args: found: what is expected at the epsilon that was asked for; errors are almost in inverse proportion.
+    Args: stages: its releases, one after the other. Raises: OptionError; CompileError.
     """
-    grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
-    grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
-
-    def enough(i: int) -> bool:
-        settings = replace(asked.settings, epsilon=grid[i])
+    engine, costs = engine_of(model), []
+    missing = engine.availability(model)
+    for asked in stages:
+        refusal = engine.refusal(asked.task.spec, model, asked.settings.form)
+        if refusal is not None:
+            return ModelPlan(model, None, refusal, missing)
         try:
-            return expected(replace(asked, settings=settings)).worst <= error
-        except OptionError:  # so small that no noise fits
-            return False
-
-    near = bisect_left(grid, asked.settings.epsilon * Fraction(found.worst / error))
-    low, high = max(0, near - _NEAR), min(len(grid), near + _NEAR)
-    if low and enough(low - 1):
-        low, high = 0, low - 1
-    elif high < len(grid) and not enough(high):
-        low, high = high + 1, len(grid)
-    return grid[i] if (i := bisect_left(range(len(grid)), True, low, high, key=enough)) < len(grid) else None
+            costs.append(units.predict(model, counts_of(asked.by(model).job(), model), network))
+        except PlanError as error:
+            return ModelPlan(model, None, str(error), missing)
+    return ModelPlan(model, tuple(costs), None, missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,14 @@ _MATERIAL = ("inputs", "input_bits", "ands", "dabits", "decomposed", "multiplica
 FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
     "mp-spdz": {
         ROUNDS: (
-            *("run", "input", "steps", "input_batches", "and_batches", "dabit_batches"),
+            *("run", "input", "steps", "input_batches", "ands", "and_batches", "dabit_batches"),
             *("multiplied", "multiplication_batches", "decomposed_batches"),
         ),
-        SENT_BYTES: ("run", "input", "dabit_batches", *_MATERIAL),
-        MPC_S: ("run", "rounds", "and_batches", "dabit_batches", *_MATERIAL),
+        SENT_BYTES: ("run", "input", "dabit_batches", "multiplication_batches", *_MATERIAL),
+        MPC_S: (
+            *("run", "rounds", "and_batches", "dabit_batches", "multiplication_batches"),
+            *(name for name in _MATERIAL if name != "multiplications"),  # by the batch: one takes no time
+        ),
     },
     "embedded": {
         SENT_BYTES: ("run", "input", "gates", *_MATERIAL),
@@ -45,6 +48,16 @@ class Cost:
     mpc_s: float
     sent_bytes: float
     rounds: float | None
+
+
+def total_cost(costs: Sequence[Cost]) -> Cost:
+    """Return what runs cost one after the other."""
+    rounds = [cost.rounds for cost in costs if cost.rounds is not None]
+    return Cost(
+        sum(cost.mpc_s for cost in costs),
+        sum(cost.sent_bytes for cost in costs),
+        sum(rounds) if len(rounds) == len(costs) else None,
+    )
 
 
 @dataclass(frozen=True)

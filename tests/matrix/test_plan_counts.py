@@ -40,6 +40,30 @@ def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
     assert {**vars(counted), "gates": 0, "rounds": compiled.rounds} == vars(compiled)
 
 
+CAP: dict[str, str | int] = {"protocol": "pi_cap", "variant": "default", "epsilon": "1"}
+COUNT: dict[str, str | int] = {"protocol": "pi_count", "variant": "default", "epsilon": "1"}
+COMPARING: dict[str, dict[str, str | int]] = {
+    "one question": {**CAP, "records": 14, "model": "semi2k"},  # 2 records of each client, so caps 1 and 2
+    "19 questions": {**CAP, "records": 7000, "model": "semi2k"},
+    "shares split by three": {**CAP, "records": 140, "model": "ring"},
+    "shares split by four": {**CAP, "records": 140, "model": "rep4-ring"},
+    "several slots in a lane": {**CAP, "records": 3000, "clients": 300, "epsilon": "20", "model": "ring"},
+    "logarithms": {**COUNT, "model": "semi2k"},
+    "more than a thousand comparisons": {**COUNT, "model": "ring", "groups": 13, "labels": 7},
+}
+
+
+@pytest.mark.mpspdz("semi2k", "ring", "rep4-ring")
+@pytest.mark.parametrize("cell", COMPARING.values(), ids=list(COMPARING))
+def test_counts_of_comparisons_are_the_compilers(cell: dict[str, str | int]) -> None:
+    cell = {**SIZE, **cell}
+    job, model = job_of(cell), MODELS[str(cell["model"])]
+    compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
+    slots = cell["protocol"] == CAP["protocol"]
+    assert abs(counted.rounds - compiled.rounds) <= slots
+    assert {**vars(counted), "gates": 0, "rounds": compiled.rounds} == vars(compiled)
+
+
 @pytest.mark.mpspdz("ring")
 def test_recorded_estimates_are_the_compilers() -> None:
     found = recorded()

@@ -83,6 +83,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.show_counts",
         "harness.show_gaps",
         "harness.show_hosts",
+        "harness.show_plan",
         "harness.show_thresholds",
         "harness.tasking",
     ),

@@ -17,7 +17,8 @@ from harness.options import parse_cap, parse_shares
 from harness.pipeline import Settings, plan_release
 from harness.records import RecordDomain
 from harness.weights import WeightsStatistic
-from protocols.budget import PrivacyUnit
+from protocols.budget import NeighboringRelation, PrivacyUnit
+from protocols.groupwise import ErrorTarget, plan_logarithm
 from protocols.noise import mean_square_error
 from protocols.spec import PI_RW_SLOTS, SLOTS
 
@@ -31,7 +32,6 @@ GIVEN: dict[str, Any] = {
     "delta": "2^-40",
     "privacy_unit": "record",
     "network": "none",
-    "error": "0.01",
     "json": False,
 }
 
@@ -96,6 +96,97 @@ def test_every_task_can_be_planned(
     assert 0 < max(only(found)["errors"]["rmse"].values()) < 0.01
     refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
     assert refused == ({"spdz2k", "sy-rep-ring", "rep4-ring"} if "input_form" in options else set())
+
+
+OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "release_epsilon": "1"}
+
+
+def test_a_cap_is_planned_by_what_is_known_before_it_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, **OF_CAP, max_count="10")
+    assert (found["protocol"], found["input_form"], found["records"]) == ("pi_cap", "slots", None)
+    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
+    passive, active = found["releases"]
+    assert active["models"] == ["spdz2k", "rep4-ring"] and passive["needed"] is None
+    # Weights of 4 counts aim at 8 · 4 / ε clients above the cap; ε is half as much for exchanged records.
+    assert [each["errors"]["allowed_above"] for each in (passive, active)] == [31, 63]
+    assert passive["errors"]["caps"] == [1, 2, 3, 4, 6, 8, 10]
+    assert passive["privacy"]["privacy_unit"] == "client" and passive["privacy"]["epsilon"] <= 1
+    # A comparison has two noises of ε / 2 each: beyond t clients with probability (1 + ε t / 4) e^(-ε t / 2).
+    assert passive["errors"]["noise"] == pytest.approx(8.2, abs=1)
+    sums = planned(capsys, **{**OF_CAP, "release": "counts", "counts": "1", "release_epsilon": "0.1"})
+    assert sums["releases"][0]["errors"]["allowed_above"] == 9  # 1 / ε - 1, as the paper has it
+
+
+def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = {"task": "count", "groups": "a:0.99,b:0.01", "records": "20000"}
+    release = only(planned(capsys, **options))
+    errors, spent = release["errors"], release["privacy"]
+    target = ErrorTarget(0.1, 100, 2**20)
+    law, _ = plan_logarithm(target, NeighboringRelation.ADD_OR_REMOVE_ONE, Fraction(1), Fraction(1, 2**40))
+    assert (errors["relative_error"], errors["error_from"], errors["error_to"]) == (0.1, 100, 2**20)
+    assert (errors["offset"], release["needed"]) == (law.offset, None)
+    assert [each["records"] for each in errors["privacy"].values()] == [9900, 9900, 100, 100]
+    assert all(0 < error <= 0.1 for error in errors["mean"].values())
+    large, small = (errors["privacy"][f"{group}, label 1"]["epsilon"] for group in "ab")
+    assert large < small / 20 and small < spent["epsilon"] <= 1  # who has 99 times as many gives less away
+    assert law.step(9900) / law.step(100) == pytest.approx(large / small, rel=0.01)
+
+
+AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "10000", "records": "100000"}
+
+
+def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, **AUTO)
+    assert [each["task"] for each in found["releases"]] == ["cap", "cap", "weights", "weights"]
+    requested = [each["privacy"]["epsilon_requested"] for each in found["releases"]]
+    assert requested == ["1/5", "1/5", "4/5", "4/5"]
+    assert found["cap"] == 11 and found["cap_is_expected"]  # the least of the grid that 10 records fit
+    # A fifth of 2^-40 is 1 in 5 · 2^40, the rest 1 in 5/4 · 2^40: each release is as it would be by itself.
+    of_cap = {**OF_CAP, "clients": "10000", "epsilon": "1/5", "release_epsilon": "4/5"}
+    cap = planned(capsys, **of_cap, delta=f"1/{5 * 2**40}")
+    rest = planned(capsys, **{**AUTO, "cap": "11", "epsilon": "4/5", "delta": f"1/{5 * 2**38}"})
+    assert found["releases"] == [*cap["releases"], *rest["releases"]]
+    assert (cap["cap_is_expected"], rest["cap_is_expected"]) == (False, False)
+    for both, first, second in zip(*(each["models"] for each in (found, cap, rest)), strict=True):
+        for name in ("mpc_s", "sent_bytes", "rounds"):
+            parts = [both["runs"][task][name] for task in ("cap", "weights")]
+            assert parts == [first[name], second[name]]
+            if both[name] is not None:  # as rounds are in mpyc
+                assert both[name] == pytest.approx(sum(parts), abs=1)
+
+
+def test_a_chosen_cap_can_spend_another_share(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, **AUTO, cap_epsilon="1/4", model="ring")
+    assert [each["privacy"]["epsilon_requested"] for each in found["releases"]] == ["1/4", "3/4"]
+
+
+def test_curves_need_a_cap_for_exchanged_records_only_where_keys_are_sorted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small = {**AUTO, "clients": "1000", "records": "3000", "task": "thresholds", "thresholds": "5"}
+    added, sorted_ = (
+        planned(capsys, **small, variant=variant, model="rep4-ring")["releases"][0]["errors"]["allowed_above"]
+        for variant in ("histogram", "records")
+    )
+    assert sorted_ / added == pytest.approx(2, rel=0.05)
+    for variant, above in (("", added), ("records", sorted_)):
+        alone = {**OF_CAP, "epsilon": "1/5", "release_epsilon": "4/5", "release": "thresholds"}
+        cap = planned(capsys, **alone, thresholds="5", variant=variant, model="rep4-ring")
+        assert cap["releases"][0]["errors"]["allowed_above"] == pytest.approx(above, abs=1)  # by delta
+
+
+def test_people_are_told_of_both_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    plan(PlanOptions(**{**GIVEN, **AUTO}))
+    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "ε = 0.2 is for choosing the cap, ε = 0.8 for the weights" in shown
+    assert "If all clients have 10 records, the cap is about this" in shown
+    assert "cap and weights together" in shown
+    plan(PlanOptions(**{**GIVEN, **OF_CAP, "clients": "30"}))
+    assert "shows noise alone" in re.sub(r"\s+", " ", capsys.readouterr().out)
+    plan(PlanOptions(**{**GIVEN, "task": "count", "groups": "30", "records": "10^6"}))
+    assert "… 40 more" in capsys.readouterr().out
 
 
 BY_CLIENT: dict[str, Any] = {"privacy_unit": "client", "clients": "10000", "records": "100000"}
@@ -212,6 +303,26 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
             "at most 100000",
         ),
         ({"units": "nowhere"}, "nowhere"),
+        ({**OF_CAP, "records": "9"}, "neither --records nor --cap nor --error"),
+        ({**OF_CAP, "release_epsilon": ""}, "--release-epsilon is missing"),
+        ({**OF_CAP, "release": "counts"}, "--counts"),
+        ({**OF_CAP, "max_count": "1"}, "no cap to choose"),
+        ({**OF_CAP, "clients": "2000000"}, "--clients is at most 1000000"),
+        ({"release": "weights"}, "--release goes with --task cap"),
+        ({"relative_error": "0.1"}, "--relative-error goes with --task count"),
+        ({"task": "count", "error": "0.1"}, "leave out --error"),
+        ({"task": "count", "error_to": "50"}, "--error-from 100 is above --error-to 50"),
+        ({"task": "count", "records": "8e6"}, "--error-to 1048576 is below the 2,000,000 records of group 1"),
+        ({"task": "count", "epsilon": "0.01", "error_from": "1", "error_to": "2"}, "cannot be reached"),
+        ({"task": "count", "privacy_unit": "client", "cap": "9"}, "keeps no client to a cap"),
+        ({**AUTO, "privacy_unit": "record"}, "say --privacy-unit client"),
+        ({**AUTO, "task": "gap"}, "--cap auto goes with --task weights or confusion or thresholds"),
+        ({**OF_CAP, "release": "thresholds", "variant": "published"}, "--variant"),
+        ({**OF_CAP, "variant": "records"}, "--variant goes with --release thresholds only"),
+        ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
+        ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "say both, or neither"),
+        ({**AUTO, "max_count": "1"}, "no cap to choose"),
+        ({**AUTO, "cap_epsilon": "0.99999"}, "No noise fits"),  # a cap of 1,000, though it would one of 11
     ],
 )
 def test_bad_options_end_in_one_sentence(

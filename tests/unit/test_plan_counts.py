@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -13,7 +14,9 @@ from harness.planning import counts
 from harness.planning.circuits import noise_tally
 from harness.planning.counts import Counts, counts_of, read_estimate
 from protocols.circuits.coins import Coin, design_coins
+from protocols.spec import PI_COUNT
 
+RING = MODELS["ring"]
 CELL: dict[str, str | int] = {
     "protocol": "pi_rw",
     "variant": "default",
@@ -110,6 +113,61 @@ def test_slots_are_what_their_circuit_takes() -> None:
     assert found.ands == 15 * (63 * 4 + 6 * 57) + 55 * 4 + 6 * noise_gates
     assert found.dabits == 6 * (15 * 6 + 55) + 6 * (len(coins) + 1)
     assert found.inputs == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "ands", "dabits", "rounds"),
+    [("semi2k", 118, 65, 10), ("ring", 242, 1, 10), ("rep4-ring", 305, 1, 11)],
+)
+def test_a_cap_takes_slots_noise_comparisons_and_products(
+    model: str, ands: int, dabits: int, rounds: int
+) -> None:
+    cell = {**CELL, "protocol": "pi_cap", "variant": "default", "clients": 50, "records": 700, "model": model}
+    job = job_of(cell)
+    found = counts_of(job, MODELS[model])
+    # 14 records at most: caps 1, 2, 3, 4, 6, 8, 11 and 14, so 7 questions. 50 slots of 3 bits, one in a lane:
+    # 8 indicators but that of 0 take 4 ANDs. Products of 7 answers: 6 + 5 + 3, in 3 rounds.
+    noise = noise_tally(design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1])))
+    assert job.arguments[3] == "7"
+    assert found.ands == 50 * 4 + 8 * noise.ands + 7 * ands
+    assert found.dabits == 50 * 7 + 8 * noise.dabits + 7 * dabits
+    assert (found.multiplications, found.products, found.inputs) == (14, 0, 0)
+    assert found.decomposed == (0 if model == "semi2k" else 7)
+    assert found.rounds == noise.depth + 3 + rounds + 3
+
+
+@pytest.mark.parametrize(
+    ("offset", "most", "powers"),
+    [(64, 63, 0), (4, 11, 1), (1, 62, 5), (1, 10**6, 19)],  # none: plain noise; a bend at 8 alone; …
+)
+def test_a_logarithm_takes_a_comparison_per_power_of_2(offset: int, most: int, powers: int) -> None:
+    cells, compared = 400, 400 * powers
+    like = job_of({**CELL, "groups": 20, "labels": 20, "model": "ring"})
+    arguments = ("3", "20", "20", str(offset), str(most), *like.arguments[-2:])
+    found = counts_of(replace(like, spec=PI_COUNT, arguments=arguments), RING)
+    noise = noise_tally(design_coins(Fraction(arguments[-2]), int(arguments[-1])))
+    assert found.ands == cells * noise.ands + compared * 242
+    assert found.dabits == cells * noise.dabits + compared
+    assert found.inputs == 3 * cells and found.decomposed == compared
+    assert found.multiplications == (cells if powers else 0)
+    thousands = -(-compared // 1000)  # each after the one before
+    assert found.rounds == noise.depth + 4 + (10 + 8 * (thousands - 1) if powers else 0)
+
+
+def test_mpyc_compares_integers_bit_by_bit() -> None:
+    cell = {
+        **CELL,
+        "protocol": "pi_cap",
+        "variant": "default",
+        "clients": 50,
+        "records": 700,
+        "model": "mpyc",
+    }
+    found, slots = counts_of(job_of(cell), MODELS["mpyc"]), 50 * 4
+    noise = noise_tally(design_coins(Fraction(job_of(cell).arguments[-2]), int(job_of(cell).arguments[-1])))
+    assert (found.decomposed, found.multiplications) == (7, 0)
+    assert found.ands == slots + 8 * noise.ands + 14  # to multiply is to AND
+    assert found.gates == noise.gates + 4 + 10 + 3  # operations on vectors, each a message
 
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
