@@ -90,9 +90,9 @@ class Gaps:
 def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from noisy sums and sizes.
 
-    Computes: mean = sum / size, both in steps. Noise at its exact quantile t makes the sum's and the size's
-    interval, and these the mean's, wider by half a step, as clients rounded to the nearest; a gap's is the
-    difference of two such intervals, with t for the four values that it is made of.
+    Computes: mean = sum / size, both in steps, cut to the range. Noise at its exact quantile t makes the
+    sum's and the size's interval, and these the mean's, wider by half a step, as clients rounded to the
+    nearest; a gap's is the difference of two such intervals, with t for the four values that it is made of.
     Guarantees: each interval holds the mean, or the gap, of the clients' values with probability 95 % at
     least, over the noise.                                 [test: tests/statistical/test_gaps.py]
     Edge cases: a group whose size may be 0 for all that the noise tells: the whole range.
@@ -133,8 +133,8 @@ def clients_for(error: float, t: float, steps: int) -> int:
 
 
 def _mean(total: float, size: float, t: float, steps: int) -> Interval:
-    """Return a mean in the scale from -1 to 1, its interval not yet cut to it."""
-    estimate = total / size if size > 0 else math.nan
+    """Return a mean cut to the scale from -1 to 1, and its interval, not yet cut to it."""
+    estimate = min(max(total / size, -1.0), 1.0) if size > 0 else math.nan
     least, most = size - t, size + t
     if least < steps:
         return Interval(estimate, -math.inf, math.inf, False)

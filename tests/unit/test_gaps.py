@@ -155,6 +155,13 @@ def test_groups_that_the_noise_hides() -> None:
     ]
 
 
+def test_noise_takes_no_mean_out_of_the_range() -> None:
+    """Sums of 150 and -200 steps over sizes of 100: means of 1 and 0, and a gap of 1, at the most."""
+    found = gaps(np.array([150.0, 100.0, -200.0, 100.0]), DOMAIN, plan())
+    assert [mean.estimate for mean in found.means] == [1.0, 0.0]
+    assert found.gaps[0, 1].estimate == 1.0
+
+
 @pytest.mark.parametrize("mean", [-10, 0, 4, 10])
 def test_so_many_clients_would_do(mean: int) -> None:
     """With the noise at its quantile, whichever way, the interval is within a tenth of the range."""
