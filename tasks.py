@@ -210,6 +210,7 @@ def confusion(options: ReleaseOptions, threshold: str = "") -> None:
         "deterministic": "one threshold per group, no randomisation; most often needs a tolerance",
         "positive-label": "the label that counts as positive; default: the last in order",
         "blocks": "tree (default: the blocks of bins with the least error) or flat (bins only)",
+        "curves": "results of an earlier run, to choose on their curves again for no ε, instead of --records",
         **CHOSEN_CAP_HELP,
     },
     input_form="",
@@ -225,11 +226,13 @@ def thresholds(
     deterministic: bool = False,
     positive_label: str = "",
     blocks: str = "tree",
+    curves: str = "",
 ) -> None:
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
     from harness.commands.thresholds import thresholds
 
-    thresholds(options, variant, constraint, objective, tolerance, deterministic, positive_label, blocks)
+    chosen = (constraint, objective, tolerance, deterministic, positive_label)
+    thresholds(options, variant, *chosen, blocks, curves)
 
 
 @releasing(

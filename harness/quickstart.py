@@ -161,7 +161,9 @@ def simulated_counts(records: ClientRecords, coins: tuple[Coin, ...]) -> NoisyCo
 def simulated_curves(records: ClientRecords, scores: Floats, opened: NoisyCurves) -> NoisyCurves:
     """Return what π_ROC would open for these records and scores, computed in the clear."""
     pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
-    domain, tree = opened.domain, CountTree(len(opened.domain.thresholds), opened.blocks)
-    counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, domain.thresholds, tree.blocks))
+    grid = tuple(opened.curves.thresholds.tolist())
+    domain = replace(records.domain, detail=Detail.SCORE, thresholds=grid)
+    tree = CountTree(len(grid), opened.blocks)
+    counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, grid, tree.blocks))
     nodes = counts + simulated_noise(opened.coins, np.random.default_rng(), counts.shape)
     return noisy_curves(nodes, domain, opened.positive, tree, opened.coins)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.contributions import Cap
 from harness.curves import CurveNoise, GroupCurves
 from harness.engines.base import EngineResult
 from harness.errors import (
@@ -34,12 +35,12 @@ Floats = npt.NDArray[np.float64]
 class NoisyCurves:
     """Score curves of each group's positives and negatives, and how they were released; all of it public.
 
-    Attributes: positive: the label that counts as positive; blocks: bins per opened block of each level,
-    empty if none were opened (as published).
+    Attributes: positive, negative: the label that counts as positive, and the other; blocks: bins per opened
+    block of each level, empty if none were opened (as published).
     """
 
-    domain: RecordDomain
     positive: str
+    negative: str
     blocks: tuple[int, ...]
     coins: tuple[Coin, ...]
     curves: GroupCurves
@@ -51,6 +52,7 @@ class NoisyCurves:
         return {
             "groups": list(curves.groups),
             "positive_label": self.positive,
+            "negative_label": self.negative,
             "thresholds": curves.thresholds.tolist(),
             "true_positives": curves.tp.tolist(),
             "false_positives": curves.fp.tolist(),
@@ -60,6 +62,20 @@ class NoisyCurves:
             "blocks": list(self.blocks),
             "coins": [[coin.numerator, coin.bits] for coin in self.coins],
         }
+
+    def for_positive(self, label: str) -> NoisyCurves:
+        """Return the same counts with this label as the positive one, of the two; the same label if empty.
+
+        Raises: RecordDomainError: the curves are of other labels.
+        """
+        if label in ("", self.positive):
+            return self
+        if label != self.negative:
+            labels = ", ".join(sorted((self.positive, self.negative)))
+            raise RecordDomainError(f"The positive label {label!r} is not declared (declared: {labels}).")
+        was = self.curves
+        swapped = replace(was, tp=was.fp, fp=was.tp, positives=was.negatives, negatives=was.positives)
+        return replace(self, positive=label, negative=self.positive, curves=swapped)
 
 
 @dataclass(frozen=True)
@@ -149,9 +165,7 @@ def noisy_curves(
     pairs = len(domain.groups) * len(domain.labels)
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
     levels = [level.reshape(pairs, -1) for level in np.split(opened, ends)]
-    estimator = tree.estimator()
-    linear = np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are predicted positive
-    return _estimated(np.concatenate(levels, axis=1), linear, domain, positive, tree.blocks, coins)
+    return _estimated(np.concatenate(levels, axis=1), domain, positive, tree.blocks, coins)
 
 
 def curves_as_published(
@@ -161,26 +175,35 @@ def curves_as_published(
 
     Args: opened: per (group, label), the counts predicted positive at each threshold, then the others.
     """
-    bins = len(domain.thresholds)
-    totals = np.full((1, 2 * bins), 1 / bins)
-    linear = np.concatenate([np.eye(bins, 2 * bins), totals])
-    return _estimated(opened.reshape(-1, 2 * bins), linear, domain, positive, (), coins)
+    return _estimated(opened.reshape(-1, 2 * len(domain.thresholds)), domain, positive, (), coins)
+
+
+def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, coins: tuple[Coin, ...]) -> CurveNoise:
+    """Return how one curve's counts and, last, their total follow from its nodes, and these nodes' noise.
+
+    Args: blocks: as `NoisyCurves` has them. Raises: ValueError: there is no such tree.
+    """
+    if blocks:
+        estimator = CountTree(bins, blocks).estimator()
+        linear = np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are predicted positive
+    else:
+        linear = np.concatenate([np.eye(bins, 2 * bins), np.full((1, 2 * bins), 1 / bins)])
+    # A client that weighs 1 counts as one, not as its slots.
+    return CurveNoise(linear / cap.scale if cap else linear, coins)
 
 
 def _estimated(
     nodes: Floats,
-    linear: Floats,
     domain: RecordDomain,
     positive: str,
     blocks: tuple[int, ...],
     coins: tuple[Coin, ...],
 ) -> NoisyCurves:
-    """Args: nodes: unbiased, a row per (group, label); linear: from these to counts and, last, the total."""
-    if domain.cap:  # a client that weighs 1 counts as one, not as its slots
-        linear = linear / domain.cap.scale
-    counts = (nodes @ linear.T).reshape(len(domain.groups), len(domain.labels), -1)
-    of_positives = counts[:, domain.labels.index(positive)]
-    of_negatives = counts[:, 1 - domain.labels.index(positive)]
+    """Args: nodes: unbiased, a row per (group, label)."""
+    noise = curve_noise(len(domain.thresholds), blocks, domain.cap, coins)
+    counts = (nodes @ noise.linear.T).reshape(len(domain.groups), len(domain.labels), -1)
+    at = domain.labels.index(positive)
+    of_positives, of_negatives = counts[:, at], counts[:, 1 - at]
     curves = GroupCurves(
         domain.groups,
         np.array(domain.thresholds),
@@ -188,9 +211,9 @@ def _estimated(
         of_negatives[:, :-1],
         of_positives[:, -1],
         of_negatives[:, -1],
-        CurveNoise(linear, coins),
+        noise,
     )
-    return NoisyCurves(domain, positive, blocks, coins, curves)
+    return NoisyCurves(positive, domain.labels[1 - at], blocks, coins, curves)
 
 
 @dataclass(frozen=True)
@@ -215,6 +238,22 @@ class Thresholds:
     curves: NoisyCurves
     thresholds: GroupThresholds | None
     problem: FairSharesError | None = None
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        """Return the result files by name, without the fields that all files have."""
+        files = {"curves.json": self.curves.to_json()}
+        if self.thresholds is None:
+            return files
+        chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
+        return {**files, "thresholds.json": chosen}
+
+
+def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
+    """Choose thresholds on curves that are released; where these allow none, return why."""
+    try:
+        return Thresholds(curves, choice.of(curves.curves))
+    except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
+        return Thresholds(curves, None, error)
 
 
 @dataclass(frozen=True)
@@ -241,15 +280,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
         return self.curves.shape(domain)
 
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Thresholds:
-        found = self.curves.read(result, domain, clients, plan)
-        try:
-            return Thresholds(found, self.choice.of(found.curves))
-        except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
-            return Thresholds(found, None, error)
+        return thresholds_on(self.curves.read(result, domain, clients, plan), self.choice)
 
     def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
-        files = self.curves.files(found.curves)
-        if found.thresholds is None:
-            return files
-        chosen = {"positive_label": found.curves.positive, **found.thresholds.to_json()}
-        return {**files, "thresholds.json": chosen}
+        return found.files()

@@ -174,11 +174,16 @@ def of_what(domain: RecordDomain) -> str:
     return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
 
 
-def statement(manifest: dict[str, Any], result: str) -> None:
-    """Print a run's privacy statement and its cost. Args: result: what it ended in."""
+def privacy(manifest: dict[str, Any]) -> None:
+    """Print a run's privacy statement."""
     say("\n[bold]Privacy of what the computation opened[/]")
     for sentence in privacy_statement(manifest["privacy"], get_model(manifest["model"])):
         say(plain(sentence))
+
+
+def statement(manifest: dict[str, Any], result: str) -> None:
+    """Print a run's privacy statement and its cost. Args: result: what it ended in."""
+    privacy(manifest)
     if excluded := manifest["inputs"].get("excluded_because"):
         say(f"Uploads left out, by all parties alike: {described(excluded)}.")
     sent = sum(manifest["sent_bytes"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli import out, plain, say
@@ -9,9 +10,10 @@ from harness.confusion import CONFIDENCE, RATES, Confusion
 from harness.contributions import scale_of
 from harness.rounding import interval_shown
 from harness.rules import in_words
-from harness.show import WEIGHT_STEPS, of_what, statement, table_of
+from harness.show import WEIGHT_STEPS, of_what, privacy, statement, table_of
 
 if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
+    from harness.chosen_again import ReleasedCurves
     from harness.pipeline import Run
     from harness.roc import Thresholds
     from harness.thresholds import GroupThresholds
@@ -55,7 +57,29 @@ def confusion(run: Run[Confusion]) -> None:
 
 def thresholds(run: Run[Thresholds]) -> None:
     """Print a finished run's thresholds, its privacy statement and its cost."""
-    found = run.found
+    _thresholds(run.found)
+    statement(run.manifest, "thresholds")
+
+
+def chosen_again(found: Thresholds, released: ReleasedCurves) -> None:
+    """Print thresholds that were chosen on an earlier run's curves, and that run's privacy statement."""
+    _thresholds(found)
+    say(
+        f"The curves are those that {plain(released.run)} opened. Nothing was computed or opened for this "
+        "choice: it spent no ε, and no ledger is charged. What was opened then is stated here again."
+    )
+    privacy(released.manifest)
+
+
+def another_choice(directory: Path) -> None:
+    """Print that these curves allow other thresholds, too. Args: directory: of the run's files."""
+    say(
+        "Another --constraint, --objective, --tolerance or --positive-label, or --deterministic, costs no ε: "
+        f"./inv thresholds --curves {plain(str(directory))} chooses again on these curves."
+    )
+
+
+def _thresholds(found: Thresholds) -> None:
     curves = found.curves.curves
     table = table_of("group")
     for heading in ("positives", "negatives"):
@@ -79,7 +103,6 @@ def thresholds(run: Run[Thresholds]) -> None:
             "As published, each opened count has the noise that ε would take if it were the only one. "
             "What all of them protect together is the guarantee below."
         )
-    statement(run.manifest, "thresholds")
 
 
 def _rules(found: GroupThresholds) -> None:

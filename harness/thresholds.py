@@ -209,7 +209,7 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
     message = (
         f"Without randomisation, {task.constraint} within a tolerance of {tolerance:g} leaves only that all "
         f"groups accept everybody, or all nobody. Allow a tolerance of {least:g}, or let decisions "
-        "be randomised; a new run spends its epsilon again."
+        "be randomised: choosing again on the same curves (--curves) costs no epsilon."
     )
     if curves.noise is not None:
         error = float(curves.noise.standard_errors().max())

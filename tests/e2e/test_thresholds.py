@@ -26,7 +26,16 @@ DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 2000, "thresh
 FALSE_ALARM = Fraction(1, 10**9)
 
 CURVES_KEYS = {
-    *("schema", "groups", "positive_label", "thresholds", "true_positives", "false_positives", "positives"),
+    *(
+        "schema",
+        "groups",
+        "positive_label",
+        "negative_label",
+        "thresholds",
+        "true_positives",
+        "false_positives",
+        "positives",
+    ),
     *("negatives", "standard_error", "blocks", "coins", "privacy"),
 }
 THRESHOLDS_KEYS = {
@@ -164,6 +173,14 @@ def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     assert "Error: Without randomisation, equalized_odds within a tolerance of 0 leaves only" in done.stderr
     assert {path.name for path in (here / "results").iterdir()} == {"curves.json", "manifest.json"}
     check_curves(read(here / "results" / "curves.json"))
+
+    assert "./inv thresholds --curves results chooses again on these curves" in done.stdout
+    done = call("thresholds", "--curves", "results", "--out", "again", cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert read(here / "again" / "thresholds.json")["deterministic"] is False
+    assert read(here / "again" / "curves.json") == read(here / "results" / "curves.json")
+    done = call("thresholds", "--curves", "results", "--epsilon", "2", cwd=here)
+    assert done.returncode == 1 and "--epsilon is for a new run" in done.stderr
 
 
 def test_a_group_that_the_noise_hides(here: Path) -> None:

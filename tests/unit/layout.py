@@ -62,6 +62,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "harness.roc",
         "harness.confusion",
         "harness.capped_run",
+        "harness.chosen_again",
         "harness.chosen_cap",
         "harness.group_counts",
         "harness.gaps",
