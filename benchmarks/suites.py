@@ -171,6 +171,7 @@ _COARSE = axis("thresholds", 101)
 _DELAYED, _NARROW = axis("network", "20ms,10Gbit"), axis("network", "0ms,20Mbit")
 
 _SLOTS, _GAP_SLOTS = _protocol("pi_rw", "slots"), _protocol("pi_gap", "slots")
+_CF_SLOTS, _CHOICE = _protocol("pi_cf", "slots"), _protocol("pi_cap")
 _CAP, _ONE_VALUE = axis("cap", 10), axis("cap", 1)
 
 
@@ -182,7 +183,8 @@ def _capped(records: int, *clients: int) -> Axis:
 _NO_LABELS: Axis = [{"groups": 2, "labels": 0}]
 CLIENTS_AS_UNIT = Suite(
     "clients",
-    "Clients as the privacy unit: weights and gaps from slots, score curves from capped keys",
+    "Clients as the privacy unit: weights, confusion matrices and gaps from slots, score curves from capped "
+    "keys, and the choice of a cap",
     grids=(
         Grid(
             [
@@ -193,6 +195,10 @@ CLIENTS_AS_UNIT = Suite(
         ),
         Grid([_SLOTS, axis("model", "mpyc"), _capped(10, 100, 1000), _TWO_BY_TWO, _CAP, _HERE], 3),
         Grid([_SLOTS, axis("model", "spdz2k"), _capped(10, 1000, 10_000), _TWO_BY_TWO, _CAP, _HERE], 1),
+        Grid([_CF_SLOTS, axis("model", *CHEAP), _capped(10, 1000, 10_000), _TWO_BY_TWO, _CAP, _HERE], 3),
+        Grid([_CF_SLOTS, axis("model", "mpyc", "spdz2k"), _capped(10, 1000), _TWO_BY_TWO, _CAP, _HERE], 1),
+        Grid([_CHOICE, axis("model", *CHEAP), _capped(100, 1000, 10_000), _TWO_BY_TWO, _HERE], 3),
+        Grid([_CHOICE, axis("model", "mpyc", "spdz2k"), _capped(100, 1000), _TWO_BY_TWO, _HERE], 1),
         Grid([_GAP_SLOTS, axis("model", *CHEAP), _capped(1, 1000, 10_000), _NO_LABELS, _ONE_VALUE, _HERE], 3),
         Grid(
             [
@@ -259,7 +265,7 @@ UNITS = Suite(
         ),
         Grid(
             [
-                *(_protocol("pi_cap"), axis("model", *REAL)),
+                *(_CHOICE, axis("model", *REAL)),
                 *([*_capped(20, 300), *_capped(100, 3000)], _TWO_BY_TWO, _HERE),
             ],
             3,

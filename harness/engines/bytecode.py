@@ -24,16 +24,22 @@ from harness.scratch import hold, remove_unless_held, scratch_directory, writabl
 
 KEPT = 500  # compiled programs, of about 200 kB each; the ones used last
 _TIMEOUT_S = 1800
+_ESTIMATE = "estimate"
 
 
 @dataclass(frozen=True)
 class Bytecode:
-    """A compiled program. `programs` is what a party's `Programs` links to, `name` what it runs."""
+    """A compiled program.
+
+    Attributes: programs: what a party's `Programs` links to; name: what it runs; estimate: what the compiler
+    says of its cost.
+    """
 
     programs: Path
     name: str
     program_hash: str
     compile_s: float
+    estimate: str = ""
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -74,11 +80,12 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     found = Bytecode(final / "Programs", name, digest, 0.0)
     started = time.monotonic()
     try:
-        if not final.is_dir():
+        if not (final / _ESTIMATE).is_file():
             _fill(final, job, home, options)
             found = replace(found, compile_s=time.monotonic() - started)
         _check_trusted(cache.parent, cache, final)
         os.utime(final)  # used now
+        found = replace(found, estimate=(final / _ESTIMATE).read_text())
     except OSError as error:
         raise CompileError(
             f"Cannot keep compiled programs in {cache}: {error.strerror}; "
@@ -105,12 +112,13 @@ def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_trusted(cache.parent, cache)
     with scratch_directory(cache) as partial:
-        _compile_in(partial, job, home, options)
+        (partial / _ESTIMATE).write_text(_compile_in(partial, job, home, options))
         try:
             partial.rename(final)
         except OSError:
-            if not final.is_dir():  # another process was first: its result is the same
-                raise
+            if not final.is_dir():
+                raise  # else another process was first, or kept no estimate: the program is the same
+            (partial / _ESTIMATE).replace(final / _ESTIMATE)
     _prune(cache)
 
 

@@ -41,9 +41,12 @@ _FIX_COMMIT = "7bf16a74e10bb07850b762797e603a8eca8785c2"
 _FIX_TIME = 1778496164
 _FIRST_FIXED_RELEASE = (0, 4, 3)
 
+_USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
+
 _TIME = re.compile(r"^Time = ([\d.e+-]+) seconds")
 _SENT = re.compile(r"^Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
 _CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
+_DABITS = re.compile(r"^ *(\d+) integer dabits$", re.MULTILINE)
 _PHASES = re.compile(r"^Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
 
 
@@ -104,6 +107,8 @@ class MpSpdzEngine(Engine):
         options = compile_options(job.spec, model)
         bytecode = compile_program(job, found.home, found.full_version, options)
         batch = job.batch(model)
+        if model.virtual_machine == "spdz2k-party.x":
+            batch = batch_that_works(batch or _USUAL_BATCH, bytecode.estimate)
         # -OF . prints opened values at every party, so that their agreement can be checked.
         words = [str(found.home / str(model.virtual_machine)), *(["-N", "2"] if model.parties == 2 else [])]
         words += [
@@ -199,6 +204,27 @@ def compile_options(spec: ProtocolSpec, model: Model) -> tuple[str, ...]:
     return tuple(
         "-X" if option == "-Y" and not spec.by_thousands else option for option in model.compile_options
     )
+
+
+def batch_that_works(batch: int, estimate: str) -> int:
+    """Return the largest size of batches up to this one with which spdz2k-party.x does not abort.
+
+    Computes: how many values it makes at once: a batch and one more; and of a program's n daBits all n, else
+    n in the fewest equal parts of at most a batch, 10 of them at most, else a batch, and 41 more for its
+    checks. Where that is 14 modulo 16, an assertion of its correlated randomness fails, in MP-SPDZ up to its
+    head of June 2026.
+    [test: tests/matrix/test_batches.py]
+    Args: estimate: what the compiler says of the program.
+    """
+    found = _DABITS.search(estimate)
+    dabits = int(found[1]) if found else 0
+
+    def works(size: int) -> bool:
+        parts = (-(-dabits // i) for i in range(1, 11))
+        at_once = next((part for part in parts if part <= size), size)
+        return 14 not in {(size + 1) % 16, (at_once + 41) % 16}
+
+    return next(size for size in range(batch, 0, -1) if works(size))
 
 
 @lru_cache(maxsize=1)

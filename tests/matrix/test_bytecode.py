@@ -89,6 +89,20 @@ def test_the_same_job_is_compiled_once(home: Path, job: Job) -> None:
     assert first.programs.parent.parent == cache_directory() == home.parent / "cache/fairshares/bytecode"
 
 
+def test_what_the_compiler_said_is_kept_with_the_program(home: Path, job: Job) -> None:
+    """Also of a program that was compiled when it was not kept."""
+    with (home / "compile.py").open("a") as compiler:
+        compiler.write('print("3 integer dabits")\n')
+    first = compile_program(job, home, VERSION, OPTIONS)
+    assert first.estimate == "3 integer dabits\n"
+    (first.programs.parent / "estimate").unlink()
+    assert replace(compile_program(job, home, VERSION, OPTIONS), compile_s=0.0) == replace(
+        first, compile_s=0.0
+    )
+    assert calls(home) == 2 and compile_program(job, home, VERSION, OPTIONS).estimate == first.estimate
+    assert len(list(cache_directory().iterdir())) == 1
+
+
 def other_text(job: Job) -> Job:
     job.source.write_text("print_ln('OUT n 2')\n")
     return job
