@@ -38,8 +38,8 @@ def show(
     if len(stages) > 1:
         of_cap, after = stages
         say(
-            f"Two releases: ε = {float(of_cap.settings.epsilon):g} is for choosing the cap, ε = "
-            f"{float(after.settings.epsilon):g} for the {after.task.name} with it."
+            f"Two releases: ε = {digits_up(of_cap.settings.epsilon, 4)} is for choosing the cap, ε = "
+            f"{digits_up(after.settings.epsilon, 4)} for the {after.task.name} with it."
         )
     for each in releases:
         _show_release(each, len(stages) > 1)
@@ -115,7 +115,7 @@ def _show_errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> No
     if not errors.known:
         say("[bold]Mostly noise[/]: above 10 % these figures only say that it is too much.")
     if needed is not None:
-        epsilon = "no ε up to 20" if needed.epsilon is None else f"ε = {float(needed.epsilon):g}"
+        epsilon = "no ε up to 20" if needed.epsilon is None else f"ε = {digits_up(needed.epsilon, 4)}"
         say(
             f"For an error of {_share(needed.error)}: {needed.people:,} {_unit(asked)} at this ε, or "
             f"{epsilon} with these {asked.people:,}."
@@ -223,7 +223,7 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
         and {
             "error": needed.error,
             _unit(asked): needed.people,
-            "epsilon": None if needed.epsilon is None else float(needed.epsilon),
+            "epsilon": None if needed.epsilon is None else float_up(needed.epsilon),
         },
     }
 
