@@ -157,7 +157,8 @@ def agree(found: Sequence[UploadsAt], wanted: tuple[str, str, int] | None = None
     [test: tests/unit/test_agreeing.py]
     Args: wanted: input form, arithmetic and parties of the run; where half of the uploads or more are of
     it, no others count.
-    Raises: ShareError: none is sound at every party, or no kind is that of more than half.
+    Raises: ShareError: none is sound at every party, a party's list is missing, or no kind is that of more
+    than half.
     """
     same = frozenset.intersection(*(frozenset(each.sound.items()) for each in found))
     kinds = Counter(kind for _, kind in same)
@@ -177,6 +178,11 @@ def agree(found: Sequence[UploadsAt], wanted: tuple[str, str, int] | None = None
         raise ShareError(
             f"No upload is sound at every party: {described(said) or 'there is none'}. Share again, or "
             f"correct --domain. {HINT}"
+        )
+    if most.parties != len(found):
+        raise ShareError(
+            f"These are the lists of {len(found)} parties, of uploads for {most.parties}; bring the lists of "
+            "all parties together."
         )
     if 2 * len(taken) <= kinds.total():
         raise ShareError(

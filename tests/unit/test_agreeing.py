@@ -290,3 +290,8 @@ def test_a_list_of_each_party_is_needed(tmp_path: Path) -> None:
     write_uploads(UploadsAt(0, {"b": kind}, {}), tmp_path / "party-0.uploads")
     with pytest.raises(ShareError, match="No upload is sound at every party: 2 not the same"):
         read_lists(tmp_path)
+    kind = kind._replace(parties=3)
+    for party in range(2):
+        write_uploads(UploadsAt(party, {"a": kind}, {}), tmp_path / f"party-{party}.uploads")
+    with pytest.raises(ShareError, match="lists of 2 parties, of uploads for 3"):
+        read_lists(tmp_path)
