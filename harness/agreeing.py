@@ -179,15 +179,15 @@ def agree(found: Sequence[UploadsAt], wanted: tuple[str, str, int] | None = None
             f"No upload is sound at every party: {described(said) or 'there is none'}. Share again, or "
             f"correct --domain. {HINT}"
         )
-    if most.parties != len(found):
-        raise ShareError(
-            f"These are the lists of {len(found)} parties, of uploads for {most.parties}; bring the lists of "
-            "all parties together."
-        )
     if 2 * len(taken) <= kinds.total():
         raise ShareError(
             f"{kinds.total()} uploads are of {len(kinds)} domains or input forms, none of them that of more "
             "than half; say by --domain which is meant."
+        )
+    if most.parties != len(found):
+        raise ShareError(
+            f"These are the lists of {len(found)} parties, of uploads for {most.parties}; bring the lists of "
+            "all parties together."
         )
     return Agreement(taken, said)
 
@@ -221,11 +221,12 @@ def read_lists(directory: Path) -> Agreement:
     found = []
     for path in sorted(directory.glob(f"*{LIST_SUFFIX}")):
         try:
-            found.append(read_found(json.loads(path.read_text(encoding="utf-8")), str(path)))
+            fields = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
         except ValueError:
-            raise ShareError(f"{path} is not a party's list of uploads; write it again.") from None
+            fields = None
+        found.append(read_found(fields, str(path)))
     if not found or sorted(each.party for each in found) != list(range(len(found))):
         raise ShareError(f"{directory} does not hold one list of uploads per party, from party 0 up.")
     return agree(sorted(found, key=lambda each: each.party))
@@ -240,8 +241,9 @@ def read_found(fields: Any, where: str) -> UploadsAt:
             for identity in kind["uploads"]
         }
         unsound = {str(name): str(fault) for name, fault in fields["unsound"].items()}
+        hash(tuple(sound.values()))  # a TypeError where a kind holds lists
         known = fields["schema"] == SCHEMA and set(unsound.values()) <= set(_UNSOUND)
-        if known and type(fields["party"]) is int and hash(tuple(sound.values())) is not None:
+        if known and type(fields["party"]) is int:
             return UploadsAt(fields["party"], sound, unsound)
     except (AttributeError, TypeError, KeyError):
         pass

@@ -48,11 +48,11 @@ class NextRelease:
 
         Computes: `capping.allowed_above`. Counts: a record beyond the cap is in one of them. Weights: the
         counts of all cells, with `RATIOS` times as many clients; rates of predictions likewise, as they are
-        ratios of counts, too. Curves: cumulative counts, one per cell and
-        threshold, with `CURVE_RATIOS` times as many clients, as thresholds follow from rates. By the tree's
-        exact variance the counts err by `counts_of_curves` times as much as one count with all of epsilon,
-        added up, and evenly spread scores have a record in half of those of its cell. The tree is the best
-        one for a cap of 1; errors grow in proportion to the cap, up to how the noise is rounded.
+        ratios of counts, too. Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS`
+        times as many clients, as thresholds follow from rates. By the tree's exact variance the counts err by
+        `counts_of_curves` times as much as one count with all of epsilon, added up, and evenly spread scores
+        have a record in half of those of its cell. The tree is the best one for a cap of 1; errors grow in
+        proportion to the cap, up to how the noise is rounded.
         Guarantees: the least error of such a sum, but for ratios.  [test: tests/unit/test_chosen_cap.py]
         """
         epsilon = self.epsilon / 2 if self.exchanged else self.epsilon

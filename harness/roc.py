@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.contributions import Cap
+from harness.contributions import Cap, scale_of
 from harness.curves import CurveNoise, GroupCurves
 from harness.engines.base import EngineResult
 from harness.errors import (
@@ -189,7 +189,7 @@ def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, coins: tupl
     else:
         linear = np.concatenate([np.eye(bins, 2 * bins), np.full((1, 2 * bins), 1 / bins)])
     # A client that weighs 1 counts as one, not as its slots.
-    return CurveNoise(linear / cap.scale if cap else linear, coins)
+    return CurveNoise(linear / scale_of(cap), coins)
 
 
 def _estimated(
