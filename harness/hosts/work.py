@@ -40,6 +40,10 @@ FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
 _RUN = re.compile(r"[0-9a-f]{32}")
+_REQUESTS = (
+    *("check", "listen", "hush", "reach", "setup", "pin", "take", "judge", "feed", "prepare", "start", "go"),
+    *("state", "kill", "forget", "collect", "clean"),
+)
 _NONCE_BYTES = 16
 _CONNECT_S = 5.0
 _ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
@@ -62,9 +66,7 @@ class Work:
         self._listening: list[socket.socket] = []
         self._record: dict[str, Any] = {}
         self.is_running = False
-        names = ("check", "listen", "hush", "reach", "setup", "pin", "take", "feed", "prepare", "start", "go")
-        self.handlers = {name: getattr(self, name) for name in (*names, "state", "kill", "forget")}
-        self.handlers |= {"collect": self.collect, "clean": self.clean, "judge": self.judge}
+        self.handlers = {name: getattr(self, name) for name in _REQUESTS}
 
     # Before a run.
 
