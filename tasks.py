@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from invoke import Collection, Context
 
-from benchmarks.reproduce.tasks import reproduce
-from benchmarks.tasks import bench
-from harness.commands.audit_tasks import audit, noise  # noqa: F401  (commands by being here)
-from harness.commands.plan_task import plan  # noqa: F401
-from harness.hosts.tasks import hosts
-from harness.tasking import (
+from benchmarks.commands.bench_tasks import bench
+from benchmarks.commands.reproduce_tasks import reproduce
+from harness.cli.commands.audit_tasks import audit, noise  # noqa: F401  (commands by being here)
+from harness.cli.commands.hosts_tasks import hosts
+from harness.cli.commands.plan_task import plan  # noqa: F401
+from harness.cli.tasking import (
     CAP_HELP,
     CHOSEN_CAP_HELP,
     DOMAIN_HELP,
@@ -25,10 +25,10 @@ from harness.tasking import (
     VALUES_HELP,
     releasing,
 )
-from harness.tasking import by_name as _task
+from harness.cli.tasking import by_name as _task
 
 if TYPE_CHECKING:
-    from harness.commands.release import ReleaseOptions
+    from harness.cli.commands.release import ReleaseOptions
 
 # What a command needs is imported when it runs, so that each starts fast.
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @_task(help={name: RELEASE_HELP[name] for name in ("model", "epsilon", "out")})
 def quickstart(_c: Context, model: str = "", epsilon: str = "4", out: str = "") -> None:
     """Run the main job on real data: DP weights and thresholds from secret shares, before and after."""
-    from harness.commands.quickstart import quickstart
+    from harness.cli.commands.quickstart import quickstart
 
     quickstart(model, epsilon, out)
 
@@ -44,7 +44,7 @@ def quickstart(_c: Context, model: str = "", epsilon: str = "4", out: str = "") 
 @_task(help={"json": "print JSON"})
 def schemes(_c: Context, json: bool = False) -> None:
     """Say which models can run here, on which engine, and why one cannot."""
-    from harness.show import schemes
+    from harness.views.weights import schemes
 
     schemes(json)
 
@@ -81,7 +81,7 @@ def share(
     cap: str = "",
 ) -> None:
     """Split records into shares: a client's step, one file per party."""
-    from harness.commands.inputs import share
+    from harness.cli.commands.inputs import share
 
     declared = (domain, groups, labels, max_count)
     share(records, out, task, declared, model, input_form, threshold, (range, steps), cap)
@@ -105,7 +105,7 @@ def uploads(
     out: str = "",
 ) -> None:
     """List which uploads one party has and which are sound, so that all take the same: a party's step."""
-    from harness.commands.inputs import uploads
+    from harness.cli.commands.inputs import uploads
 
     uploads(party, shares, domain, clients_per_upload, out)
 
@@ -120,7 +120,7 @@ def uploads(
 )
 def aggregate(_c: Context, party: str = "", shares: str = "", uploads: str = "", out: str = "") -> None:
     """Turn one party's shares into what it feeds into a run: a party's step."""
-    from harness.commands.inputs import aggregate
+    from harness.cli.commands.inputs import aggregate
 
     aggregate(party, shares, uploads, out)
 
@@ -144,7 +144,7 @@ def send(
     fingerprints: str = "",
 ) -> None:
     """Show a run's terms, and send one client's values, masked, to its parties: a client's step."""
-    from harness.commands.inputs import send
+    from harness.cli.commands.inputs import send
 
     send(records, invitation, timeout, epsilon, fingerprints)
 
@@ -171,7 +171,7 @@ def send(
 )
 def weights(options: ReleaseOptions, reweighing: str = "balanced", reveal: str = "counts") -> None:
     """Compute DP sample weights per group and label (π_RW)."""
-    from harness.commands.weights import weights
+    from harness.cli.commands.weights import weights
 
     weights(options, reweighing, reveal)
 
@@ -191,7 +191,7 @@ def weights(options: ReleaseOptions, reweighing: str = "balanced", reveal: str =
 )
 def confusion(options: ReleaseOptions, threshold: str = "") -> None:
     """Compute a DP confusion matrix per group (π_CF)."""
-    from harness.commands.confusion import confusion
+    from harness.cli.commands.confusion import confusion
 
     confusion(options, threshold)
 
@@ -229,7 +229,7 @@ def thresholds(
     curves: str = "",
 ) -> None:
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
-    from harness.commands.thresholds import thresholds
+    from harness.cli.commands.thresholds import thresholds
 
     chosen = (constraint, objective, tolerance, deterministic, positive_label)
     thresholds(options, variant, *chosen, blocks, curves)
@@ -255,7 +255,7 @@ def thresholds(
 )
 def gap(options: ReleaseOptions) -> None:
     """Compute DP gaps between groups' mean performance values (π_GAP)."""
-    from harness.commands.gap import gap
+    from harness.cli.commands.gap import gap
 
     gap(options)
 
@@ -275,7 +275,7 @@ def count(
     error_to: str = ERROR_TARGET["error_to"],
 ) -> None:
     """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
-    from harness.commands.count import count
+    from harness.cli.commands.count import count
 
     count(options, relative_error, error_from, error_to)
 
@@ -296,7 +296,7 @@ def cap(
     variant: str = "",
 ) -> None:
     """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
-    from harness.commands.cap import cap
+    from harness.cli.commands.cap import cap
 
     cap(options, release, release_epsilon, counts, variant)
 
@@ -311,7 +311,7 @@ def cap(
 )
 def ledger(_c: Context, population: str = "", budget: str = "", ledger: str = "", json: bool = False) -> None:
     """Show what each population's runs have spent, or give one a budget."""
-    from harness.commands.ledger import ledger as show_ledger
+    from harness.cli.commands.ledger import ledger as show_ledger
 
     show_ledger(population, budget, ledger, json)
 
@@ -321,7 +321,7 @@ def test(_c: Context, args: str = "") -> None:
     """Check format, lint and types, then run the tests."""
     import shlex
 
-    from harness.checks import run_checks
+    from harness.cli.checks import run_checks
 
     sys.exit(run_checks(shlex.split(args)))
 

@@ -1,1 +1,5 @@
-"""Benchmarks: what the project's methods are worth, and what they cost, with the raw samples."""
+"""What the protocols cost and are worth, measured and simulated, with the raw samples.
+
+`suites` says what is measured; `measure` runs it, `validation` judges it, `report` shows it; `studies`
+simulate in the clear; `papers` holds what the papers print. Start with README.md.
+"""

@@ -5,8 +5,8 @@ Levels are named as in results: see `benchmarks/README.md`.
 
 from __future__ import annotations
 
-from benchmarks.factors import Axis, Exclusion, Grid, Suite, axis
-from benchmarks.federations import SHAPES
+from benchmarks.measure.factors import Axis, Exclusion, Grid, Suite, axis
+from benchmarks.measure.synthetic_clients import SHAPES
 
 REAL = ("semi2k", "ring", "spdz2k", "sy-rep-ring", "rep4-ring")
 ALL = (*REAL, "mpyc")
@@ -212,7 +212,7 @@ CLIENTS_AS_UNIT = Suite(
 )
 
 # Small and large runs of all that programs are made of, none of them a cell of another suite: what plans are
-# made from (`benchmarks.units`), so that the other suites can tell whether they are right.
+# made from (`benchmarks.measure.units`), so that the other suites can tell whether they are right.
 UNITS = Suite(
     "units",
     "Unit costs, from which ./inv plan predicts",

@@ -28,8 +28,8 @@ from sklearn.linear_model import SGDClassifier
 
 from data.loanapp import load_loanapp
 from harness.errors import FairSharesError
-from harness.metrics import assess
-from harness.sample_weight import read_weights, sample_weight
+from harness.evaluation.metrics import assess
+from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
 
 CLIENTS = 10
 ROUNDS = 20

@@ -1,1 +1,5 @@
-"""From client records to differentially private weights: sharing, engines, outputs, post-processing."""
+"""From client records to differentially private results: one package per concept.
+
+Imports go down only: cli, views, hosts, pipeline and forecast, privacy, releases, evaluation, postprocessing,
+engines, clients, inputs, system. Start with `inputs`, then `releases` and `pipeline.run`.
+"""

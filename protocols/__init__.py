@@ -1,1 +1,4 @@
-"""What each protocol is, independent of any engine."""
+"""What each protocol is, whatever runs it: arguments, noise, privacy, and an oracle in the clear.
+
+Imports: `protocols.circuits` and numpy; never `harness`. Start with `spec`.
+"""

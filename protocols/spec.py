@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from protocols.accounting.queries import FirstBelow, LinearRelease, each_cell_once, logarithms, sums_and_sizes
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.groupwise import ShiftedLog
-from protocols.published import protocol_4
-from protocols.release import FirstBelow, LinearRelease, each_cell_once, logarithms, sums_and_sizes
-from protocols.tree import CountTree
+from protocols.mechanisms.count_tree import CountTree
+from protocols.mechanisms.shifted_log import ShiftedLog
+from protocols.published_baselines import protocol_4
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import pytest
 from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
-from harness.engines.mpspdz import MpSpdzEngine
-from harness.models import MODELS, get_model
+from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.security_models import MODELS, get_model
 
 PROJECT = Path(__file__).resolve().parents[1]
 

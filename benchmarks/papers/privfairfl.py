@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.models import MODELS
+from harness.security_models import MODELS
 
 _FILE = Path(__file__).with_name("privfairfl.json")
 

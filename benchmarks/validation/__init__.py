@@ -44,7 +44,7 @@ def validate(
     """Judge measured runs against the papers and against each other.
 
     Guarantees: each kind of check fails on results that break it, and a check that cannot be judged is
-    never a pass.  [test: tests/unit/test_validation.py]
+    never a pass.  [test: tests/benchmarks/test_validation.py]
     Args: known: explanations of deviations, those of `explanations.json` unless given; programs: checks
     of the programs themselves, see `multiplications`.
     """

@@ -8,11 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results import ABOUT, OK, SAMPLES, Cell, Level, Sample, Summary, by_cell, load, summary
-from benchmarks.runner import chosen_in
+from benchmarks.measure.runner import chosen_in
+from benchmarks.measure.samples import (
+    ABOUT,
+    OK,
+    SAMPLES,
+    Cell,
+    Level,
+    Sample,
+    Summary,
+    by_cell,
+    load,
+    summary,
+)
 from benchmarks.suites import SUITES, UNITS
 from harness.errors import ResultFileError
-from harness.results import read_result
+from harness.system.result_files import read_result
 
 # Of a cell's name: the order of the factors, and the levels that go without saying.
 _ORDER = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample
 from benchmarks.papers.privfairfl import privfairfl
-from benchmarks.results import FAILED, SKIPPED, Level, Sample
 from benchmarks.validation.cells import CellRuns, Measured, name_of
 from benchmarks.validation.findings import Check
-from harness.models import MODELS
+from harness.security_models import MODELS
 
 TABLE2 = "table2"
 

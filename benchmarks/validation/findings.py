@@ -104,7 +104,7 @@ def judge(checks: Iterable[Check], known: Sequence[Explanation]) -> list[Finding
     """Judge each check by its range; outside it, by the first explanation that covers its value.
 
     Guarantees: an explanation excuses no value but those that it names.
-    [test: tests/unit/test_validation_findings.py]
+    [test: tests/benchmarks/test_validation_findings.py]
     """
     return [_judge(check, known) for check in checks]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.findings import Check
-from harness.models import get_model
+from harness.security_models import get_model
 
 LEAST_LEVELS = 3
 LEAST_RATIO = 4  # of the largest level to the smallest

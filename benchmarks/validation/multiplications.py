@@ -12,12 +12,12 @@ from pathlib import Path
 from benchmarks.papers.privfairfl import privfairfl
 from benchmarks.validation.findings import Check
 from harness.engines.base import PROGRAMS, Job
-from harness.engines.bytecode import compilers_estimate
-from harness.engines.mpspdz import compile_options, find_installation
-from harness.models import get_model
+from harness.engines.mpspdz.compiler import compilers_estimate
+from harness.engines.mpspdz.engine import compile_options, find_installation
+from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
+from protocols.mechanisms.count_tree import CountTree
 from protocols.spec import PI_CF, PI_ROC, PI_ROC_PUBLISHED, PI_RW, PROTOCOLS, ProtocolSpec
-from protocols.tree import CountTree
 
 PRODUCTS, COMPARISONS, ANDS = "integer triples", "integer 3-way splits", "bit triples"
 _COUNT = re.compile(r"^ +(\d+) (\S.*)$", re.MULTILINE)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 from math import nextafter
 
+from benchmarks.measure.samples import Level
 from benchmarks.papers.privfairfl import privfairfl
-from benchmarks.results import Level
 from benchmarks.validation.cells import CellRuns, Measured, fullest
 from benchmarks.validation.findings import Check
 

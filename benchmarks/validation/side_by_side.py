@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.measure.samples import Summary
 from benchmarks.papers.privfairfl import Printed, privfairfl
-from benchmarks.results import Summary
 from benchmarks.validation.cells import CellRuns, Measured, fullest
 from benchmarks.validation.linear import LEAST_LEVELS, LEAST_RATIO, Line, fit
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import floor, log10
 
+from benchmarks.measure.samples import Summary
 from benchmarks.papers.privfairfl import privfairfl
-from benchmarks.results import Summary
 from benchmarks.validation.findings import Finding, Status
 from benchmarks.validation.side_by_side import Row
 

@@ -1,1 +1,4 @@
-"""Clients that send their values to the running parties: the client's side, and each party's front."""
+"""Clients that send their values while the parties run: the client's side, and each party's gateway.
+
+Imports: `inputs` and below. Start with `session`, what both sides agree on; then `sender` and `gateway`.
+"""

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.clients.sending import Sender, send_values
-from harness.clients.uploads import Check, Server
+from harness.clients.sender import Sender, send_values
+from harness.clients.session import Check, Server
 from harness.errors import OptionError, ShareError, WriteError
-from harness.interrupts import uninterrupted
-from harness.scratch import create_file, scratch_directory, writable_by_others
+from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.signals import uninterrupted
 
 SCHEMA = 1
 
@@ -67,7 +67,7 @@ def invitations(
     """Write `client-<k>.json` for every client while the parties run; remove them after.
 
     Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
-    removed that is not this run's.  [test: tests/unit/test_clients_invitations.py]
+    removed that is not this run's.  [test: tests/harness/clients/test_invitations.py]
     Args: clients: certificate and key of each, PEM. Raises: WriteError.
     """
     paths = _paths(directory, len(clients))

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.clients.uploads import ClientInputs
-from harness.engines.outlines import PartyLog
+from harness.clients.session import ClientInputs
+from harness.engines.network.profiles import MeasuredNetwork, Network
+from harness.engines.output_parser import PartyLog
 from harness.errors import UnsupportedError
-from harness.models import Model
-from harness.networks import MeasuredNetwork, Network
+from harness.security_models import Model
 from protocols.circuits.noise import input_widths
 from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
 
@@ -78,7 +78,7 @@ class Job:
 
         A program that was told of fewer would draw its noise from fewer parties' bits.
         Guarantees: no request, wherever it comes from, has a production program draw less noise than its
-        epsilon says.  [test: tests/unit/test_supports.py, tests/unit/test_hosts_work.py]
+        epsilon says.  [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_work.py]
         """
         told = self._told.get("parties", model.parties)
         if int(told) != model.parties or len(self.party_inputs) != model.parties:
@@ -215,7 +215,8 @@ class Engine(Runner):
         Guarantees: in an active model no client value that came as a plain additive share is a factor
         of a secret x secret product: a server could add to its share and have the product carry other
         clients' values past the noise. Nor does anything but sums depend on one, unless it was shared as
-        bits, which are bits whatever a server does to its share.  [test: tests/unit/test_supports.py]
+        bits, which are bits whatever a server does to its share.
+        [test: tests/harness/engines/test_supports.py]
         """
         if form.name not in spec.input_forms:
             return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
@@ -251,7 +252,7 @@ class Engine(Runner):
 
     @abstractmethod
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return what `harness.engines.party` reads to be one of the job's parties.
+        """Return what `harness.engines.parties.main` reads to be one of the job's parties.
 
         Args: addresses: where this party finds all of them; where it is not loopback it listens everywhere.
         """
@@ -264,5 +265,5 @@ class Engine(Runner):
     def program_hash(self, job: Job, model: Model) -> str:
         """Return what will identify the program in the job's result, without compiling it.
 
-        [test: tests/e2e/test_bench_measured.py]
+        [test: tests/commands/test_bench_measured.py]
         """

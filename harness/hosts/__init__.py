@@ -1,4 +1,5 @@
-"""Parties on several hosts, over ssh.
+"""The same run with each party on a host of its own, over ssh.
 
-This machine starts and watches them, and is told of no share, no key and no random bit of theirs.
+`agent` runs on a host, and `work` is what it does; the rest runs where somebody starts a run. Imports:
+`pipeline` and below. Start with `runner`.
 """

@@ -3,7 +3,7 @@
 Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME]` by whoever runs `./inv hosts.…`, or, so
 that this is all that their key may do, as the forced command of that key in `authorized_keys`.
 Reveals: public facts about the host, headers of share files, certificates, what a party opened, times and
-sizes; no share, no key, no random bit.  [test: tests/e2e/test_hosts.py]
+sizes; no share, no key, no random bit.  [test: tests/commands/test_hosts.py]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from harness import errors
 from harness.hosts import wire
-from harness.interrupts import take_interrupts
+from harness.system.signals import take_interrupts
 
 Request = dict[str, Any]
 _POLL_S = 0.005

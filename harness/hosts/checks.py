@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.engines.base import Engine, Progress
-from harness.engines.certificates import check as check_certificate
-from harness.engines.certificates import fingerprint
-from harness.engines.hashing import sources_hash
+from harness.engines.parties.certificates import check as check_certificate
+from harness.engines.parties.certificates import fingerprint
+from harness.engines.program_hash import sources_hash
+from harness.engines.registry import engine_of
 from harness.errors import CertificateError, FairSharesError
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once
 from harness.hosts.inventory import Host
 from harness.hosts.work import SOURCES, reach
-from harness.models import Model
-from harness.schemes import engine_of
+from harness.security_models import Model
 
 MAX_SKEW_S = 60.0
 LEAST_FREE_BYTES = 1 << 29
@@ -96,7 +96,7 @@ def skew_s(asked: float, said: float, answered: float) -> float:
     """Return how far another clock is ahead of ours at least, 0 if it may be right; seconds.
 
     Args: asked, answered: by our clock; said: by the other, at some time in between.
-    [test: tests/unit/test_hosts_checks.py]
+    [test: tests/harness/hosts/test_checks.py]
     """
     return said - answered if said > answered else min(0.0, said - asked)
 

@@ -9,12 +9,12 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from harness.engines.base import Progress
-from harness.engines.outlines import parse_outputs
+from harness.engines.output_parser import parse_outputs
 from harness.errors import OutputError
 from harness.hosts.connection import Connection, NoEnvironmentError, make_environment
 from harness.hosts.inventory import Host
-from harness.interrupts import uninterrupted
-from harness.models import get_model
+from harness.security_models import get_model
+from harness.system.signals import uninterrupted
 from protocols.spec import PROTOCOLS
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.errors import HostsFileError
-from harness.models import Model, get_model
+from harness.security_models import Model, get_model
 
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")

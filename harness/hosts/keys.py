@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from harness.engines.certificates import check, make_key
+from harness.engines.parties.certificates import check, make_key
+from harness.engines.registry import engines
 from harness.errors import CertificateError, HostUnfitError
-from harness.schemes import engines
-from harness.scratch import scratch_directory, write_whole
+from harness.system.files import scratch_directory, write_whole
 
 LIFETIME = timedelta(days=365)
 DIRECTORY = "keys"
@@ -47,7 +47,7 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     """Make this host's keys, unless it has some; return its certificates by engine.
 
     Guarantees: either all keys are there, new with no certificate of another party, or none has changed.
-    [test: tests/unit/test_hosts_keys.py]
+    [test: tests/harness/hosts/test_keys.py]
     Args: renew: make new ones even so; other parties' certificates are forgotten then.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

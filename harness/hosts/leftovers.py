@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.scratch import PREFIX, remove_unless_held
+from harness.system.files import PREFIX, remove_unless_held
 
 _RESULTS, _SIGNATURE = "results", "agent"
 _PATIENCE_S = 5.0

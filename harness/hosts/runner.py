@@ -17,10 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.agreeing import ANY, Rules, agree, read_found
 from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
-from harness.engines.parties import beginning, see_through
-from harness.engines.process import PartyProcess
+from harness.engines.network.profiles import Network
+from harness.engines.parties.handle import PartyProcess
+from harness.engines.parties.supervisor import beginning, see_through
+from harness.engines.registry import engine_of
 from harness.errors import (
     HostUnfitError,
     HostUnreachableError,
@@ -28,15 +29,14 @@ from harness.errors import (
     ShareError,
     UnsupportedError,
 )
-from harness.feeding import Fed, feed_heads, kind_of_run, sound_uploads
 from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.models import Model
-from harness.networks import Network
-from harness.schemes import engine_of
-from harness.sharing import SUFFIX
+from harness.inputs.aggregation import ANY, Rules, agree, read_found
+from harness.inputs.shares import SUFFIX
+from harness.pipeline.party_inputs import Fed, feed_heads, kind_of_run, sound_uploads
+from harness.security_models import Model
 from protocols.spec import CLIENTS, ENFORCED, InputForm, ProtocolSpec
 
 _SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
@@ -109,7 +109,7 @@ class HostsRunner(Runner):
     """Runs a model's parties on hosts.
 
     Guarantees: this machine writes nothing that is secret, and is told nothing that is.
-    [test: tests/e2e/test_hosts_run.py]
+    [test: tests/commands/test_hosts_run.py]
     Args: shares: a directory of this machine with every party's share files, as `share` and `aggregate`
     write them; None where each host has its own already.
     """

@@ -16,18 +16,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import sharing
-from harness.agreeing import UploadsAt, paths_of, rules_from_json, uploads_at
 from harness.engines.base import PROGRAMS, PROJECT, Job, Prepared
-from harness.engines.hashing import sources_hash
-from harness.engines.process import LocalProcess
+from harness.engines.parties.handle import LocalProcess
+from harness.engines.program_hash import sources_hash
+from harness.engines.registry import engine_of
 from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
 from harness.hosts import keys, leftovers
-from harness.models import Model, get_model
-from harness.report import environment
-from harness.schemes import engine_of
-from harness.scratch import scratch_directory, writable_by_others, write_whole
-from harness.terms import read_terms
+from harness.inputs import shares as sharing
+from harness.inputs.aggregation import UploadsAt, paths_of, rules_from_json, uploads_at
+from harness.pipeline.manifest import environment
+from harness.pipeline.terms import read_terms
+from harness.security_models import Model, get_model
+from harness.system.files import scratch_directory, writable_by_others, write_whole
 from protocols.spec import PROTOCOLS
 
 # What has to be the same everywhere, by what messages call it.
@@ -201,7 +201,7 @@ class Work:
         """Compile the program here, from this host's own sources; say what came of it.
 
         Guarantees: where clients send, what runs is what the terms say that this host tells them.
-        [test: tests/unit/test_hosts_work.py]
+        [test: tests/harness/hosts/test_work.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
         that send while it runs: terms, certificates, ports (the front's, its machine's), seconds.
         """

@@ -12,12 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.gaps import CONFIDENCE, gaps
-from harness.records import Detail, RecordDomain
-from harness.values import ValueGrid
-from protocols.budget import NeighboringRelation, NoisePlan, plan_noise
+from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.values import ValueGrid
+from harness.releases.gaps import CONFIDENCE, gaps
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.queries import sums_and_sizes
 from protocols.circuits.coins import Coin
-from protocols.release import sums_and_sizes
 
 N = 400
 ACCEPTED = 0.86

@@ -16,12 +16,17 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
-from harness.curves import NOBODY, CurveNoise, GroupCurves, exact_curves
-from harness.intervals import _order_statistic, noise_bands, population_bands, simulated_noise
-from harness.thresholds import choose_thresholds
+from harness.postprocessing.curve_intervals import (
+    _order_statistic,
+    noise_bands,
+    population_bands,
+    simulated_noise,
+)
+from harness.postprocessing.curves import NOBODY, CurveNoise, GroupCurves, exact_curves
+from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
-from protocols.tree import CountTree
-from tests.statistical.distribution import FALSE_ALARM, distance, dkw_bound, noise_law
+from protocols.mechanisms.count_tree import CountTree
+from tests.support.distribution import FALSE_ALARM, distance, dkw_bound, noise_law
 
 Floats = npt.NDArray[np.float64]
 

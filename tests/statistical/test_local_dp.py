@@ -14,11 +14,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from protocols.exact_sampling import below, discrete_laplace
-from protocols.local_audit import law_of_r
-from protocols.local_dp import Mechanism, MechanismL, MechanismR, Reports
-from protocols.local_estimates import Tally, estimate_gaps, estimate_means, tally
-from tests.statistical.distribution import distance, dkw_bound
+from protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means, tally
+from protocols.local_dp.exact_privacy import law_of_r
+from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
+from protocols.noise.exact_sampling import below, discrete_laplace
+from tests.support.distribution import distance, dkw_bound
 
 N = 20_000
 RUNS = 220

@@ -14,10 +14,17 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from benchmarks.local_simulation import Population, PublishedL, Simulable, Simulated, population_of, simulate
-from protocols.local_audit import law_of_r
-from protocols.local_dp import Mechanism, MechanismL, MechanismR, Reports, ValueRange
-from protocols.local_estimates import tally
+from benchmarks.studies.local.simulation import (
+    Population,
+    PublishedL,
+    Simulable,
+    Simulated,
+    population_of,
+    simulate,
+)
+from protocols.local_dp.estimators import tally
+from protocols.local_dp.exact_privacy import law_of_r
+from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports, ValueRange
 
 N = 20_000
 FALSE_ALARM = 1e-9

@@ -11,12 +11,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from protocols.capping import law_of_first_below
 from protocols.circuits.coins import design_coins
 from protocols.circuits.first_below import counts_from_each_on, first_below
 from protocols.circuits.noise import fair_bits_per_sample, to_integer, two_sided_geometric
-from tests.clear import Lanes
-from tests.statistical.distribution import DELTA_BITS, hoeffding_bound
+from protocols.mechanisms.above_threshold import law_of_first_below
+from tests.support.clear import Lanes
+from tests.support.distribution import DELTA_BITS, hoeffding_bound
 
 RUNS = 100_000
 COINS = design_coins(Fraction(1, 3), DELTA_BITS)

@@ -13,15 +13,14 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from harness.engines.base import PROGRAMS
-from harness.models import MODELS, Model
+from harness.security_models import MODELS, Model
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.published import laplace_law, mp_spdz_log
+from protocols.noise.symmetric import probability_mass as symmetric_mass
+from protocols.published_baselines import laplace_law, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC, PI_RW, ProtocolSpec
-from protocols.symmetric import probability_mass as symmetric_mass
-from tests.running import Inputs, model_parameters, run
-from tests.statistical.distribution import (
+from tests.support.distribution import (
     DELTA_BITS,
     Law,
     distance,
@@ -30,6 +29,7 @@ from tests.statistical.distribution import (
     hoeffding_bound,
     noise_law,
 )
+from tests.support.running import Inputs, model_parameters, run
 
 EPSILON = Fraction(1)
 LAW = noise_law(EPSILON)

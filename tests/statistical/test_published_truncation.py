@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.models import get_model
-from protocols.empirical import Tally, estimate_delta
-from protocols.published import ONE, TRUNCATED, laplace_law, mp_spdz_log
-from tests.running import TEST_PROGRAMS, Inputs, program_spec, run
+from harness.security_models import get_model
+from protocols.accounting.empirical import Tally, estimate_delta
+from protocols.published_baselines import ONE, TRUNCATED, laplace_law, mp_spdz_log
+from tests.support.running import TEST_PROGRAMS, Inputs, program_spec, run
 
 SPEC = program_spec("published_log", "log")
 PROGRAM = TEST_PROGRAMS / f"{SPEC.name}.mpc"

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchmarks.local_simulation import Floats, simulate
-from benchmarks.reproduce.published import Budgets, coded_l, published_l, published_r
-from benchmarks.reproduce.rates import RATES, resampled, synthetic_rates
-from benchmarks.reproduce.tables import RATE_RANGE
-from tests.statistical.distribution import dkw_bound
+from benchmarks.studies.gaps.published import Budgets, coded_l, published_l, published_r
+from benchmarks.studies.gaps.rates import RATES, resampled, synthetic_rates
+from benchmarks.studies.gaps.tables import RATE_RANGE
+from benchmarks.studies.local.simulation import Floats, simulate
+from tests.support.distribution import dkw_bound
 
 N = 20_000
 SLACK = 0.005

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.trust_models import MODELS, STEPS, Central, trust_model
+from benchmarks.studies.trust.models import MODELS, STEPS, Central, trust_model
 
 N = 20_000
 EXCEEDED = 0.0151

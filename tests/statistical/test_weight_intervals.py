@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.opened_weights import opened_intervals
-from harness.outputs import DEBIAS
-from harness.weight_intervals import CONFIDENCE, FLOOR, count_intervals
+from harness.postprocessing.noisy_counts import DEBIAS
+from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, count_intervals
+from harness.postprocessing.reweighing.revealed import opened_intervals
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.circuits.weights import layout
-from protocols.noise import probability_mass
+from protocols.noise.truncated import probability_mass
 
 N, OPENED = 300, 150
 ONE, TWO, THREE_TIMES, TWENTIETH = (

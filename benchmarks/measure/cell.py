@@ -1,0 +1,256 @@
+"""One run of one cell by the normal pipeline, on made-up clients, and what it cost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure.factors import Planned
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample
+from benchmarks.measure.synthetic_clients import Federation
+from harness.cli.options import parse_delta, parse_epsilon, parse_error_target
+from harness.cli.tasking import ERROR_TARGET
+from harness.clients.session import MAX_CONNECTIONS, Check, ClientInputs, Upload
+from harness.engines.base import Job, Progress
+from harness.engines.mpspdz.engine import Installation, find_installation
+from harness.engines.network.profiles import parse_network
+from harness.engines.registry import engine_of
+from harness.errors import FairSharesError, UnsupportedError
+from harness.inputs.encoding import count_columns, is_per_record
+from harness.inputs.records import RecordDomain
+from harness.pipeline import manifest as report
+from harness.pipeline.noise_samples import Sampler, choose_sampler, noise_job, open_noise
+from harness.pipeline.party_inputs import Fed
+from harness.pipeline.run import (
+    DEFAULT_DELTA,
+    Settings,
+    Statistic,
+    check_supported,
+    make_job,
+    plan_release,
+    run_on_records,
+)
+from harness.releases.confusion import ConfusionStatistic
+from harness.releases.contribution_cap import CapStatistic, NextRelease
+from harness.releases.counts import CountStatistic
+from harness.releases.gaps import GapStatistic
+from harness.releases.score_curves import CurvesStatistic, PublishedCurvesStatistic
+from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
+from harness.security_models import Model, get_model
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.spec import (
+    CLIENTS,
+    NO_INPUT,
+    PATHS,
+    PI_CAP,
+    PI_CF_SLOTS,
+    PI_GAP_SLOTS,
+    PI_ROC_RECORDS,
+    PI_RW_SLOTS,
+    PRODUCT,
+    SPLIT,
+    InputForm,
+    ProtocolSpec,
+)
+
+_TARGET = parse_error_target(**ERROR_TARGET)
+_STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
+    ("pi_rw", "default"): lambda _: WeightsStatistic(),
+    ("pi_rw", "product"): lambda _: WeightsStatistic(),
+    ("pi_rw", "weights"): lambda _: WeightsOnlyStatistic(),
+    ("pi_cf", "default"): lambda _: ConfusionStatistic(),
+    ("pi_gap", "default"): lambda _: GapStatistic(),
+    ("pi_rw", "slots"): lambda _: WeightsStatistic(spec=PI_RW_SLOTS),
+    ("pi_cf", "slots"): lambda _: ConfusionStatistic(PI_CF_SLOTS),
+    ("pi_gap", "slots"): lambda _: GapStatistic(PI_GAP_SLOTS),
+    ("pi_roc", "default"): CurvesStatistic,
+    ("pi_roc", "records"): lambda settings: CurvesStatistic(settings, spec=PI_ROC_RECORDS),
+    ("pi_roc", "published"): PublishedCurvesStatistic,
+    ("pi_cap", "default"): lambda settings: CapStatistic(
+        NextRelease("weights", settings.epsilon, settings.delta, exchanged=settings.exchanged)
+    ),
+    ("pi_count", "default"): lambda settings: CountStatistic(settings, _TARGET),
+}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What all results of one cell have in common.
+
+    Attributes: program_hash: of text, arguments, compile options and engine; engine_version: with a commit.
+    """
+
+    program_hash: str
+    engine_version: str
+
+
+def model_of(cell: Mapping[str, Level]) -> Model:
+    """Return the cell's model."""
+    return get_model(str(cell["model"]))
+
+
+def measure(suite: str, planned: Planned, repetition: int, scratch: Path, progress: Progress) -> Sample:
+    """Run one repetition, or find that it cannot be; whichever it is, what is returned says so.
+
+    Args: scratch: a directory for the run's own, which is gone afterwards.
+    """
+    cell, reason = planned.cell, why_not(planned)
+    if reason is not None:
+        return _without_figures(suite, cell, repetition, SKIPPED, reason)
+    out = scratch / "run"
+    try:
+        manifest = _run(cell, planned.timeout_s, out, progress)
+    except FairSharesError as error:
+        return _without_figures(suite, cell, repetition, FAILED, str(error))
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+    return Sample(
+        suite,
+        cell,
+        repetition,
+        OK,
+        _now(),
+        _with_commit(manifest["environment"]),
+        times={name: manifest[name] for name in TIMES},
+        rounds=manifest["rounds"],
+        sent_bytes=tuple(manifest["sent_bytes"]),
+        client_sent_bytes=_optional(manifest.get("client_sent_bytes")),
+        peak_memory_bytes=tuple(manifest["peak_memory_bytes"]),
+        network=manifest.get("network"),
+        program_hash=manifest["program_hash"],
+        compile_options=tuple(manifest["compile_options"]),
+        engine=manifest["engine"],
+        engine_version=manifest["engine_version"],
+    )
+
+
+def why_not(planned: Planned) -> str | None:
+    """Return why a cell is skipped here and now, None if it is run."""
+    return planned.excluded or _unsupported(planned.cell)
+
+
+def identity(cell: Mapping[str, Level]) -> Identity | None:
+    """Return what a run of the cell would be a run of, without running it; None if it cannot be run here.
+
+    Guarantees: the program hash is the one that the run would have.
+    [test: tests/commands/test_bench_measured.py]
+    """
+    if _unsupported(cell) is not None:
+        return None
+    model = model_of(cell)
+    engine = engine_of(model)
+    return Identity(engine.program_hash(job_of(cell), model), str(engine.version()))
+
+
+def job_of(cell: Mapping[str, Level]) -> Job:
+    """Return the job that a run of the cell has, but for the clients' values."""
+    model = model_of(cell)
+    if cell["protocol"] == "pi_lap":
+        return noise_job(_sampler(cell), int(cell["samples"]), model)
+    statistic, settings = _prepare(cell)
+    federation, form = _federation(cell, statistic), settings.form
+    domain, clients = federation.domain, federation.clients
+    rows = federation.records if is_per_record(domain, form.name) else clients
+    sending = _stand_ins(domain, clients, form) if form.path is CLIENTS else None
+    fed = Fed(domain, clients, 1, rows, [None] * model.parties, sending)
+    return make_job(statistic, settings, plan_release(statistic, settings, domain), fed)
+
+
+def _stand_ins(domain: RecordDomain, clients: int, form: InputForm) -> ClientInputs:
+    """Return clients that send as many values as the real ones would."""
+    each = count_columns(domain, form.name)
+    sizes = [each] * clients if clients <= MAX_CONNECTIONS else [each * clients]
+    return ClientInputs(tuple(Upload(size, "") for size in sizes), {}, _nobody)
+
+
+def _nobody(_servers: object) -> AbstractContextManager[Check]:
+    return nullcontext(lambda: None)
+
+
+def _unsupported(cell: Mapping[str, Level]) -> str | None:
+    """Return why this combination cannot run here, None if it can."""
+    if cell["protocol"] == "pi_lap":
+        spec, settings = _sampler(cell).spec, _settings(cell, NO_INPUT)
+    else:
+        statistic, settings = _prepare(cell)
+        spec = statistic.spec
+    try:
+        check_supported(spec, settings)
+    except UnsupportedError as error:
+        return str(error)
+    return None
+
+
+def _run(cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progress) -> dict[str, Any]:
+    if cell["protocol"] == "pi_lap":
+        settings = replace(_settings(cell, NO_INPUT), timeout_s=timeout_s)
+        return open_noise(_sampler(cell), int(cell["samples"]), settings, out, progress).manifest
+    statistic, settings = _prepare(cell)
+    settings = replace(settings, timeout_s=timeout_s)
+    records = _federation(cell, statistic).made_up()
+    return run_on_records(statistic, records, settings, out, progress).manifest
+
+
+def _prepare(cell: Mapping[str, Level]) -> tuple[Statistic[Any], Settings]:
+    make = _STATISTICS[str(cell["protocol"]), str(cell["variant"])]
+    spec = make(_settings(cell, SPLIT)).spec
+    settings = _settings(cell, _form(cell, spec))
+    return make(settings), settings
+
+
+def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
+    """Return the input form that goes with the variant; protocols with one form only have that."""
+    name = PRODUCT.name if cell["variant"] == "product" else next(iter(spec.input_forms))
+    return spec.input_forms[name].by(PATHS[str(cell["input_path"])])
+
+
+def _settings(cell: Mapping[str, Level], form: InputForm) -> Settings:
+    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
+    network = parse_network(str(cell["network"]))
+    of_clients = cell.get("cap") or cell["protocol"] == PI_CAP.name
+    unit = PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD
+    return Settings(model_of(cell), form, epsilon, delta, unit=unit, network=network)
+
+
+def _federation(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
+    clients, records, groups, labels = (
+        int(cell[name]) for name in ("clients", "records", "groups", "labels")
+    )
+    thresholds, cap = int(cell.get("thresholds", 0)), int(cell.get("cap", 0))
+    return Federation(clients, records, groups, labels, statistic.detail, thresholds, cap)
+
+
+def _sampler(cell: Mapping[str, Level]) -> Sampler:
+    return _sampler_of(str(cell["variant"]), parse_epsilon(str(cell["epsilon"])))
+
+
+@lru_cache(maxsize=16)  # the published one's exact law takes a second
+def _sampler_of(variant: str, epsilon: Fraction) -> Sampler:
+    return choose_sampler(variant, epsilon, parse_delta(DEFAULT_DELTA), rounded=False)
+
+
+def _without_figures(
+    suite: str, cell: Mapping[str, Level], repetition: int, status: str, reason: str
+) -> Sample:
+    return Sample(suite, cell, repetition, status, _now(), _with_commit(report.environment()), reason)
+
+
+def _with_commit(environment: Mapping[str, Any]) -> dict[str, Any]:
+    found = find_installation()
+    commit = found.commit if isinstance(found, Installation) else None
+    return {**environment, "mp_spdz_commit": commit}
+
+
+def _optional(values: Any) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,271 @@
+"""Runs what is missing of a suite, and keeps each result as soon as it is there.
+
+Whatever ends a command, what it has measured stays, and the next one goes on from there. Results of different
+programs, or of different builds of MP-SPDZ, never get into one cell.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure.cell import identity, measure, why_not
+from benchmarks.measure.factors import Planned, Suite
+from benchmarks.measure.samples import (
+    ABOUT,
+    FAILED,
+    OK,
+    SAMPLES,
+    SCHEMA,
+    SKIPPED,
+    Cell,
+    Sample,
+    append,
+    by_cell,
+    load,
+)
+from benchmarks.suites import SUITES
+from harness.errors import MixedResultsError, OptionError
+from harness.pipeline import manifest as report
+from harness.system.files import scratch_directory
+from harness.system.result_files import read_result, write_json
+
+_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
+
+Todo = tuple[Planned, int]
+"""A cell, and the number of its repetition."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What of a suite is run, and how.
+
+    Attributes: models: all if empty; repetitions, timeout_s: the suite's own if None.
+    """
+
+    suite: str
+    quick: bool = False
+    models: tuple[str, ...] = ()
+    repetitions: int | None = None
+    timeout_s: float | None = None
+
+    @property
+    def of(self) -> Suite:
+        return SUITES[self.suite]
+
+    def plan(self) -> list[Planned]:
+        """Return its cells. Raises: OptionError: there is none."""
+        found = self.of.plan(
+            quick=self.quick,
+            models=self.models,
+            repetitions=self.repetitions,
+            timeout_s=self.timeout_s,
+        )
+        if not found:
+            raise OptionError(f"Suite {self.suite} has nothing to run on --models {','.join(self.models)}.")
+        return found
+
+    @property
+    def command(self) -> str:
+        """The command that asks for it."""
+        models = f" --models {','.join(self.models)}" if self.models else ""
+        repetitions = f" --repetitions {self.repetitions}" if self.repetitions else ""
+        timeout = f" --timeout {self.timeout_s:g}" if self.timeout_s else ""
+        return f"./inv bench.{self.suite}{' --quick' * self.quick}{models}{repetitions}{timeout}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a suite is. Attributes: left_s: None as long as there is nothing to tell it by."""
+
+    done: int
+    total: int
+    left_s: float | None
+    next: Todo
+
+
+Watch = Callable[[Standing], None]
+
+
+def start(directory: Path, chosen: Chosen) -> None:
+    """Make a directory for the results. Raises: OptionError: it exists, or cannot be made."""
+    chosen.plan()
+    try:
+        directory.mkdir(parents=True)
+        (directory / SAMPLES).touch()
+    except FileExistsError:
+        raise OptionError(
+            f"--out {directory} exists already; name a new directory, or go on with what is there by "
+            f"--resume {directory}."
+        ) from None
+    except OSError as error:
+        raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
+    about: dict[str, Any] = {"schema": SCHEMA, "suite": chosen.suite, "title": chosen.of.title}
+    _write_about(directory, {**about, "command": chosen.command, "chosen": asdict(chosen), "started": _now()})
+
+
+def chosen_in(directory: Path, suite: str) -> Chosen:
+    """Return what results in a directory are of. Raises: ResultFileError; OptionError: another suite's."""
+    about = read_result(directory, ABOUT)
+    if about.get("suite") != suite:
+        raise OptionError(f"{directory} has no results of suite {suite}; name another directory to --resume.")
+    found = about["chosen"]
+    return Chosen(**{**found, "models": tuple(found["models"])})
+
+
+def go_on(directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], None]) -> None:
+    """Run what is missing in a directory, repetition by repetition, so that a drift meets all cells alike.
+
+    A cell that fails is not run again by the same command, but by the next.
+    Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an
+    interrupt all results so far are on the disk.            [test: tests/benchmarks/test_runner.py]
+    Args: step: told what the current run does.
+    Raises: MixedResultsError; OptionError: another command is at it; ResultFileError.
+    """
+    path = directory / SAMPLES
+    plan = [replace(planned, excluded=why_not(planned)) for planned in chosen.plan()]
+    with _alone(path):
+        samples = load(path)
+        check_current(samples)
+        todo = missing(plan, samples)
+        _change_about(directory, command=chosen.command, chosen=asdict(chosen), finished=False)
+        total = sum(planned.repetitions for planned in plan if planned.excluded is None)
+        with scratch_directory(directory) as scratch, _fresh_cache(scratch.resolve() / "cache"):
+            while todo:
+                planned, repetition = todo[0]
+                left = sum(each.excluded is None for each, _ in todo)
+                watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
+                sample = measure(chosen.suite, planned, repetition, scratch, step)
+                check_alike([each for each in samples if each.key == planned.key], sample)
+                append(path, sample)
+                samples.append(sample)
+                over = sample.status != OK
+                todo = [each for each in todo[1:] if not (over and each[0].key == planned.key)]
+        _change_about(directory, finished=not missing(plan, samples), ended=_now())
+
+
+def missing(plan: Sequence[Planned], samples: Sequence[Sample]) -> list[Todo]:
+    """Return what has to be run: not what went well before, nor what was skipped and still would be.
+
+    A cell that is skipped has one line that says so, and no more.
+    Args: plan: excluded are all cells that are not run here and now.
+    """
+    known = by_cell(samples)
+    found: list[Todo] = []
+    for planned in plan:
+        last = known.get(planned.key, [])
+        skipped = planned.excluded is not None
+        wanted = 1 if skipped else planned.repetitions
+        done = {sample.repetition for sample in last if sample.status == (SKIPPED if skipped else OK)}
+        found += [(planned, number) for number in range(wanted) if number not in done]
+    return sorted(found, key=lambda each: each[1])
+
+
+def check_current(samples: Sequence[Sample]) -> None:
+    """Check that what would run now is what ran, in every cell that can run. Raises: MixedResultsError."""
+    for of in by_cell(samples).values():
+        good = [sample for sample in of if sample.status == OK]
+        now = identity(good[0].cell) if good else None
+        for sample in good:
+            if now is not None and sample.program_hash != now.program_hash:
+                raise MixedResultsError(_mixed(sample, now.engine_version))
+
+
+def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
+    """Check that a result is of the same program as its cell's earlier ones. Raises: MixedResultsError."""
+    for other in earlier:
+        if OK == sample.status == other.status and sample.program_hash != other.program_hash:
+            raise MixedResultsError(_mixed(other, sample.engine_version))
+
+
+def _mixed(sample: Sample, version: str | None) -> str:
+    what = "program, circuits or compile options"
+    if version != sample.engine_version:
+        what = f"engine ({sample.engine_version} then, {version} now)"
+    name = " ".join(str(level) for level in sample.cell.values())
+    return (
+        f"The results on file are of another {what} than would run now, as those of {name}; "
+        "they cannot be in one table. Measure into a new directory with --out, or go back to what was run."
+    )
+
+
+def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
+    """Estimate how many seconds all that is missing takes, None as long as nothing has been run.
+
+    A cell takes the median of its runs so far; one without any, the mean of all cells that have some.
+    """
+    walls: dict[Cell, float] = {
+        cell: statistics.median(values)
+        for cell, of in by_cell(samples).items()
+        if (values := [sample.times["wall_s"] for sample in of if sample.status == OK])
+    }
+    if not walls:
+        return None
+    usual = statistics.mean(walls.values())
+    return sum(walls.get(planned.key, usual) for planned, _ in todo if planned.excluded is None)
+
+
+def failures(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the runs whose last attempt failed."""
+    return [sample for of in by_cell(samples).values() for sample in of if sample.status == FAILED]
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other commands from the results while the block runs."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OptionError(f"Another command measures into {path.parent} now; wait for its end.") from None
+        yield
+
+
+@contextmanager
+def _fresh_cache(directory: Path) -> Iterator[None]:
+    """Compile each program anew, once in a command, so that its compile time is known."""
+    name = "XDG_CACHE_HOME"
+    before = os.environ.get(name)
+    os.environ[name] = str(directory)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _change_about(directory: Path, **changes: Any) -> None:
+    _write_about(directory, {**read_result(directory, ABOUT), **changes})
+
+
+def _write_about(directory: Path, about: dict[str, Any]) -> None:
+    """Write what the results are of, and where they are from, over what was there."""
+    partial = directory / f"{ABOUT}.new"
+    where = {"machine": _machine(), "environment": report.environment()}
+    write_json(partial, {"finished": False, **about, **where})
+    partial.rename(directory / ABOUT)
+
+
+def _machine() -> dict[str, Any]:
+    """Return what the machine is; the processor's name where the kernel tells it (Linux)."""
+    try:
+        found = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"processor": found[1] if found else platform.processor(), "memory_bytes": memory}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,148 @@
+"""Measured runs: one JSON line each, appended as the run ends, so that a killed machine loses one at most."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ResultFileError
+from harness.system.result_files import result_path
+
+SCHEMA = 1
+SAMPLES, ABOUT = "samples.jsonl", "about.json"
+OK, FAILED, SKIPPED = STATUSES = ("ok", "failed", "skipped")
+TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s")
+
+Level = str | int | float
+Cell = tuple[tuple[str, Level], ...]
+"""One level of each factor, sorted by the factor's name."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One attempt to run one repetition of one cell.
+
+    Attributes: cell: level by factor; status: "ok", "failed" (it ran, or should have) or "skipped" (it
+    cannot run here, or was not worth its time); reason: one sentence on why it is not "ok"; times: seconds
+    by name, `TIMES`, None where not known; rounds: None where the engine does not count them; sent_bytes,
+    client_sent_bytes, peak_memory_bytes: per party, empty or None where not known; network: None on
+    the machine's own loopback; program_hash: None if nothing was compiled; time: UTC, ISO 8601.
+    """
+
+    suite: str
+    cell: Mapping[str, Level]
+    repetition: int
+    status: str
+    time: str
+    environment: Mapping[str, Any]
+    reason: str | None = None
+    times: Mapping[str, Any] = field(default_factory=lambda: dict.fromkeys(TIMES))
+    rounds: int | None = None
+    sent_bytes: tuple[int, ...] = ()
+    client_sent_bytes: tuple[int, ...] | None = None
+    peak_memory_bytes: tuple[int, ...] = ()
+    network: Mapping[str, Any] | None = None
+    program_hash: str | None = None
+    compile_options: tuple[str, ...] = ()
+    engine: str | None = None
+    engine_version: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES or (self.reason is None) != (self.status == OK):
+            raise ValueError(f"a run that is {self.status!r} cannot have the reason {self.reason!r}")
+        if set(self.times) != set(TIMES) or self.repetition < 0:
+            raise ValueError("a sample has a repetition from 0 on, and all times")
+        if not self.cell or not all(type(level) in (str, int, float) for level in self.cell.values()):
+            raise ValueError(f"a cell has text or numbers only: {dict(self.cell)}")
+
+    @property
+    def key(self) -> Cell:
+        """What tells its cell from others, and can be compared."""
+        return cell_key(self.cell)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a line of the file says."""
+        return {"schema": SCHEMA, **vars(self)}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Some runs of one cell. Attributes: n: how many; low, high: the least and the most of them."""
+
+    n: int
+    median: float
+    low: float
+    high: float
+
+
+def cell_key(cell: Mapping[str, Level]) -> Cell:
+    """Return the cell as something that can be compared and looked up."""
+    return tuple(sorted(cell.items()))
+
+
+def append(path: Path, sample: Sample) -> None:
+    """Add a line to the file and wait until it is on the disk; a torn last line makes room for it.
+
+    Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
+    [test: tests/benchmarks/test_samples.py]
+    """
+    line = json.dumps(sample.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
+    with path.open("a+b") as file:
+        file.truncate(_whole(path))
+        file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load(path: Path) -> list[Sample]:
+    """Return all attempts in the order in which they ended; a torn last line is left out.
+
+    Args: path: the file, or the directory that it is in.
+    Raises: ResultFileError: it cannot be read, or a whole line is not a sample.
+    """
+    path = result_path(path, SAMPLES)
+    try:
+        with path.open("rb") as file:
+            lines = file.read(_whole(path)).splitlines()
+    except OSError as error:
+        raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
+    return [_sample(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
+    """Return each cell's repetitions, in their order; of one that was run again, the last attempt."""
+    found: dict[Cell, dict[int, Sample]] = {}
+    for sample in samples:
+        found.setdefault(sample.key, {})[sample.repetition] = sample
+    return {cell: [of[number] for number in sorted(of)] for cell, of in found.items()}
+
+
+def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
+    """Summarise one of the times over those that are "ok" and know it; None if none does."""
+    values = [s.times[time] for s in samples if s.status == OK and s.times[time] is not None]
+    if not values:
+        return None
+    return Summary(len(values), statistics.median(values), min(values), max(values))
+
+
+def _whole(path: Path) -> int:
+    """Return how many bytes of the file are whole lines."""
+    return path.read_bytes().rfind(b"\n") + 1
+
+
+def _sample(line: bytes, where: str) -> Sample:
+    try:
+        found: dict[str, Any] = json.loads(line)
+        if found.pop("schema") != SCHEMA:
+            raise ResultFileError(f"{where} has another schema; this version reads schema {SCHEMA}.")
+        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in found.items()}
+        return Sample(**fields)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ResultFileError(
+            f"{where} is not a measured run; restore the file, or measure into a new directory."
+        ) from None

@@ -1,0 +1,143 @@
+"""Unit costs from measured runs: the sums that come nearest to what each model's runs took."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.measure.cell import job_of, model_of
+from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
+from harness.cli.terminal import plain, say
+from harness.engines.network.profiles import Network, parse_network
+from harness.forecast.tally import Counts, counts_of
+from harness.forecast.unit_costs import FIGURES, MPC_S, ROUNDS, SENT_BYTES, UNITS, amounts, waiting_rounds
+from harness.security_models import MODELS, Model
+from harness.system.result_files import SCHEMA
+
+Floats = npt.NDArray[np.float64]
+
+_SWEEPS = 5000  # of the descent, over all unknowns
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the runs of one cell took. Attributes: mpc_s: the median; network: None on loopback."""
+
+    cell: Mapping[str, Any]
+    counts: Counts
+    mpc_s: float
+    sent_bytes: float
+    rounds: float | None
+    network: Network | None
+
+    def figure(self, name: str) -> float | None:
+        """Return one of the figures that are predicted."""
+        found: float | None = {MPC_S: self.mpc_s, SENT_BYTES: self.sent_bytes, ROUNDS: self.rounds}[name]
+        return found
+
+
+def measured(samples: Sequence[Sample]) -> list[Measured]:
+    """Return each cell that went well, with what its program uses."""
+    found = []
+    for key, of in by_cell(samples).items():
+        seconds, good = summary(of), [sample for sample in of if sample.status == OK]
+        if seconds is None:
+            continue
+        sent = statistics.median(sum(sample.sent_bytes) for sample in good)
+        rounds = [sample.rounds for sample in good if sample.rounds is not None]
+        network = parse_network(str(good[0].cell["network"]))
+        found.append(
+            Measured(
+                good[0].cell,
+                counts_of_cell(key),
+                seconds.median,
+                sent,
+                statistics.median(rounds) if rounds else None,
+                network,
+            )
+        )
+    return found
+
+
+@lru_cache(maxsize=1024)
+def counts_of_cell(key: Cell) -> Counts:
+    """Return what a cell's program uses."""
+    cell = dict(key)
+    return counts_of(job_of(cell), model_of(cell))
+
+
+def fit(model: Model, runs: Sequence[Measured]) -> dict[str, Any]:
+    """Return one model's unit costs, as JSON, see `harness.forecast.unit_costs.ModelUnits`.
+
+    Computes: for each figure, costs of at least 0 whose sums have the least squares of relative errors over
+    the runs on loopback. Then, from the runs on networks, what these took longer than the same on loopback:
+    first where there is only delay, then where there is only a rate.
+    """
+    here = [run for run in runs if run.network is None]
+    figures: dict[str, dict[str, float]] = {}
+    for figure, names in FIGURES[model.engine].items():
+        things = [amounts(run.counts, run.rounds or 0.0) for run in here]
+        rows = np.array([[thing[name] for name in names] for thing in things], dtype=np.float64)
+        values = np.array([run.figure(figure) for run in here], dtype=np.float64)
+        costs = least_squares(rows / values[:, np.newaxis], np.ones(len(here)))
+        figures[figure] = {name: float(f"{c:.4g}") for name, c in zip(names, costs, strict=True) if c > 0}
+    return {**figures, "network": _network(runs)}
+
+
+def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
+    here = {_place(run): run for run in runs if run.network is None}
+    there = [(run, here[_place(run)], run.network) for run in runs if run.network and _place(run) in here]
+    trips = [
+        (run.mpc_s - same.mpc_s) / (waiting_rounds(run.counts, run.rounds) * network.rtt_s)
+        for run, same, network in there
+        if network.rtt_s > 0
+    ]
+    shares = [
+        (run.mpc_s - same.mpc_s) * network.bandwidth_bits_per_s / (8 * run.sent_bytes)
+        for run, same, network in there
+        if network.rtt_s == 0
+    ]
+    if not trips or not shares:
+        return None
+    found = {"trips_per_round": statistics.median(trips), "link_share": statistics.median(shares)}
+    return {name: float(f"{max(0.0, value):.4g}") for name, value in found.items()}
+
+
+def _place(run: Measured) -> Cell:
+    """Return what a run on a network and one on loopback have in common."""
+    return tuple(sorted((name, level) for name, level in run.cell.items() if name != "network"))
+
+
+def least_squares(rows: Floats, values: Floats) -> Floats:
+    """Return x >= 0 for which rows @ x is nearest to the values, by descent along one x after the other.
+
+    [test: tests/harness/forecast/test_unit_costs.py]
+    """
+    scale = np.where(np.abs(rows).max(axis=0) > 0, np.abs(rows).max(axis=0), 1.0)
+    scaled = rows / scale
+    products, aims = scaled.T @ scaled, scaled.T @ values
+    found = np.zeros(rows.shape[1])
+    for _ in range(_SWEEPS):
+        for i in np.flatnonzero(np.diag(products)):
+            found[i] = max(0.0, found[i] + (aims[i] - products[i] @ found) / products[i, i])
+    return np.asarray(found / scale)
+
+
+def write_units(directory: Path, samples: Sequence[Sample]) -> None:
+    """Derive unit costs from a directory's results, of each model that was measured, and write them there."""
+    runs = measured(samples)
+    models = [model for name, model in MODELS.items() if any(run.cell["model"] == name for run in runs)]
+    units = {m.name: fit(m, [run for run in runs if run.cell["model"] == m.name]) for m in models}
+    last = next(sample for sample in reversed(samples) if sample.status == OK)
+    about = {"time": last.time, "environment": dict(last.environment)}
+    text = json.dumps({"schema": SCHEMA, "measured": about, "models": units}, indent=2, ensure_ascii=False)
+    (directory / UNITS).write_text(text + "\n", encoding="utf-8")
+    say(f"Unit costs of {', '.join(units)}: use them by ./inv plan --units {plain(str(directory))}.")

@@ -1,0 +1,1 @@
+"""The report on measured runs, as HTML and as Markdown. Start with `html`."""

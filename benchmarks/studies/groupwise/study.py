@@ -1,0 +1,235 @@
+"""What noisy logarithms protect and how far they err, by the size of the group, beside other noise.
+
+Nothing here runs parties: laws are exact up to floats; what is numerical or simulated says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import log10
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Column, Table
+
+from benchmarks.studies.files import write_about
+from benchmarks.studies.groupwise.two_stage import TwoStageNoise, gaussian_log_rho
+from harness.cli.terminal import out, say
+from harness.system.result_files import write_json
+from harness.views.palette import COLOURS, GREY
+from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.queries import logarithms
+from protocols.accounting.rounding import digits_up, float_up
+from protocols.circuits.coins import Coin
+from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
+from protocols.noise.truncated import Guarantee
+
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+DELTA = Fraction(1, 1 << 40)
+FIGURE_1 = TwoStageNoise(sigma=10.0, relative=0.3)  # of the post; sigma^2 = 100
+FIGURE_1_COUNT = 10_000  # it gives the best fit's mean, 10,002.6, and standard deviation, 2,995.1
+FIGURE_1_SAMPLES = 1_000_000
+SEEMING = "rho, Algorithm 1 (numerical)"
+SEED = 20_211_103  # any; of simulations only
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A logarithm with its noise, and what a release is charged. Plain noise is one with a large offset."""
+
+    name: str
+    law: ShiftedLog
+    coins: tuple[Coin, ...]
+    charged: Guarantee
+
+    def epsilons(self, counts: Sequence[int]) -> list[float]:
+        """Return epsilon of a record of a group, rounded up, for each number of records in it."""
+        steps = {self.law.step(count): count for count in counts}  # few steps, and each takes a while
+        by_step = {
+            step: float_up(self.law.guarantee_at(count, self.coins).epsilon) for step, count in steps.items()
+        }
+        return [by_step[self.law.step(count)] for count in counts]
+
+    def relative_errors(self, counts: Sequence[int]) -> Floats:
+        return expected_errors(self.law, counts, self.coins) / np.maximum(counts, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Mechanisms for one target, and the open problem's Algorithm 1."""
+
+    target: ErrorTarget
+    mechanisms: tuple[Mechanism, ...]
+    samples: Floats
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row per power of 10 up to the target's largest count."""
+        counts = [10**power for power in range(int(log10(self.target.most)) + 1)]
+        errors = {m.name: m.relative_errors(counts) for m in self.mechanisms}
+        epsilons = {m.name: m.epsilons(counts) for m in self.mechanisms}
+        chosen = self.mechanisms[0].law
+        scale = gaussian_scale(self.target, chosen.offset)
+        return [
+            {
+                "records": count,
+                **{f"epsilon, {m.name}": epsilons[m.name][i] for m in self.mechanisms},
+                **{f"relative error, {m.name}": float(errors[m.name][i]) for m in self.mechanisms},
+                "rho, Gaussian logarithm": gaussian_log_rho(count, chosen.offset, scale),
+                SEEMING: FIGURE_1.numerical_rho(count),
+                "rho, Algorithm 1 (proven)": FIGURE_1.first_stage_rho,
+            }
+            for i, count in enumerate(counts)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        fitted = NormalDist.from_samples(self.samples.tolist())
+        return {
+            "target": asdict(self.target),
+            "neighboring_relation": str(RELATION),
+            "mechanisms": [
+                {
+                    "name": m.name,
+                    "offset": m.law.offset,
+                    "epsilon_charged": float_up(m.charged.epsilon),
+                    "delta_charged": float_up(m.charged.delta),
+                }
+                for m in self.mechanisms
+            ],
+            "rows": self.rows,
+            "figure1": {
+                "samples": len(self.samples),
+                "mean": fitted.mean,
+                "standard_deviation": fitted.stdev,
+                "published_mean": 10_002.6,
+                "published_standard_deviation": 2_995.1,
+            },
+        }
+
+
+def study(target: ErrorTarget, epsilon: Fraction) -> Study:
+    """Compute the mechanisms that are compared.
+
+    Computes: the logarithm that `./inv count` would choose; plain noise that is charged the same; plain
+    noise with the least epsilon, in steps of 1/64 of the same, that keeps to the target, if one does.
+    Raises: ValueError: no logarithm keeps to the target.
+    """
+    law, charged = plan_logarithm(target, RELATION, epsilon, DELTA)
+    plain = ShiftedLog(1 << target.most.bit_length(), target.most)
+    found = [_mechanism("logarithm", law, charged), _mechanism("plain noise, same charge", plain, charged)]
+    for share in range(1, 65):
+        least = _mechanism("plain noise, same target", plain, charged * Fraction(share, 64))
+        if target.met_by(plain, least.coins):
+            found.append(least)
+            break
+    samples = FIGURE_1.sample(FIGURE_1_COUNT, FIGURE_1_SAMPLES, np.random.default_rng(SEED))
+    return Study(target, tuple(found), samples)
+
+
+def gaussian_scale(target: ErrorTarget, offset: int) -> float:
+    """Return sigma of Gaussian noise on the real logarithm with about the target's error at its least count.
+
+    Source: the design of the shifted logarithm: 2 Phi^-1((1 + r x0 / (2 (x0 + a))) / 2).
+    """
+    share = target.relative * target.least / (2 * (target.least + offset))
+    return 2 * NormalDist().inv_cdf((1 + share) / 2)
+
+
+def _mechanism(name: str, law: ShiftedLog, epsilon: Fraction) -> Mechanism:
+    plan = plan_noise(logarithms(2, law.first_step), RELATION, epsilon, DELTA)
+    return Mechanism(name, law, plan.coins, plan.exact)
+
+
+def figure(found: Study) -> Figure:
+    """Draw epsilon and relative error by the size of the group, and the post's Figure 1."""
+    drawing = Figure(figsize=(11, 8.2), layout="constrained")
+    privacy, error, samples, numerical = drawing.subplots(2, 2).ravel()
+    counts = sorted({round(x) for x in np.geomspace(1, found.target.most, 200)})
+    for colour, mechanism in zip(COLOURS, found.mechanisms, strict=False):
+        label = f"{mechanism.name} (charged {digits_up(mechanism.charged.epsilon, 2)})"
+        privacy.plot(counts, mechanism.epsilons(counts), color=colour, label=label)
+        error.plot(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
+    error.hlines(
+        found.target.relative,
+        found.target.least,
+        found.target.most,
+        color=GREY,
+        linestyle=":",
+        label="target",
+    )
+    _logarithmic(privacy, "ε of a record, added or removed", "What a record gives away")
+    _logarithmic(error, "expected error / count", "Relative error")
+    _draw_figure_1(samples, found.samples)
+    sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in found.rows), strict=True)
+    numerical.plot(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound")
+    numerical.axhline(FIGURE_1.first_stage_rho, color=COLOURS[0], label="proven: its first stage")
+    _logarithmic(numerical, "ρ (zCDP)", "What Algorithm 1 seems to protect")
+    return drawing
+
+
+def _draw_figure_1(axes: Axes, samples: Floats) -> None:
+    axes.hist(samples, bins=200, density=True, color=COLOURS[1], alpha=0.6, label="Algorithm 1, simulated")
+    fitted = NormalDist.from_samples(samples.tolist())
+    x = np.linspace(samples.min(), samples.max(), 300)
+    axes.plot(
+        x,
+        [fitted.pdf(at) for at in x],
+        color="black",
+        label=f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}",
+    )
+    axes.set(
+        xlabel="output for a count of 10,000",
+        yticks=[],
+        ylim=(0, 1.3 * fitted.pdf(fitted.mean)),
+        title="Figure 1 of the post: Algorithm 1, σ² = 100, r = 0.3",
+    )
+    axes.legend(frameon=False, fontsize="small")
+
+
+def _logarithmic(axes: Axes, y: str, title: str) -> None:
+    axes.set(xscale="log", yscale="log", xlabel="records in the group", ylabel=y, title=title)
+    axes.legend(frameon=False, fontsize="small")
+
+
+def _shown(name: str, value: float) -> str:
+    """Return a figure as people are shown it: what is given away is rounded up."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"
+
+
+def show(found: Study) -> None:
+    """Print the rows, and what follows from them."""
+    rows = found.rows
+    table = Table(*(Column(name, justify="right") for name in rows[0]))
+    for row in rows:
+        table.add_row(*(_shown(name, value) for name, value in row.items()))
+    out.print(table)
+    charged = ", ".join(f"{m.name} {digits_up(m.charged.epsilon, 2)}" for m in found.mechanisms)
+    say(
+        f"Charged, at δ ≤ 2^-40, for a record added or removed: {charged}. Relative errors are "
+        "E|estimate - n| / n, from the laws of the noise. "
+        "A logarithm protects large groups better than plain noise with the same "
+        "target, and small ones less."
+    )
+    say(
+        "Algorithm 1 of the open problem has no proof beyond its first stage; the numerical figures have no "
+        "error bound, and no release uses it."
+    )
+
+
+def write(found: Study, command: str, seconds: float, directory: Path) -> None:
+    """Write `groupwise.json`, the picture and `about.json`."""
+    write_about(directory, command, seconds, {"seed": SEED})
+    write_json(directory / "groupwise.json", found.to_json())
+    figure(found).savefig(directory / "groupwise.png", dpi=110)

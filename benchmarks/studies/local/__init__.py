@@ -1,0 +1,1 @@
+"""Many clients of a local mechanism at once."""

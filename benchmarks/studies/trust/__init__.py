@@ -1,0 +1,1 @@
+"""Whom one trusts, and how many clients that takes. Start with `study`."""

@@ -1,0 +1,1 @@
+"""What released score curves are worth, by method, epsilon, records and groups. Start with `study`."""

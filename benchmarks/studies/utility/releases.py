@@ -1,0 +1,139 @@
+"""Ways to release the groups' score curves, each simulated in the clear: what it opens, and its epsilon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.studies.utility.local_dp import LocalMechanism, design_local
+from benchmarks.studies.utility.populations import cumulative
+from harness.postprocessing.curve_intervals import simulated_noise
+from harness.postprocessing.curves import CurveNoise
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.queries import LinearRelease
+from protocols.circuits.coins import MAX_EPSILON
+from protocols.mechanisms.count_tree import CountTree, best_tree
+from protocols.noise.truncated import Guarantee
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+DELTA = Fraction(1, 2**40)
+NOISE_FREE, TREE, FLAT, PER_THRESHOLD, LOCAL = "noise-free", "tree", "flat", "per-threshold", "local"
+METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL)
+
+
+class Release(Protocol):
+    """One way to release curves. guarantee: the true one, of everything that is released."""
+
+    @property
+    def guarantee(self) -> Guarantee | None: ...
+    def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
+        """Return the cumulative counts and totals, shape (repetitions, k, 2, T + 1)."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoiseFree:
+    """The exact counts: no release that protects anybody, but what all others are measured against."""
+
+    guarantee = None
+
+    def estimate(self, histograms: Integers, _rng: np.random.Generator) -> Floats:
+        return cumulative(histograms)
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """A release whose noise the parties make in the computation, from the default coins.
+
+    Computes: exact counts + linear @ (X + 1/2). That is what comes of opening the noisy nodes and
+    estimating from them, as estimators are linear and unbiased.  [test: tests/protocols/test_queries.py]
+    """
+
+    noise: CurveNoise
+    plan: NoisePlan
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.plan.exact
+
+    def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
+        nodes = simulated_noise(self.noise.coins, rng, (*histograms.shape[:3], self.plan.nodes))
+        found: Floats = cumulative(histograms) + nodes @ self.noise.linear.T
+        return found
+
+
+@dataclass(frozen=True)
+class Local:
+    """The baseline in which each client randomises its own record."""
+
+    mechanism: LocalMechanism
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.mechanism.epsilon, Fraction(0))
+
+    def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
+        return self.mechanism.estimate(histograms, rng)
+
+
+def release_for(
+    method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
+) -> Release:
+    """Return a method's release with this total epsilon.
+
+    Args: relation: of the methods whose noise is made in the computation; those take at most
+    epsilon = 20, as the commands do. Records and groups shape the local mechanism only.
+    """
+    if method == NOISE_FREE:
+        return NoiseFree()
+    if method == LOCAL:
+        tree = best_tree(bins, NeighboringRelation.REPLACE_ONE, Fraction(1), DELTA)
+        trees = tuple(dict.fromkeys((CountTree(bins, (1,)), tree)))
+        return Local(design_local(groups, trees, records, epsilon))
+    return computed(method, bins, min(epsilon, MAX_EPSILON), relation)
+
+
+@lru_cache(maxsize=64)
+def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
+    """Return a release by tree, flat or per-threshold counts.
+
+    Groups and labels are disjoint, so their number changes nothing of a histogram's noise.
+    """
+    if method == PER_THRESHOLD:
+        release, linear = each_threshold(bins), _least_squares_per_threshold(bins)
+    else:
+        tree = CountTree(bins, (1,)) if method == FLAT else best_tree(bins, relation, epsilon, DELTA)
+        estimator = tree.estimator()
+        release, linear = tree.release(1), np.concatenate([estimator, estimator[:1]])
+    plan = plan_noise(release, relation, epsilon, DELTA)
+    return Computed(CurveNoise(linear, plan.coins), plan)
+
+
+def each_threshold(bins: int) -> LinearRelease:
+    """Return the release of both counts at every threshold: records at or above it, and below it.
+
+    Source: PrivFairFL, protocol 4 (TP and FN of the positives, FP and TN of the negatives). A record is
+    in one of the two at each threshold, so it changes as many noisy values as there are thresholds.
+    """
+    columns = tuple(
+        tuple(range(reached + 1)) + tuple(range(bins + reached + 1, 2 * bins)) for reached in range(bins)
+    )
+    return LinearRelease(2 * bins, columns)
+
+
+def _least_squares_per_threshold(bins: int) -> Floats:
+    """Return the matrix from both counts at every threshold to the nearest counts that have one total.
+
+    Computes: the total is the mean of the sums; a count is the mean of its own value and the total less
+    the other's. Kinder than the published protocol, which uses each value as it is.
+    """
+    total = np.full((1, 2 * bins), 1 / bins)
+    above = (np.concatenate([np.eye(bins), -np.eye(bins)], axis=1) + total) / 2
+    return np.concatenate([above, total])

@@ -1,0 +1,4 @@
+"""The command line: options in, commands run, mistakes in one sentence.
+
+Imports: everything; imported by `tasks.py`, benchmarks and tests alone. Start with `app`, then `commands`.
+"""

@@ -1,0 +1,323 @@
+"""Makes the project's virtual environment from `requirements.lock` and hands over to invoke.
+
+Runs before any package is installed, so it imports the standard library only, and little of it: every
+command starts here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, NoReturn, TextIO
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+LOCK = "requirements.lock"
+
+_STAMP = "fairshares-lock"  # in the environment: what it was made from
+_SHOWN_LINES = 6  # of pip's output, when it fails
+_REDRAW_S = 0.2  # on a terminal
+_REPORT_S = 10.0  # between lines where there is none
+# In pip's last lines: it has no package of that name at all, or lost the connection.
+_UNREACHABLE = re.compile(
+    r"\(from versions: none\)|ConnectionPool\(|(Timeout|Connection|Protocol|Proxy)Error"
+)
+_NOT_FOUND = re.compile(r"No matching distribution found for (\S+)")
+_WRONG_PYTHON = "require a different python version"
+
+
+class SetupError(Exception):
+    """The environment could not be made; the message says what is missing and what to do."""
+
+
+def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
+    """Run invoke in the project's environment, which is made first if need be.
+
+    Guarantees: the working directory stays the user's, so that relative paths in options mean what
+    they say; an interrupted or failed set-up leaves no environment behind.
+    [test: tests/commands/test_bootstrap.py]
+    Args: arguments: the command line after the program's name; project: the root, with the lock file.
+    Returns: an exit code, if there was nothing to hand over to.
+    """
+    environment = project / ".venv"
+    try:
+        if not is_current(environment, project):
+            with _terminated_like_interrupted():
+                _make_under_lock(environment, project)
+    except SetupError as error:
+        print(f"inv: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"inv: cannot write {environment}: {error}; no .venv was made.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ninv: interrupted; .venv was not made, and nothing of it is left.", file=sys.stderr)
+        return 130
+    _hand_over(environment, project, arguments)
+
+
+def is_current(environment: Path, project: Path) -> bool:
+    """Return whether the environment is complete, from today's lock file, and its Python still there."""
+    try:
+        stamp = (environment / _STAMP).read_text()
+    except OSError:
+        return False
+    python = environment / "bin" / "python"
+    return python.exists() and stamp == _stamp(environment, project)
+
+
+def _stamp(environment: Path, project: Path) -> str:
+    """Return the lock file's digest and the interpreter behind the environment's link.
+
+    The interpreter is named because a system upgrade can turn the link into another Python, which
+    would not see the packages.
+    """
+    digest = hashlib.sha256(_read_lock(project)).hexdigest()
+    return f"{digest}\n{os.path.realpath(environment / 'bin' / 'python')}\n"
+
+
+def _read_lock(project: Path) -> bytes:
+    try:
+        return (project / LOCK).read_bytes()
+    except FileNotFoundError:
+        raise SetupError(f"{project / LOCK} is missing; restore it from the repository.") from None
+
+
+def spelled_out(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments as invoke takes them: nothing lists the commands, `X --help` explains X."""
+    asked = [argument for argument in arguments if argument in ("-h", "--help")]
+    if not arguments or (asked and len(arguments) == 1):
+        return ["--list"]
+    if asked and not arguments[0].startswith("-"):
+        return ["--help", arguments[0]]
+    return list(arguments)
+
+
+def _hand_over(environment: Path, project: Path, arguments: Sequence[str]) -> NoReturn:
+    python = str(environment / "bin" / "python")
+    # A terminal that cannot show a letter shows a question mark; it does not end the command.
+    encoding = os.environ.get("PYTHONIOENCODING", "")
+    if ":" not in encoding:
+        os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
+    # -P: neither the user's directory nor that of the script is a place to import from.
+    console = str(project / "harness" / "cli" / "app.py")
+    command = [python, "-P", console, "--search-root", str(project), *spelled_out(arguments)]
+    sys.stdout.flush()
+    os.execv(python, command)
+
+
+def _make_under_lock(environment: Path, project: Path) -> None:
+    if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
+        raise SetupError(
+            f"this Python ({sys.executable}) has no ensurepip, so it cannot make a virtual environment; "
+            "install the system package python3-venv and run the command again."
+        )
+    # The project's directory itself is the lock: no file to leave behind, none that git could replace.
+    descriptor = os.open(project, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("inv: waiting for another ./inv that is setting up .venv", file=sys.stderr)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not is_current(environment, project):
+            _make(environment, project)
+    finally:
+        os.close(descriptor)
+
+
+def _make(environment: Path, project: Path) -> None:
+    started = time.monotonic()
+    packages = _locked_packages(project)
+    if not os.path.lexists(environment):
+        why = "first use"
+    elif (environment / _STAMP).exists():
+        why = f"{LOCK} or Python has changed"
+    else:
+        why = "replacing the .venv there, which ./inv did not make"
+    report = _Report(sys.stderr)
+    report.line(f"{why}: setting up .venv with the {len(packages)} packages of requirements.lock")
+    for leftover in [*project.glob(".venv.partial-*"), *project.glob(".venv.old-*")]:
+        _remove(leftover)  # of a start that was killed, as we hold the lock
+    partial = project / f".venv.partial-{os.getpid()}"
+    old = project / f".venv.old-{os.getpid()}"
+    try:
+        _run_venv(partial, report)
+        _run_pip(partial, project, packages, report)
+        _rename_inside(partial, environment)
+        (partial / _STAMP).write_text(_stamp(partial, project))
+        if os.path.lexists(environment):
+            environment.rename(old)
+        partial.rename(environment)
+    finally:
+        for leftover in (partial, old):
+            _remove(leftover)
+    report.line(f".venv is ready after {time.monotonic() - started:.0f} s")
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _locked_packages(project: Path) -> list[str]:
+    lines = (line.partition("#")[0].strip() for line in _read_lock(project).decode().splitlines())
+    return [line for line in lines if line]
+
+
+def _run_venv(partial: Path, report: _Report) -> None:
+    command = [sys.executable, "-m", "venv", str(partial)]
+    code, lines = _run(command, report, lambda: "making an empty environment")
+    if code:
+        raise SetupError(_failed(f"`{sys.executable} -m venv` failed", lines))
+
+
+def _run_pip(partial: Path, project: Path, packages: list[str], report: _Report) -> None:
+    # --no-deps: the lock file is complete, so nothing that it does not pin can come in.
+    # --no-compile: a module is compiled when first imported; most never are.
+    pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-compile"]
+    quiet = ["--no-user", "--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off"]
+    fetched: list[str] = []
+    before = len(list(partial.glob("lib/python*/site-packages/*.dist-info")))
+
+    def progress() -> str:
+        installed = len(list(partial.glob("lib/python*/site-packages/*.dist-info"))) - before
+        if installed > 0:
+            return f"installing packages: {installed} of {len(packages)}"
+        return f"fetching packages: {len(fetched)} of {len(packages)}{f', {fetched[-1]}' if fetched else ''}"
+
+    def note(line: str) -> None:
+        if line.startswith(("Collecting ", "Processing ")):
+            fetched.append(line.split()[1].rpartition("/")[2])
+
+    code, lines = _run([*pip, *quiet, "-r", str(project / LOCK)], report, progress, note)
+    if not code:
+        return
+    last = "\n".join(lines[-_SHOWN_LINES:])
+    if _UNREACHABLE.search(last) and not any(_WRONG_PYTHON in line for line in lines):
+        not_found = _NOT_FOUND.search(last)
+        missing = packages[len(fetched) if not_found else max(len(fetched) - 1, 0) :]
+        raise SetupError(
+            f"could not fetch {len(missing)} of the {len(packages)} packages of {LOCK}, {missing[0]} first, "
+            "as PyPI, or the package index that pip is set to use, could not be reached. "
+            "Connect this machine to the network and run the command again; no .venv was made."
+        )
+    raise SetupError(_failed("pip could not install the packages of requirements.lock", lines))
+
+
+def _failed(what: str, lines: Sequence[str]) -> str:
+    last = "".join(f"\n    {line}" for line in list(lines)[-_SHOWN_LINES:])
+    return f"{what}; no .venv was made. Its last lines:{last}"
+
+
+def _rename_inside(partial: Path, environment: Path) -> None:
+    """Make scripts and settings of a finished environment name the place it is about to move to."""
+    for file in [partial / "pyvenv.cfg", *(partial / "bin").iterdir()]:
+        if not file.is_symlink() and file.is_file():
+            text = file.read_bytes()
+            if os.fsencode(partial) in text and b"\0" not in text:
+                file.write_bytes(text.replace(os.fsencode(partial), os.fsencode(environment)))
+
+
+def _run(
+    command: Sequence[str],
+    report: _Report,
+    progress: Callable[[], str],
+    note: Callable[[str], None] | None = None,
+) -> tuple[int, list[str]]:
+    """Run a command to its end, showing progress; return its exit code and what it printed.
+
+    It runs in a session of its own, so that an interrupt reaches it through us: all its processes
+    have ended when this returns or raises.
+    """
+    lines: list[str] = []
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+
+    def read(stream: IO[str]) -> None:
+        for line in stream:
+            lines.append(line.rstrip())
+            if note is not None:
+                note(line)
+
+    reader = threading.Thread(target=read, args=(process.stdout,), daemon=True)
+    reader.start()
+    started = time.monotonic()
+    try:
+        while True:
+            try:
+                process.wait(_REDRAW_S)
+                break
+            except subprocess.TimeoutExpired:
+                report.progress(progress(), time.monotonic() - started)
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        reader.join()
+        report.clear()
+    if process.returncode == 0:
+        report.line(f"{progress()}, {time.monotonic() - started:.0f} s")
+    return process.returncode, lines
+
+
+class _Report:
+    """Says on a stream what goes on: a line that is redrawn on a terminal, now and then a line elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._said_at = 0.0
+
+    def line(self, text: str) -> None:
+        print(f"inv: {text}", file=self._stream, flush=True)
+        self._said_at = time.monotonic()
+
+    def progress(self, text: str, elapsed_s: float) -> None:
+        line = f"inv: {text}, {elapsed_s:.0f} s"
+        if self._terminal:
+            width = shutil.get_terminal_size().columns
+            print(f"\r\x1b[K{line[: width - 1]}", end="", file=self._stream, flush=True)
+        elif time.monotonic() - self._said_at > _REPORT_S:
+            self.line(line.removeprefix("inv: "))
+
+    def clear(self) -> None:
+        if self._terminal:
+            print("\r\x1b[K", end="", file=self._stream, flush=True)
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Have a termination or a closed terminal unwind the set-up as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

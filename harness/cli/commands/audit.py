@@ -1,0 +1,260 @@
+"""`audit`: what noise and releases protect, recomputed from their distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from rich.table import Table
+
+from harness.cli import terminal as cli
+from harness.cli.options import parse_choice, parse_delta, parse_epsilon, parse_relation, parse_whole
+from harness.cli.terminal import command, out, plain, say
+from harness.errors import AuditError, OptionError
+from harness.inputs.contribution_bounds import MAX_CAP
+from harness.pipeline.run import DEFAULT_DELTA
+from harness.privacy.audit.reference import reference_set
+from harness.privacy.audit.releases import RELEASES, audit_command
+from harness.privacy.audit.samplers import (
+    DELTAS,
+    EMULATED,
+    LOGARITHMS,
+    SAMPLERS,
+    Audited,
+    audit_published,
+    audit_sampler,
+)
+from harness.system.result_files import default_out, new_directory, write_json
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.exact_privacy import MAX_SENSITIVITY
+from protocols.accounting.rounding import digits_up
+
+_MAX_SIZE = 4096  # of groups, labels, thresholds
+_WIDE = 110  # columns of a terminal that shows tables whole
+_STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
+
+
+@command
+def audit(
+    sampler: str,
+    release: str,
+    epsilon: str,
+    delta: str,
+    sensitivity: str,
+    groups: str,
+    labels: str,
+    thresholds: str,
+    steps: str,
+    relation: str,
+    cap: str,
+    target: str,
+    as_json: bool,
+) -> None:
+    """Audit a sampler, a release, or without either the reference set; write and show what was found."""
+    if as_json:
+        cli.out.stderr = True  # nothing but JSON on stdout
+    given = {
+        "--epsilon": epsilon,
+        "--delta": delta,
+        "--sensitivity": sensitivity,
+        "--groups": groups,
+        "--labels": labels,
+        "--thresholds": thresholds,
+        "--steps": steps,
+        "--neighboring-relation": relation,
+        "--cap": cap,
+    }
+    directory = Path(target) if target else default_out("audit")
+    with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
+        begin("audit")
+        if sampler and release:
+            raise OptionError("Audit either a --sampler or a --release.")
+        if sampler:
+            _only(given, "--sampler", "--epsilon", "--delta", "--sensitivity")
+            audits = _sampler(sampler, given)
+        elif release:
+            audits = [_release(release, given)]
+        else:
+            _only(given, "the reference set")
+            audits = list(reference_set())
+        begin("plot")
+        _write(audits, partial)
+    _show(audits)
+    out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
+    if as_json:
+        print((directory / "audit.json").read_text(encoding="utf-8"), end="")
+    faults = [
+        f"{audited.name} at ε = {audited.epsilon}: {audited.fault}" for audited in audits if audited.fault
+    ]
+    if faults:
+        raise AuditError(f"A guarantee does not hold. {'; '.join(faults)}.")
+
+
+def _only(given: dict[str, str], what: str, *offered: str) -> None:
+    """Raise OptionError for an option that says nothing about what is audited."""
+    for option, value in given.items():
+        if value and option not in offered:
+            raise OptionError(f"{option} does not go with {what}.")
+
+
+def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
+    parse_choice("--sampler", name, [*SAMPLERS, "published"])
+    epsilon = parse_epsilon(given["--epsilon"] or "1")
+    if name == "published":
+        _only(given, "--sampler published, which takes no other parameter", "--epsilon")
+        return [
+            audit_published(
+                epsilon,
+                log,
+                rounded=rounded,
+                subject=f"pi_lap.published.{'rounded' if rounded else 'raw'}.{log.replace('-', '_')}",
+            )
+            for rounded in (False, True)
+            for log in LOGARITHMS
+        ]
+    sensitivity = parse_whole("--sensitivity", given["--sensitivity"] or "1", 1, MAX_SENSITIVITY)
+    return [audit_sampler(name, epsilon, parse_delta(given["--delta"] or DEFAULT_DELTA), sensitivity)]
+
+
+def _release(name: str, given: dict[str, str]) -> Audited:
+    chosen = RELEASES[parse_choice("--release", name, list(RELEASES))]
+    sizes = chosen.sizes
+    offered = [f"--{size}" for size in sizes]
+    relation = parse_relation(given["--neighboring-relation"]) or chosen.relations[0]
+    offered += ["--cap"] * (chosen.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
+    of = f"--release {name} under {relation}"
+    _only(given, of, "--epsilon", "--delta", "--neighboring-relation", *offered)
+    typed = {size: text for size in sizes if (text := given[f"--{size}"])}
+    return audit_command(
+        name,
+        {size: parse_whole(f"--{size}", text, 2, _MAX_SIZE) for size, text in typed.items()},
+        relation,
+        parse_epsilon(given["--epsilon"] or "1"),
+        parse_delta(given["--delta"] or DEFAULT_DELTA),
+        parse_whole("--cap", given["--cap"], 1, MAX_CAP) if given["--cap"] else None,
+    )
+
+
+def _write(audits: Sequence[Audited], directory: Path) -> None:
+    """Write `audit.json`, and `delta.png` if anything has a curve."""
+    from harness.privacy.audit.plot import plot  # matplotlib is slow to import
+
+    rows = [row for audited in audits for row in audited.rows()]
+    write_json(directory / "audit.json", {"rows": rows})
+    curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
+    noise = [audited for audited in curves if "values_moved" not in audited.figures]
+    if curves:
+        plot(noise or curves, directory / "delta.png")
+
+
+def _show(audits: Sequence[Audited]) -> None:
+    noise = [audited for audited in audits if "largest_noise" in audited.figures]
+    releases = [audited for audited in audits if "values_moved" in audited.figures]
+    if noise:
+        _show_noise(noise)
+    for audited in audits:
+        if "samples" in audited.parameters:
+            _say_empirical(audited)
+    if releases:
+        _show_releases(releases)
+    if local := [audited for audited in audits if "epsilon_claimed" in audited.figures]:
+        _show_local(local)
+    ours = [audited for audited in audits if audited.claimed]
+    if ours and not any(audited.fault for audited in ours):
+        say("What is claimed for this project's noise and releases holds, by this second derivation.")
+
+
+def _show_noise(audits: Sequence[Audited]) -> None:
+    headings = ("ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits")
+    rows = []
+    for audited in audits:
+        figures = audited.figures
+        square = figures["mean_square_error"]
+        assert isinstance(square, Fraction)
+        row = (
+            audited.name,
+            str(audited.epsilon),
+            _short(figures["delta"], 3),
+            _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
+            *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
+            _short(figures["largest_noise"]),
+            f"{math.sqrt(square):.2f}",
+            f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
+        )
+        rows.append(row)
+    _print_table(("noise on one count",), headings, rows, headings[4:6] + headings[-1:])
+    say(
+        "δ, any ε: what no ε takes away. ε at: the least with this δ, ∞ if none has it. max: largest noise. "
+        "ANDs, bits: of one sample. All is exact; what is shown of ε and δ is rounded up."
+    )
+    if any(audited.name.startswith("published") for audited in audits):
+        say(
+            "published: PrivFairFL's Protocol 1 with 16 fractional bits, opened raw, or after rounding to an "
+            "integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
+        )
+
+
+def _say_empirical(audited: Audited) -> None:
+    low, value, high = (Fraction(str(audited.figures[name])) for name in ("delta_low", "delta", "delta_high"))
+    at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
+    say(
+        f"Empirical: {audited.name}, ε = {audited.epsilon}: δ is at least {at_least:.3f}. One event tells "
+        f"neighbours apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence 1 − 10⁻⁹) in "
+        f"{audited.parameters['samples']:,} samples that MP-SPDZ opened; another may do better."
+    )
+
+
+def _show_releases(audits: Sequence[Audited]) -> None:
+    headings = ("ε asked", "moved", "ε", "δ", "ε at 10⁻⁶")
+    rows = []
+    for audited in audits:
+        figures = audited.figures
+        row = (
+            audited.name,
+            str(audited.parameters["neighboring_relation"]),
+            str(audited.epsilon),
+            str(figures["values_moved"]),
+            _short(figures["epsilon"]),
+            _short(figures.get("delta", 0)),
+            _short(figures["epsilon_at_1e-6"]) if "epsilon_at_1e-6" in figures else "",
+        )
+        rows.append(row)
+    _print_table(("release", "neighbouring relation"), headings, rows, headings[-1:])
+    say("Moved: how many noisy values two neighbours differ in, from the linear map that is noised.")
+
+
+def _show_local(audits: Sequence[Audited]) -> None:
+    rows = []
+    for audited in audits:
+        claimed, exact = (_short(audited.figures[name]) for name in ("epsilon_claimed", "epsilon"))
+        rows.append((audited.name, str(audited.epsilon), claimed, exact))
+    _print_table(("local mechanism, replace_one",), ("ε asked", "ε claimed", "ε"), rows)
+    say(
+        "ε claimed: by the theorems of Juarez and Korolova 2022. ε: over all inputs and outputs; ∞: the "
+        "ratio of two inputs' probabilities has no bound."
+    )
+
+
+def _print_table(
+    names: Sequence[str], numbers: Sequence[str], rows: Sequence[Sequence[str]], if_wide: Sequence[str] = ()
+) -> None:
+    """Print a table whose numbers stay whole; a narrow terminal goes without some columns."""
+    headings = (*names, *numbers)
+    kept = [k for k, heading in enumerate(headings) if out.width >= _WIDE or heading not in if_wide]
+    table = Table()
+    for k in kept:
+        number = k >= len(names)
+        table.add_column(headings[k], justify="right" if number else "left", no_wrap=number, overflow="fold")
+    for row in rows:
+        table.add_row(*(row[k] for k in kept))
+    out.print(table)
+    if len(kept) < len(headings):
+        say(f"A terminal of {_WIDE} columns shows also: {', '.join(if_wide)}.")
+
+
+def _short(figure: Fraction | int | str | None, digits: int = 4) -> str:
+    if figure is None:
+        return "∞"
+    return digits_up(figure, digits) if isinstance(figure, Fraction) else str(figure)

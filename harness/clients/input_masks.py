@@ -1,0 +1,55 @@
+"""What a client and a party's front compute on masks, modulo 2^64; `protocols.circuits.clients` in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.inputs.rings import RING
+from protocols.circuits.clients import CHECKS
+
+Words = npt.NDArray[np.uint64]
+
+SEED_BYTES = 32
+WORD_BYTES = 8
+
+
+def subsets(seed: bytes, values: int) -> Words:
+    """Stretch a client's seed to a word per value: bit j says whether the value is in subset j.
+
+    Returns: shape (values,), each below 2^CHECKS.
+    """
+    return RING.expand(seed, values)[:, 0] >> np.uint64(64 - CHECKS)
+
+
+def subset_sums(masks: Words, chosen: Words, parts: int) -> Words:
+    """Add up each part's masks over each subset: shape (CHECKS, parts)."""
+    rows = masks.reshape(parts, -1), chosen.reshape(parts, -1)
+    return np.stack([_sum_chosen(*rows, np.uint64(j)) for j in range(CHECKS)])
+
+
+def _sum_chosen(masks: Words, chosen: Words, j: np.uint64) -> Words:
+    summed: Words = (masks * (chosen >> j & np.uint64(1))).sum(axis=1, dtype=np.uint64)
+    return summed
+
+
+def low_words(packed: bytes, width: int) -> Words:
+    """Read the low 64 bits of little-endian elements of `width` bytes, as virtual machines send them."""
+    rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, width)[:, :WORD_BYTES]
+    return np.ascontiguousarray(rows).view("<u8")[:, 0].astype(np.uint64)
+
+
+def widen(words: Words, width: int) -> bytes:
+    """Write words as little-endian elements of `width` bytes, as virtual machines read them."""
+    rows = np.zeros((len(words), width), dtype=np.uint8)
+    rows[:, :WORD_BYTES] = words.astype("<u8")[:, np.newaxis].view(np.uint8)
+    return rows.tobytes()
+
+
+def to_bytes(words: Words) -> bytes:
+    return words.astype("<u8").tobytes()
+
+
+def from_bytes(packed: bytes) -> Words:
+    """Read words; the caller has checked the length."""
+    return np.frombuffer(packed, dtype="<u8").astype(np.uint64)

@@ -1,0 +1,172 @@
+"""Compiles programs with MP-SPDZ's compiler, once per everything that the bytecode depends on.
+
+MP-SPDZ names bytecode after the program and its arguments, not after the compile options, so that one
+model could silently run another's. Here each combination has a directory of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import gettempdir
+
+from harness.engines.base import PROJECT, Job
+from harness.engines.program_hash import program_hash
+from harness.errors import CompileError
+from harness.system.files import hold, remove_unless_held, scratch_directory, writable_by_others
+from harness.system.processes import leashed
+
+KEPT = 500  # compiled programs, of about 200 kB each; the ones used last
+_TIMEOUT_S = 1800
+_ESTIMATE = "estimate"
+
+
+@dataclass(frozen=True)
+class Bytecode:
+    """A compiled program.
+
+    Attributes: programs: what a party's `Programs` links to; name: what it runs; estimate: what the compiler
+    says of its cost.
+    """
+
+    programs: Path
+    name: str
+    program_hash: str
+    compile_s: float
+    estimate: str = ""
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the program from being removed to make room for others. Raises: CompileError: it was."""
+        try:
+            lock = hold(self.programs.parent)
+        except FileNotFoundError:
+            raise CompileError("The compiled program was removed by another run; try again.") from None
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+
+def cache_directory() -> Path:
+    """Return where compiled programs are kept: `$XDG_CACHE_HOME/fairshares`, else `~/.cache/fairshares`.
+
+    A relative path there counts for nothing, as the XDG specification has it: parties run elsewhere.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
+
+
+def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:
+    """Compile the job's program, or find it compiled.
+
+    Guarantees: a cached program was compiled to the end, from the same sources, arguments and options,
+    by the same MP-SPDZ, and nobody but this user could change it since: another program could leave
+    out the noise.  [test: tests/programs/test_bytecode.py]
+    Args: version: what identifies MP-SPDZ, release and commit.
+    Raises: CompileError: MP-SPDZ's compiler refused it, and nothing is kept; or others can write to
+    where compiled programs are kept.
+    """
+    digest = program_hash(job, (*options, version))
+    name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
+    cache = cache_directory()
+    final = cache / digest
+    found = Bytecode(final / "Programs", name, digest, 0.0)
+    started = time.monotonic()
+    try:
+        if not (final / _ESTIMATE).is_file():
+            _fill(final, job, home, options)
+            found = replace(found, compile_s=time.monotonic() - started)
+        _check_trusted(cache.parent, cache, final)
+        os.utime(final)  # used now
+        found = replace(found, estimate=(final / _ESTIMATE).read_text())
+    except OSError as error:
+        raise CompileError(
+            f"Cannot keep compiled programs in {cache}: {error.strerror}; "
+            "make room there, or set XDG_CACHE_HOME to another directory of yours."
+        ) from None
+    return found
+
+
+def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
+    """Compile the job's program, keep none of it, and return what the compiler says, its cost included.
+
+    Raises: CompileError: MP-SPDZ's compiler refused it, or there is no room for it.
+    """
+    try:
+        with scratch_directory(Path(gettempdir())) as directory:
+            return _compile_in(directory, job, home, options)
+    except OSError as error:
+        raise CompileError(f"Cannot compile in {gettempdir()}: {error.strerror}.") from None
+
+
+def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
+    cache = final.parent
+    for directory in (cache.parent, cache):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_trusted(cache.parent, cache)
+    with scratch_directory(cache) as partial:
+        (partial / _ESTIMATE).write_text(_compile_in(partial, job, home, options))
+        try:
+            partial.rename(final)
+        except OSError:
+            if not final.is_dir():
+                raise  # else another process was first, or kept no estimate: the program is the same
+            (partial / _ESTIMATE).replace(final / _ESTIMATE)
+    _prune(cache)
+
+
+def _check_trusted(*directories: Path) -> None:
+    for directory in directories:
+        reason = writable_by_others(directory)
+        if reason is not None:
+            raise CompileError(
+                f"{reason}, so others could exchange compiled programs; remove it, or set XDG_CACHE_HOME "
+                "to a directory that only you can change."
+            )
+
+
+def _prune(cache: Path) -> None:
+    """Remove the programs that were used longest ago, none that runs."""
+
+    def used(entry: Path) -> float:
+        try:
+            return entry.stat().st_mtime
+        except FileNotFoundError:  # another process removed it
+            return 0.0
+
+    entries = sorted((entry for entry in cache.glob("[0-9a-f]*")), key=used, reverse=True)
+    for entry in entries[KEPT:]:
+        remove_unless_held(entry)
+
+
+def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
+    """Compile into the directory, which is empty; return what the compiler prints."""
+    (directory / "Programs").mkdir(mode=0o700)
+    (directory / "Programs" / "Source").symlink_to(job.source.resolve().parent)
+    command = [sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments]
+    try:
+        done = subprocess.run(
+            leashed(*command),
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
+            umask=0o077,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompileError(
+            f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped."
+        ) from None
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no message"]
+        raise CompileError(f"MP-SPDZ's compiler refused {job.spec.name} {' '.join(job.arguments)}: {last[0]}")
+    return done.stdout

@@ -1,0 +1,47 @@
+"""Executes a program's text, as MP-SPDZ does, with the portable names bound to MPyC values."""
+
+from __future__ import annotations
+
+import builtins
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.engines.base import PROJECT
+from harness.engines.mpyc.machine import Machine
+from harness.engines.mpyc.names import namespace, unsupported
+from harness.errors import CompileError, DomainOverflow, UnsupportedFeature
+
+
+def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
+    """Run the program to its end.
+
+    Reveals: what the program reveals, to all parties.
+    Args: arguments: `program.args`, the program's name first.
+    Raises: UnsupportedFeature: the program leaves the portable subset; DomainOverflow; ShareError: the
+    party's input does not fit the program; CompileError: the program refused its arguments. All but
+    ShareError say where, as file:line.
+    """
+    try:
+        names = namespace(machine, arguments)
+        exec(builtins.compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+        machine.check_inputs_used()
+    except (UnsupportedFeature, DomainOverflow) as error:
+        raise type(error)(f"{_where(error, path)}: {error}") from error
+    except NameError as error:
+        raise UnsupportedFeature(f"{_where(error, path)}: {unsupported(str(error.name))}") from error
+    except (AttributeError, TypeError) as error:
+        raise UnsupportedFeature(f"{_where(error, path)}: {error}") from error
+    except SyntaxError as error:
+        raise CompileError(f"{path.name}:{error.lineno}: {error.msg}.") from error
+    except (ArithmeticError, AssertionError, LookupError, ValueError) as error:
+        kind = type(error).__name__
+        raise CompileError(f"{_where(error, path)}: the program ended with {kind}.") from error
+
+
+def _where(error: BaseException, path: Path) -> str:
+    """Return file:line of the innermost step of the program or of a circuit that it uses."""
+    ours = (path, *(PROJECT / "protocols").rglob("*.py"))
+    frames = traceback.extract_tb(error.__traceback__)
+    steps = [frame for frame in frames if Path(frame.filename) in ours]
+    return f"{Path(steps[-1].filename).name}:{steps[-1].lineno}" if steps else path.name

@@ -1,0 +1,87 @@
+"""What a running program acts on: one party's MPyC runtime, its two input files, its timers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import ShareError, UnsupportedFeature
+from harness.inputs.rings import FIELD
+
+_BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
+
+
+class Machine:
+    """One party's side of a run.
+
+    Args: mpc: MPyC's runtime, started; data: the directory with this party's input files.
+    """
+
+    def __init__(self, mpc: Any, data: Path) -> None:
+        self.mpc = mpc
+        self.parties = len(mpc.parties)
+        self.array = mpc.SecInt(_BITS, p=FIELD.modulus).array
+        self._elements = data / f"Input-Binary-P{mpc.pid}-0"
+        self._integers = data / f"Input-P{mpc.pid}-0"
+        self._raw: bytes | None = None
+        self._words: list[str] | None = None
+        self._timers: dict[int, float] = {}
+
+    def input_elements(self, party: int, size: int) -> Any:
+        """Return `size` secret field elements that `party` reads from its binary input file."""
+        own = self._own_elements(size) if party == self.mpc.pid else None
+        return self._share(party, own, (size,))
+
+    def input_bits(self, party: int, width: int, lanes: int) -> Any:
+        """Return `width` rows of `lanes` secret bits; `party` reads an integer of `width` bits per lane."""
+        own = self._own_bits(width, lanes) if party == self.mpc.pid else None
+        return self._share(party, own, (width, lanes))
+
+    def start_timer(self, number: int) -> None:
+        if number < 1 or number in self._timers:
+            raise UnsupportedFeature(f"Timer {number} cannot be started; timer 0 is the run's own.")
+        self._timers[number] = time.perf_counter()
+
+    def stop_timer(self, number: int) -> None:
+        if number not in self._timers:
+            raise UnsupportedFeature(f"Timer {number} was not started.")
+        self.mpc.run(self.mpc.barrier())  # what was begun while it ran belongs to it
+        print(f"Time{number} = {time.perf_counter() - self._timers.pop(number):.6f} seconds", flush=True)
+
+    def check_inputs_used(self) -> None:
+        """Raise ShareError if this party was given more than the program took."""
+        if self._elements.exists() if self._raw is None else self._raw:
+            raise ShareError(f"Party {self.mpc.pid} was given more input values than the program reads.")
+        if self._words:
+            raise ShareError(f"Party {self.mpc.pid} was given more input bits than the program reads.")
+
+    def _share(self, party: int, own: Any, shape: tuple[int, ...]) -> Any:
+        mine = self.array(None, shape) if own is None else self.array(own)
+        return self.mpc.input(mine, senders=party)
+
+    def _own_elements(self, size: int) -> Any:
+        if self._raw is None:
+            self._raw = self._elements.read_bytes() if self._elements.exists() else b""
+        length = size * FIELD.value_bytes
+        if len(self._raw) < length:
+            raise ShareError(f"Party {self.mpc.pid} was given fewer input values than the program reads.")
+        words = FIELD.from_bytes(self._raw[:length])
+        self._raw = self._raw[length:]
+        if not np.array_equal(words, FIELD.reduce(words)):
+            raise ShareError(f"Party {self.mpc.pid} was given an input value that is no field element.")
+        return words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
+
+    def _own_bits(self, width: int, lanes: int) -> Any:
+        if self._words is None:
+            self._words = self._integers.read_text().split()
+            self._words.reverse()
+        if len(self._words) < lanes:
+            raise ShareError(f"Party {self.mpc.pid} was given fewer input bits than the program reads.")
+        integers = [int(self._words.pop()) for _ in range(lanes)]
+        if not all(0 <= integer < 1 << width for integer in integers):
+            raise ShareError(f"Party {self.mpc.pid} was given an integer that does not fit its {width} bits.")
+        rows = np.array(integers, dtype=np.uint64) >> np.arange(width, dtype=np.uint64)[:, np.newaxis]
+        return (rows & np.uint64(1)).astype(object)

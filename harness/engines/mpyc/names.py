@@ -1,0 +1,385 @@
+"""The portable subset: MP-SPDZ's names for straight-line vector code, on MPyC values.
+
+MP-SPDZ decides what these mean. Whatever it rejects is rejected here, and much that it accepts: a
+program that runs here means the same there.  [test: tests/harness/engines/test_mpyc_names.py]
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from harness.engines.mpyc.machine import Machine
+from harness.errors import DomainOverflow, UnsupportedFeature
+from protocols.circuits.noise import MAX_INPUT_WIDTH
+
+PORTABLE: dict[str, str] = {
+    "program.args": "the program's name and arguments, strings",
+    "print_ln": "print a line at every party; each %s stands for an opened value or vector",
+    "check_point": "check what active parties did so far before going on; nothing to do for passive ones",
+    "start_timer": "start timer 1, 2, ...",
+    "stop_timer": "stop it; its time is in the party's log",
+    "sint": "secret integer vector, from an integer, a list of them, a cint, a sint or secret bits; size=",
+    "sint.get_input_from": "(party, binary=True, size=n): n values from that party's input file",
+    "sint.get_random_bit": "(size=n): n secret bits as integers that no party knows",
+    "sint.get_dabit": "(size=n): n such bits, the same as integers and as secret bits",
+    "sint.get_vector": "(base, size): some lanes of a vector",
+    "sint.concat": "(list): one vector after the other",
+    "sint.sum": "(): the sum of a vector's lanes, one value",
+    "sint.dot_product": "(x, y): the inner product of two vectors, or lane by lane of two lists of vectors",
+    "sint.reveal": "(): open to all parties",
+    "cint": "public integer vector: an opened value, or from an integer or a list of them; size=",
+    "cint.get_vector": "(base, size): some lanes of a vector",
+    "cint.reveal": "(): itself",
+    "sbitvec.get_type": "(width): how a party inputs secret bits, 63 a lane at most",
+    "sbitvec.get_input_from": "(party, size=n), of such a type: n integers of width bits from that party",
+    "sbitvec.v": "its width secret bits, lowest first, n lanes each",
+    "+": "sint and cint vectors, with each other and with integers; one lane goes with any number of lanes",
+    "-": "as +",
+    "*": "as +",
+    "<": "a sint vector with a sint, a cint or an integer, less than 2^62 apart: 0 or 1; so <= > >= == !=",
+    "&": "secret bits with as many lanes",
+    "^": "as &",
+    "~": "secret bits",
+    "[]": "one lane of a sint or cint vector",
+    "len": "the number of lanes of a sint or cint vector",
+}
+
+_LIMIT = 1 << 63
+
+
+def unsupported(name: str) -> UnsupportedFeature:
+    """Return the error for a name that the subset does not have."""
+    return UnsupportedFeature(
+        f"{name} is not in the portable subset that the embedded engine runs; use a model of MP-SPDZ."
+    )
+
+
+class _Closed(type):
+    """Makes a name that a class does not have, like `sint.Array`, an UnsupportedFeature."""
+
+    def __getattr__(cls, name: str) -> Any:
+        _refuse(cls.__name__, name)
+
+
+def _refuse(owner: str, name: str) -> NoReturn:
+    if name.startswith("__"):  # Python and numpy look for these, and take no for an answer
+        raise AttributeError(name)
+    raise unsupported(f"{owner}.{name}")
+
+
+class Value(metaclass=_Closed):
+    """What all values of a program share: they can neither decide nor be compared by Python."""
+
+    _machine: ClassVar[Machine]
+    __array_ufunc__ = None  # keeps numpy from taking a vector apart lane by lane
+
+    def __init_subclass__(cls, name: str) -> None:
+        cls.__name__ = name  # as messages call it
+
+    def __getattr__(self, name: str) -> Any:
+        _refuse(type(self).__name__, name)
+
+    def __bool__(self) -> bool:
+        raise unsupported(f"{type(self).__name__} in if, while, and, or, not, in")
+
+    def __eq__(self, other: object) -> Any:
+        raise unsupported(f"comparing {type(self).__name__}")
+
+    __ne__ = __eq__
+
+
+class _Laned(Value, name="lanes"):
+    """What holds one value per lane: `_lanes` is an array of MPyC's or numpy's, shape (n,)."""
+
+    _lanes: Any
+
+    @classmethod
+    def _of(cls, lanes: Any) -> Any:
+        made = object.__new__(cls)
+        made._lanes = lanes
+        return made
+
+
+class _Vector(_Laned, name="vector"):
+    """Lanes of integers."""
+
+    def __len__(self) -> int:
+        return int(self._lanes.shape[0])
+
+    def __getitem__(self, index: int) -> Any:
+        if not isinstance(index, int):
+            raise unsupported("an index that is not an integer")
+        if not -len(self) <= index < len(self):
+            raise IndexError("no such lane")
+        return self.get_vector(index % len(self), 1)
+
+    def get_vector(self, base: int, size: int) -> Any:
+        if base < 0 or not 0 < size <= len(self) - base:
+            raise UnsupportedFeature(f"A vector of {len(self)} has no lanes {base} to {base + size}.")
+        return self._of(self._lanes[base : base + size])
+
+    def __add__(self, other: Any) -> Any:
+        return self if _is(other, 0) else self._apply(operator.add, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._apply(operator.sub, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._apply(lambda a, b: -(a - b), other)
+
+    def __neg__(self) -> Any:
+        return 0 - self
+
+    def __mul__(self, other: Any) -> Any:
+        if _is(other, 0):
+            return 0  # an integer, as in MP-SPDZ
+        return self if _is(other, 1) else self._apply(operator.mul, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def _apply(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+        operand = self._operand(other)
+        return NotImplemented if operand is NotImplemented else self._of(operation(self._lanes, operand))
+
+    def _operand(self, other: Any) -> Any:
+        """Return the lanes of an operand, or the integer; NotImplemented if it is neither."""
+        if isinstance(other, int):
+            return _integer(other)
+        if not isinstance(other, _Vector):
+            return NotImplemented
+        if 1 not in (len(self), len(other)) and len(self) != len(other):
+            raise UnsupportedFeature(f"Vectors of {len(self)} and {len(other)} lanes do not go together.")
+        return other._lanes
+
+
+class Opened(_Vector, name="cint"):
+    """MP-SPDZ's cint: known to all when the program runs, not while it is laid out."""
+
+    def __init__(self, value: Any, size: int | None = None) -> None:
+        self._lanes = value._lanes if isinstance(value, Opened) else _constants(value, size)
+        _check_size(self, size)
+
+    def reveal(self) -> Opened:
+        return self
+
+    def __eq__(self, other: object) -> Any:
+        return NotImplemented if isinstance(other, Secret) else super().__eq__(other)
+
+    __ne__ = __eq__
+
+    def _operand(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Secret) else super()._operand(other)
+
+    @classmethod
+    def _of(cls, lanes: Any) -> Any:
+        if any(not -_LIMIT <= lane < _LIMIT for lane in lanes):
+            raise DomainOverflow("An opened value is outside [-2^63, 2^63), where MP-SPDZ would wrap around.")
+        return super()._of(lanes)
+
+
+class Secret(_Vector, name="sint"):
+    """MP-SPDZ's sint: elements of the field, taken as signed integers when compared or opened."""
+
+    def __init__(self, value: Any, size: int | None = None) -> None:
+        if isinstance(value, Secret | Bits):
+            self._lanes = value._lanes
+        else:
+            self._lanes = self._machine.array(Opened(value, size)._lanes)
+        _check_size(self, size)
+
+    @classmethod
+    def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
+        if binary is not True:
+            raise unsupported("sint.get_input_from without binary=True")
+        return cls._of(cls._machine.input_elements(_party(cls, party), _count(size)))
+
+    @classmethod
+    def get_random_bit(cls, *, size: int = 1) -> Any:
+        mpc = cls._machine.mpc
+        return cls._of(mpc.np_random_bits(cls._machine.array.sectype, _count(size)))
+
+    @classmethod
+    def get_dabit(cls, *, size: int = 1) -> tuple[Any, Any]:
+        bit = cls.get_random_bit(size=size)
+        return bit, Bits._of(bit._lanes)
+
+    @classmethod
+    def concat(cls, parts: Iterable[Any]) -> Any:
+        return cls._of(cls._machine.mpc.np_concatenate([_secret(part)._lanes for part in parts]))
+
+    @classmethod
+    def dot_product(cls, x: Any, y: Any) -> Any:
+        both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
+        lanes = {n} if both_vectors else {len(_secret(each)) for each in [*x, *y]}
+        if n != len(y) or len(lanes) != 1:
+            raise UnsupportedFeature("dot_product takes two vectors, or two lists of them, of equal lengths.")
+        if both_vectors:
+            return cls._of((x._lanes.reshape(1, n) @ y._lanes.reshape(n, 1)).reshape(1))
+        return sum(a * b for a, b in zip(x, y, strict=True))
+
+    def sum(self) -> Any:
+        return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
+
+    def reveal(self) -> Any:
+        mpc = self._machine.mpc
+        return Opened._of(np.array([int(lane) for lane in mpc.run(mpc.output(self._lanes))], dtype=object))
+
+    def __lt__(self, other: Any) -> Any:
+        return self._sign(self - other, "LT")
+
+    def __gt__(self, other: Any) -> Any:
+        return self._sign(other - self, "LT")
+
+    def __le__(self, other: Any) -> Any:
+        return 1 - (self > other)
+
+    def __ge__(self, other: Any) -> Any:
+        return 1 - (self < other)
+
+    def __eq__(self, other: object) -> Any:
+        return self._sign(self - other, "EQ")
+
+    def __ne__(self, other: object) -> Any:
+        return 1 - (self == other)
+
+    def _sign(self, difference: Any, which: str) -> Any:
+        return self._of(self._machine.mpc.np_sgn(difference._lanes, **{which: True}))
+
+
+class Bits(_Laned, name="sbits"):
+    """Secret bits, one per lane: field elements 0 and 1, so that `sint(bits)` costs nothing."""
+
+    def __and__(self, other: Any) -> Any:
+        return self._of(self._lanes * self._same(other))
+
+    def __xor__(self, other: Any) -> Any:
+        a, b = self._lanes, self._same(other)
+        both = a * b
+        return self._of((a - both) + (b - both))
+
+    def __invert__(self) -> Any:
+        return self._of(1 - self._lanes)
+
+    def _same(self, other: Any) -> Any:
+        if not isinstance(other, Bits):
+            raise unsupported(f"an operation on secret bits and {type(other).__name__}")
+        if other._lanes.shape != self._lanes.shape:
+            raise UnsupportedFeature("Secret bits with different numbers of lanes do not go together.")
+        return other._lanes
+
+
+class BitVector(Value, name="sbitvec"):
+    """MP-SPDZ's sbitvec, as far as parties input bits with it."""
+
+    _width: ClassVar[int] = 0
+    v: list[Bits]
+
+    def __init__(self, *_: Any) -> None:
+        raise unsupported("making an sbitvec but by get_type and get_input_from")
+
+    @classmethod
+    def get_type(cls, width: int) -> type[BitVector]:
+        if not 1 <= width <= MAX_INPUT_WIDTH:
+            raise UnsupportedFeature(f"An input takes 1 to {MAX_INPUT_WIDTH} bits a lane, not {width}.")
+
+        class Columns(BitVector, name="sbitvec"):
+            _width = width
+
+        return Columns
+
+    @classmethod
+    def get_input_from(cls, party: int, size: int = 1) -> Any:
+        if not cls._width:
+            raise unsupported("sbitvec.get_input_from without get_type")
+        rows = cls._machine.input_bits(_party(cls, party), cls._width, _count(size))
+        made = object.__new__(cls)
+        made.v = [Bits._of(rows[j]) for j in range(cls._width)]
+        return made
+
+
+class Program(Value, name="program"):
+    """MP-SPDZ's `program`, as far as its arguments."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.args = list(arguments)
+
+
+def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the names that a program starts with; all its values act on this machine."""
+    Value._machine = machine
+    return {
+        "program": Program(arguments),
+        "sint": Secret,
+        "cint": Opened,
+        "sbitvec": BitVector,
+        "print_ln": _print_ln,
+        "check_point": _check_point,
+        "start_timer": machine.start_timer,
+        "stop_timer": machine.stop_timer,
+    }
+
+
+def _check_point() -> None:
+    """Do nothing: this engine's parties are passive, so there is nothing to check."""
+
+
+def _print_ln(text: str = "", *values: Any) -> None:
+    pieces = text.split("%s")
+    if len(pieces) != len(values) + 1:
+        raise UnsupportedFeature(f"print_ln has {len(values)} values for {len(pieces) - 1} times %s.")
+    words = [_printed(value) for value in values] + [""]
+    print("".join(piece + word for piece, word in zip(pieces, words, strict=True)), flush=True)
+
+
+def _printed(value: Any) -> str:
+    if isinstance(value, Opened):
+        lanes = ", ".join(map(str, value._lanes))
+        return lanes if len(value) == 1 else f"[{lanes}]"
+    if isinstance(value, int | str):
+        return str(value)
+    raise unsupported(f"printing {type(value).__name__}")
+
+
+def _constants(value: Any, size: int | None) -> Any:
+    if isinstance(value, int):
+        return np.full(_count(1 if size is None else size), _integer(value), dtype=object)
+    if isinstance(value, list | tuple) and value and all(isinstance(each, int) for each in value):
+        return np.array([_integer(each) for each in value], dtype=object)
+    raise unsupported(f"making an integer vector from {type(value).__name__}")
+
+
+def _integer(value: int) -> int:
+    if not -_LIMIT <= value < _LIMIT:
+        raise DomainOverflow("A constant is outside [-2^63, 2^63), where MP-SPDZ would wrap around.")
+    return int(value)
+
+
+def _is(value: Any, constant: int) -> bool:
+    return isinstance(value, int) and value == constant
+
+
+def _check_size(vector: _Vector, size: int | None) -> None:
+    if size not in (None, len(vector)):
+        raise UnsupportedFeature(f"A vector of {len(vector)} lanes was asked to have {size}.")
+
+
+def _count(size: Any) -> int:
+    if not isinstance(size, int) or size < 1:
+        raise UnsupportedFeature("The size of a vector is a positive integer.")
+    return size
+
+
+def _party(cls: type[Value], party: Any) -> int:
+    if not isinstance(party, int) or not 0 <= party < cls._machine.parties:
+        raise UnsupportedFeature(f"Input comes from party 0 to {cls._machine.parties - 1}.")
+    return party
+
+
+def _secret(value: Any) -> Secret:
+    if not isinstance(value, Secret):
+        raise unsupported(f"{type(value).__name__} where a sint is wanted")
+    return value

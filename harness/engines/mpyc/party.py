@@ -1,0 +1,107 @@
+"""One party of the embedded engine: joins the other two over TLS, then runs the program."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import LOOPBACK
+from harness.engines.parties.main import DATA
+from harness.errors import FairSharesError, PartyFailedError
+
+MIN_SECURITY_BITS = 40
+
+
+def common_name(party: int) -> str:
+    """Return the name that MPyC looks for in a party's certificate."""
+    return f"MPyC party {party}"
+
+
+def run_party(config: dict[str, Any]) -> int:
+    """Run one party to the end in the current directory; return the exit code of its process.
+
+    Reveals: prints the program's `OUT` lines, `Time`, `Data sent` (payload and MPyC's headers, without
+    TLS's), or one line `fairshares: <message>`.
+    Args: config: what the engine wrote; party, addresses, threshold, security_bits, program, arguments.
+    """
+    try:
+        _run(config)
+    except FairSharesError as error:
+        print("fairshares:", " ".join(str(error).split()), flush=True)
+        return 1
+    return 0
+
+
+def _run(config: dict[str, Any]) -> None:
+    _lay_out_certificates(config["party"], len(config["addresses"]))
+    mpc = _load_mpyc(config)
+    # Imported late, like MPyC: a party that is refused at the start should not pay for it.
+    from harness.engines.mpyc.interpreter import execute
+    from harness.engines.mpyc.machine import Machine
+
+    mpc.run(mpc.start())
+    _check_peers(mpc)
+    started = time.perf_counter()
+    machine = Machine(mpc, Path(DATA))
+    execute(Path(config["program"]), config["arguments"], machine)
+    seconds = time.perf_counter() - started
+    sent = sum(peer.protocol.nbytes_sent for peer in mpc.parties if peer.pid != mpc.pid)
+    mpc.run(mpc.shutdown())
+    print(f"Time = {seconds:.6f} seconds\nData sent = {sent} bytes", flush=True)
+
+
+def _lay_out_certificates(party: int, parties: int) -> None:
+    """Put key and certificates where MPyC looks; all three certificates sign themselves."""
+    data, config = Path(DATA), Path(".config")
+    config.mkdir(mode=0o700)
+    for suffix, wanted in ("pem", "crt"), ("key", "key"):
+        (config / f"party_{party}.{wanted}").symlink_to(Path("..") / data / f"P{party}.{suffix}")
+    authority = config / "mpyc_ca.crt"
+    authority.write_text("".join((data / f"P{i}.pem").read_text() for i in range(parties)))
+    # MPyC also takes what the system's authorities vouch for: there are none but the parties.
+    os.environ |= {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": os.devnull}
+
+
+def _load_mpyc(config: dict[str, Any]) -> Any:
+    """Import MPyC, which reads its options from the command line and the environment as it loads."""
+    security_bits = config["security_bits"]
+    assert security_bits >= MIN_SECURITY_BITS  # MPyC's default is 30
+    for name in [name for name in os.environ if name.startswith("MPYC_")]:
+        del os.environ[name]
+    addresses = [word for host, port in config["addresses"] for word in ("-P", f"{host}:{port}")]
+    sys.argv = [
+        "fairshares", "--no-log", "--no-uvloop", "--ssl", "-K", str(security_bits),
+        "-T", str(config["threshold"]), "-I", str(config["party"]), *addresses,
+    ]  # fmt: skip
+    from mpyc.runtime import mpc
+
+    from harness.engines.mpyc.splitting import install_fast_splitting
+
+    install_fast_splitting()
+    if all(host == LOOPBACK for host, _ in config["addresses"]):
+        listen_on_loopback(mpc._loop)
+    return mpc
+
+
+def listen_on_loopback(loop: Any) -> None:
+    """Have the event loop bind servers to 127.0.0.1; MPyC names no host, which means every interface."""
+    bind = loop.create_server
+
+    async def create_server(factory: Any, port: int, ssl: Any) -> Any:
+        return await bind(factory, host=LOOPBACK, port=port, ssl=ssl)
+
+    loop.create_server = create_server
+
+
+def _check_peers(mpc: Any) -> None:
+    """Check that each peer has the certificate of the number it claims; MPyC takes a client's word for it."""
+    for peer in mpc.parties:
+        if peer.pid != mpc.pid:
+            shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            own = ssl.PEM_cert_to_DER_cert((Path(DATA) / f"P{peer.pid}.pem").read_text())
+            if shown != own:
+                raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")

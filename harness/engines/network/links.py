@@ -1,0 +1,177 @@
+"""What parties on one machine have between them: its loopback, or a relay that emulates a network."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import permutations
+
+from harness.engines.base import PROJECT
+from harness.engines.network import relay
+from harness.engines.network.profiles import MeasuredNetwork, Network
+from harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
+from harness.system.processes import leashed
+from harness.system.signals import uninterrupted
+
+_START_S = 20.0
+_END_S = 3.0
+_PROBE_S = 0.1  # of round trips, and of traffic
+_ROUND_TRIPS = (5, 100)  # at least and at most
+_MOST_BYTES = 1 << 25
+
+
+@dataclass(frozen=True)
+class Links:
+    """How each party reaches the others.
+
+    Attributes: ports: per party, the ports at which it finds the parties on this machine, its own among
+    them; measured: just now, between two sockets of the same relay; None where nothing is emulated.
+    """
+
+    ports: tuple[tuple[int, ...], ...]
+    measured: MeasuredNetwork | None = None
+
+
+@contextmanager
+def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Links]:
+    """Yield links between parties that listen on these ports; a relay's process ends with them.
+
+    Guarantees: no process is left; what ends the run is said to be the relay's end, or comes with what
+    it saw, if that is so.  [test: tests/commands/test_networks.py]
+    Raises: RelayError: it did not start, or ended while the parties ran.
+    """
+    if network is None:
+        yield Links(tuple(tuple(ports) for _ in ports))
+        return
+    with socket.create_server((relay.HOST, 0)) as listening:
+        pairs = list(permutations(range(len(ports)), 2))
+        reached = [(a, b, ports[b]) for a, b in pairs]
+        reached.append((len(ports), len(ports) + 1, listening.getsockname()[1]))  # for what is measured
+        process = _start(network, reached)
+        try:
+            *shown, shown_probe = _shown_ports(process, network, len(reached))
+            at = dict(zip(pairs, shown, strict=True))
+            seen = tuple(
+                tuple(port if a == b else at[a, b] for b, port in enumerate(ports)) for a in range(len(ports))
+            )
+            try:
+                yield Links(seen, _measure(network, shown_probe, listening))
+            except (ClientError, PartyFailedError, PartyTimeoutError) as error:
+                raise _explained(error, process, network) from None
+        finally:
+            _end(process)
+
+
+def _start(network: Network, reached: Sequence[tuple[int, int, int]]) -> subprocess.Popen[str]:
+    figures = (str(network.rtt_s / 2), str(network.bandwidth_bits_per_s / 8))
+    pairs = (f"{a}:{b}:{port}" for a, b, port in reached)
+    return subprocess.Popen(
+        leashed(sys.executable, "-m", relay.__name__, *figures, *pairs),
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _shown_ports(process: subprocess.Popen[str], network: Network, count: int) -> list[int]:
+    assert process.stdout is not None
+    readable, _, _ = select.select([process.stdout], [], [], _START_S)
+    ports = [int(word) for word in process.stdout.readline().split()] if readable else []
+    if len(ports) != count:
+        raise RelayError(f"{_relay_of(network)} did not start; no party was started.")
+    return ports
+
+
+def _measure(network: Network, port: int, listening: socket.socket) -> MeasuredNetwork:
+    """Measure a link of the relay while the parties do not use it yet."""
+    with socket.create_connection((relay.HOST, port)) as here, listening.accept()[0] as there:
+        for one in (here, there):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            one.settimeout(_START_S + 2 * network.rtt_s)
+        try:
+            rtt_s = _round_trip_s(here, there)
+            return MeasuredNetwork(network, rtt_s, _bits_per_s(here, there, network))
+        except OSError:
+            raise RelayError(f"{_relay_of(network)} passes nothing on; no party was started.") from None
+
+
+def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
+    """Return the median of some round trips of one byte."""
+    least, most = _ROUND_TRIPS
+    found: list[float] = []
+    while len(found) < least or (sum(found) < _PROBE_S and len(found) < most):
+        started = time.perf_counter()
+        for source, target in ((here, there), (there, here)):
+            source.sendall(b"-")
+            if not target.recv(1):
+                raise ConnectionResetError
+        found.append(time.perf_counter() - started)
+    return statistics.median(found)
+
+
+def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:
+    """Return the rate at which what would take some time at the wanted rate arrives, at most that rate.
+
+    The delay that is left out is the wanted one, which is exact: the measured one is longer where the machine
+    is busy, and would make the rate look higher than it is.
+    """
+    size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
+    unsent, received = memoryview(bytes(size)), 0
+    here.setblocking(False)
+    started = time.perf_counter()
+    while received < size:
+        readable, writable, _ = select.select([there], [here] if unsent else [], [], there.gettimeout())
+        if not readable and not writable:
+            raise TimeoutError
+        if writable:
+            unsent = unsent[here.send(unsent) :]
+        if readable:
+            arrived = len(there.recv(_MOST_BYTES))
+            if not arrived:
+                raise ConnectionResetError
+            received += arrived
+    return 8 * size / (time.perf_counter() - started - network.rtt_s / 2)
+
+
+def _explained(error: FairSharesError, process: subprocess.Popen[str], network: Network) -> FairSharesError:
+    """Return the error with what the relay knows of it."""
+    stopped = "the parties were stopped and no result was written."
+    if (code := process.poll()) is not None:
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return RelayError(f"{_relay_of(network)} {how}; {stopped}")
+    try:
+        cut = process.communicate(timeout=_END_S)[0].split()
+    except subprocess.TimeoutExpired:
+        return RelayError(f"{_relay_of(network)} hangs; {stopped}")
+    if cut:
+        return type(error)(f"The link between parties {cut[0].replace('-', ' and ')} was cut. {error}")
+    if isinstance(error, PartyTimeoutError):
+        return PartyTimeoutError(f"{error} The network between them was {network.name}.")
+    return error
+
+
+def _relay_of(network: Network) -> str:
+    return f"The relay that emulates network {network.name}"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with uninterrupted():
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()

@@ -1,0 +1,76 @@
+"""What parties print: the `OUT` lines by which a program hands its opened results to any engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.errors import OutputError
+
+_LINE = re.compile(r"OUT ([A-Za-z_][A-Za-z0-9_]*) (?:(-?\d+)|\[(-?\d+(?:, -?\d+)*)\])", re.ASCII)
+_LIMIT = 1 << 63
+_MAX_DIGITS = 20  # keeps a damaged line from becoming a huge integer
+
+
+@dataclass(frozen=True)
+class PartyLog:
+    """What one party printed, kept lines only, when it ended (seconds after `go`), its memory if known."""
+
+    lines: tuple[str, ...]
+    ended_s: float
+    peak_memory_bytes: int | None = None
+
+
+def peaks_of(logs: Sequence[PartyLog]) -> tuple[int, ...]:
+    """Return each party's peak memory, bytes; nothing unless it is known of all."""
+    found = [log.peak_memory_bytes for log in logs]
+    return tuple(peak for peak in found if peak is not None) if None not in found else ()
+
+
+def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Read the `OUT <name> <integers>` lines of every party.
+
+    Guarantees: exactly the declared names, once each and in any order, at every party, the same
+    integers everywhere, each in [-2^63, 2^63); other lines are passed over.
+    [test: tests/harness/engines/test_output_parser.py]
+    Args: logs: per party, its lines; names: `ProtocolSpec.outputs`.
+    Returns: in the order of `names`; one value (`OUT n 1`) and a vector of one (`OUT n [1]`) are the
+    same. Raises: OutputError: a line is missing, doubled, malformed, undeclared, or the parties
+    disagree; says which name and party, never a value.
+    """
+    if not logs:
+        raise OutputError("No party printed anything; the run has no result.")
+    first = _party_outputs(logs[0], names, 0)
+    for party, log in enumerate(logs):
+        other = _party_outputs(log, names, party)
+        differing = [name for name in names if other[name] != first[name]]
+        if differing:
+            raise OutputError(
+                f"Parties 0 and {party} opened different values for {', '.join(differing)}; "
+                "a party is faulty or deviates, discard this run."
+            )
+    return first
+
+
+def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for line in log:
+        if not line.startswith("OUT"):
+            continue
+        match = _LINE.fullmatch(line.rstrip())
+        words = (match[2] or match[3]).split(", ") if match else []
+        if match is None or any(len(word) > _MAX_DIGITS for word in words):
+            raise OutputError(f"Party {party} printed an OUT line that is not a name and integers.")
+        name = match[1]
+        if name not in names:
+            raise OutputError(f"Party {party} printed OUT {name}, which the protocol does not declare.")
+        if name in found:
+            raise OutputError(f"Party {party} printed OUT {name} twice.")
+        found[name] = tuple(map(int, words))
+        if not all(-_LIMIT <= value < _LIMIT for value in found[name]):
+            raise OutputError(f"Party {party} opened a value outside [-2^63, 2^63) in OUT {name}.")
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise OutputError(f"Party {party} did not print OUT {', '.join(missing)}; the run did not complete.")
+    return {name: found[name] for name in names}

@@ -1,0 +1,114 @@
+"""Keys and the certificates that go with them, of a run or (of hosts) for longer; only certificates travel.
+
+OpenSSL looks a trusted certificate up by the hash of its subject, so installing one is a link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from harness.errors import CertificateError
+
+OF_A_RUN = timedelta(days=1)
+_CLOCK_SKEW = timedelta(hours=1)
+
+
+def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta = OF_A_RUN) -> Path:
+    """Draw a P-256 key into `<stem>.key` (mode 0600) and self-sign `<stem>.pem`; return the latter."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + lifetime)
+        # Not an authority: else a party could sign a certificate in another party's name.
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = directory / f"{stem}.key"
+    private.touch(mode=0o600)
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    public = directory / f"{stem}.pem"
+    public.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return public
+
+
+def trust(certificate: Path, directory: Path, common_name: str) -> None:
+    """Copy a certificate into `directory` and link it under OpenSSL's name for its subject.
+
+    Guarantees: it names one subject, which is its issuer too, and nothing else: a subjectAltName would
+    count before the subject, an authority could sign in other parties' names.
+    [test: tests/harness/engines/test_certificates.py]
+    Raises: CertificateError: it is none, bears another name, could vouch for other certificates, or is
+    out of date.
+    """
+    copy = directory / certificate.name
+    if copy != certificate:
+        shutil.copyfile(certificate, copy)
+    found = check(copy.read_bytes(), common_name, certificate.name)
+    (directory / f"{subject_hash(found.subject)}.0").symlink_to(copy.name)
+
+
+def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
+    """Return a certificate that may be trusted to be that party's. Raises: CertificateError, as `trust`."""
+    try:
+        found = x509.load_pem_x509_certificate(pem)
+    except ValueError:
+        raise CertificateError(f"{called} is not a certificate.") from None
+    if [str(attribute.value) for attribute in found.subject] != [common_name]:
+        raise CertificateError(f"{called} was made for another party than {common_name}.")
+    if found.issuer != found.subject:
+        raise CertificateError(f"{called} was not issued by {common_name} itself.")
+    if not _stands_for_itself_only(found):
+        raise CertificateError(f"{called} could stand for, or sign for, other parties.")
+    now, day = datetime.now(UTC), "%-d %B %Y"
+    if now > found.not_valid_after_utc:
+        raise CertificateError(f"{called} expired on {found.not_valid_after_utc:{day}}.")
+    if now < found.not_valid_before_utc:
+        raise CertificateError(f"{called} is not valid before {found.not_valid_before_utc:{day}}.")
+    return found
+
+
+def fingerprint(pem: bytes) -> str:
+    """Return the SHA-256 by which people compare certificates, as `openssl x509 -fingerprint` writes it."""
+    return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+
+
+def _stands_for_itself_only(certificate: x509.Certificate) -> bool:
+    """Return whether it says that it is no authority (else it may be taken for one), and no more."""
+    values = [extension.value for extension in certificate.extensions]
+    return len(values) == 1 and isinstance(values[0], x509.BasicConstraints) and not values[0].ca
+
+
+def subject_hash(name: x509.Name) -> str:
+    """Return OpenSSL's hash of a subject that is one common name.
+
+    Source: OpenSSL, X509_NAME_hash_ex: SHA-1 of the canonical name (UTF-8, ASCII in lower case, spaces
+    single, the outer sequence's header left out), first four bytes, little-endian.
+    [test: tests/harness/engines/test_certificates.py]
+    """
+    (attribute,) = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    value = " ".join(str(attribute.value).split()).encode().lower()
+    string = bytes([0x0C, len(value)]) + value
+    pair = bytes.fromhex("0603550403") + string
+    sequence = bytes([0x30, len(pair)]) + pair
+    canonical = bytes([0x31, len(sequence)]) + sequence
+    digest = hashlib.sha1(canonical, usedforsecurity=False).digest()
+    return digest[:4][::-1].hex()

@@ -1,0 +1,245 @@
+"""A party's process, from its start to its end: what whoever runs the parties needs of each.
+
+`LocalProcess` is one on this machine; `harness.hosts` has those on other hosts, each of which is a local
+one to a process there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import PROJECT, Job
+from harness.engines.parties import main as child
+from harness.engines.parties.memory import PeakMemory, pause_s
+from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
+from harness.inputs.encoding import input_bits
+from harness.inputs.rings import XOR
+from harness.system.files import create_file
+
+_ROOM = 1 << 16  # bytes that a party's directory needs at least
+
+# What may be shown of a party's log: opened (noisy) outputs, costs and our own messages, as whole lines;
+# of any other line only the known error text in it, as MP-SPDZ quotes inputs beside some.
+OWN = "fairshares: "
+KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients sent = |{OWN}")
+_LONGEST = 300
+LOST_PEER = re.compile(
+    r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
+)
+_KNOWN_ERROR = re.compile(
+    rf"{LOST_PEER.pattern}"
+    r"|(not enough inputs in|cannot read integer from|failure reading from) [\w./-]+"
+    r"|[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|check hash mismatch|check failed|inconsist[a-z ]+"
+    r"|certificate [a-z ]+|handshake [a-z ]+|timed? ?out|Address already in use"
+    r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
+    r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"
+)
+
+
+class PartyProcess(ABC):
+    """One party of a run, wherever its process is. `name` is what messages call it."""
+
+    name: str
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it, once. Raises: UsedDirectoryError: its directory was started before."""
+
+    @abstractmethod
+    def certificate(self, seconds: float) -> str | None:
+        """Wait until it is ready and return its certificate (PEM); None if the time is over before.
+
+        Raises: UsedDirectoryError; PartyFailedError: it ended instead.
+        """
+
+    @abstractmethod
+    def go(self, certificates: Mapping[int, str]) -> None:
+        """Hand it all parties' certificates and let it begin."""
+
+    @abstractmethod
+    def exit_code(self) -> int | None:
+        """Return how it ended, minus the signal's number if one killed it; None while it runs."""
+
+    @abstractmethod
+    def lines(self) -> tuple[str, ...]:
+        """Return what may be shown of what it has printed so far."""
+
+    @abstractmethod
+    def peak_memory_bytes(self) -> int | None:
+        """Return how much memory it took at most, None if that is not known."""
+
+    @abstractmethod
+    def is_stopped(self) -> bool:
+        """Return whether it is known to be suspended."""
+
+    @abstractmethod
+    def lacks_room(self) -> bool:
+        """Return whether the disk with its directory is known to be full."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it, and what it has started, if it still runs; do not wait."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait until it has ended, and release what talking to it took."""
+
+
+class LocalProcess(PartyProcess):
+    """A party on this machine, in a new directory that only its owner reads.
+
+    Args: config: what `harness.engines.parties.main` reads; `files` and `links` in it name what the engine
+    wants in the directory; values: the file with this party's inputs, which is moved there.
+    """
+
+    def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
+        self.number: int = config["party"]
+        self.name = f"Party {self.number}"
+        self._directory = directory
+        self._process: subprocess.Popen[str] | None = None
+        self._has_children = job.clients is not None
+        self._memory: PeakMemory | None = None
+        self._began = self._look_at = 0.0
+        _lay_out(job, config, directory, values)
+
+    def start(self) -> None:
+        if (self._directory / child.CLAIM).exists():
+            raise UsedDirectoryError(self._used())
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", child.__name__, str(time.time())],
+            cwd=self._directory,
+            # The hash seed: all parties have to run a program's sets in the same order.
+            env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+    def certificate(self, seconds: float) -> str | None:
+        process = self._started()
+        assert process.stdout is not None
+        readable, _, _ = select.select([process.stdout], [], [], max(0.0, seconds))
+        if not readable:
+            return None
+        said = process.stdout.readline().strip()
+        if said != child.READY:
+            if process.wait() == child.CLAIMED_EXIT:
+                raise UsedDirectoryError(self._used())
+            why = f": {said.removeprefix(OWN)}" if said.startswith(OWN) else ""
+            raise PartyFailedError(
+                f"{self.name} ended before it was ready, with exit code {process.returncode}{why}."
+            )
+        return (self._directory / child.DATA / f"P{self.number}.pem").read_text()
+
+    def go(self, certificates: Mapping[int, str]) -> None:
+        for other, certificate in certificates.items():
+            if other != self.number:
+                (self._directory / child.PEERS / f"P{other}.pem").write_text(certificate)
+        process = self._started()
+        assert process.stdin is not None
+        self._memory = PeakMemory(process.pid, children=self._has_children)
+        self._began = self._look_at = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
+            process.stdin.write(child.GO + "\n")
+            process.stdin.close()
+
+    def exit_code(self) -> int | None:
+        code, now = self._started().poll(), time.monotonic()
+        if code is None and self._memory is not None and now >= self._look_at:
+            self._memory.look()
+            self._look_at = now + pause_s(now - self._began)
+        return code
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(_kept_lines(self._directory / child.LOG))
+
+    def peak_memory_bytes(self) -> int | None:
+        return self._memory.bytes if self._memory is not None else None
+
+    def is_stopped(self) -> bool:
+        try:
+            stat = Path(f"/proc/{self._started().pid}/stat").read_text()
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] in ("T", "t")
+
+    def lacks_room(self) -> bool:
+        return shutil.disk_usage(self._directory).free < _ROOM
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        if self._process is None:
+            return
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def _started(self) -> subprocess.Popen[str]:
+        assert self._process is not None
+        return self._process
+
+    def _used(self) -> str:
+        return (
+            f"{self._directory} was started before; share again into a new directory, "
+            "a rerun could repeat its noise."
+        )
+
+
+def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
+    data = directory / child.DATA
+    for made in (directory, data, directory / child.PEERS):
+        made.mkdir(mode=0o700)
+    i = config["party"]
+    if values is not None and job.spec.slot_bits is not None:
+        arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
+        words = values.read_bytes()
+        if len(words) != int(arguments["slots"]) * XOR.value_bytes:  # noise would be made of those left over
+            raise ShareError(
+                f"Party {i} holds {len(words) // XOR.value_bytes} slots, not the {arguments['slots']} that "
+                "are to be counted."
+            )
+        bits = input_bits(words, job.spec.slot_bits(arguments), int(arguments["per_lane"]))
+        create_file(data / child.SHARED_BITS, bits)
+        values.unlink()
+    elif values is not None:
+        shutil.move(values, data / f"Input-Binary-P{i}-0")
+    if job.given_bits is not None:
+        (data / "given-bits").write_text("\n".join(map(str, job.given_bits[i])))
+    for name, text in config.pop("files", {}).items():
+        (directory / name).write_text(text)
+    for name, target in config.pop("links", {}).items():
+        (directory / name).symlink_to(target)
+    (directory / child.CONFIG).write_text(json.dumps(config))
+
+
+def _kept_lines(log: Path) -> Iterator[str]:
+    try:
+        with log.open(errors="replace") as lines:
+            for line in lines:
+                if KEPT.match(line):
+                    yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]
+                elif known := _KNOWN_ERROR.search(line):
+                    yield known[0].strip()
+    except FileNotFoundError:
+        return

@@ -1,0 +1,146 @@
+"""One party's process: claims its directory, makes its key, draws its random bits, becomes the engine.
+
+Started as `python -m harness.engines.parties.main TIME` in the party's own directory, on the party's own
+host, TIME being now (seconds since 1970). It talks to whoever started it by two lines: it prints `ready` when
+its certificate can be collected, and goes on when it reads `go`, by when the others' certificates are there.
+From then on its output goes to `log`. No other process sees its key or its bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from harness.system.processes import die_with_parent
+
+CLAIM, CONFIG, LOG, READY, GO = "started", "party.json", "log", "ready", "go"
+DATA, PEERS, SHARED_BITS = "Player-Data", "peers", "shared-bits"
+CLAIMED_EXIT = 17
+
+
+def main() -> int:
+    """Run the party that the current directory describes; return its exit code."""
+    try:
+        return _main()
+    except OSError as error:  # its disk is full, most likely, and so may be its log
+        with contextlib.suppress(OSError):
+            print(f"fairshares: {error.strerror}", flush=True)
+        return 1
+
+
+def _main() -> int:
+    die_with_parent()
+    _dump_no_core()
+    os.umask(0o077)
+    config: dict[str, Any] = json.loads(Path(CONFIG).read_text())
+    try:
+        os.close(os.open(CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return CLAIMED_EXIT
+    # Imported late: a refused start should not pay for it.
+    from harness.engines.parties.certificates import make_key, trust
+    from harness.errors import CertificateError
+
+    data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
+    if "keys" in config:  # this host's own, made before
+        own = data / f"{stem}.pem"
+        for suffix in ("pem", "key"):
+            (data / f"{stem}.{suffix}").symlink_to(Path(config["keys"], f"{stem}.{suffix}"))
+    else:
+        own = make_key(data, stem, names[config["party"]])
+    print(READY, flush=True)
+    if sys.stdin.readline().strip() != GO:
+        return 1
+    _redirect_output()
+    try:
+        for i, name in enumerate(names):
+            trust(own if i == config["party"] else Path(PEERS, f"P{i}.pem"), data, name)
+    except CertificateError as error:
+        print(f"fairshares: {error}", flush=True)
+        return 1
+    if "front" in config:
+        return _run_with_front(config, float(sys.argv[1]))
+    _supply_bits(config)
+    if config["engine"] == "embedded":
+        from harness.engines.mpyc.party import run_party
+
+        return run_party(config)
+    os.execv(config["argv"][0], config["argv"])
+
+
+def _dump_no_core() -> None:
+    """Have no core dump made of this process, which would hold shares, a key and bits.
+
+    At a limit of 1 Linux makes none; at 0 it would still make one for a program that collects them.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
+
+
+def _run_with_front(config: dict[str, Any], started: float) -> int:
+    """Talk to clients from this process, with the virtual machine as its child; neither outlives the other.
+
+    Only the child gets the random bits.
+    """
+    from harness.clients import gateway as front
+    from harness.engines.parties.certificates import make_key, trust
+
+    data, party, number = Path(DATA), config["party"], secrets.randbelow(1 << 31)
+    trust(make_key(data, f"C{number}", f"C{number}"), data, f"C{number}")
+    port = config["front"]["machine_port"] - party  # the virtual machine adds the party's number
+    machine = os.fork()
+    if machine == 0:
+        die_with_parent()
+        _supply_bits(config)
+        os.execv(config["argv"][0], [*config["argv"], str(port), str(number)])
+    return front.main({**config["front"], "started": started}, party, number, data, machine)
+
+
+def _redirect_output() -> None:
+    log = os.open(LOG, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+def _supply_bits(config: dict[str, Any]) -> None:
+    """Put this party's binary input where the engine reads it: in memory only, gone with the process.
+
+    First come its shares of clients' bits, if there are any. Its own bits come from the operating system,
+    fresh at every start. A test program's come from a file that the test wrote; the engine lets no other
+    program have one.
+    """
+    given, shared = Path(DATA) / "given-bits", Path(DATA) / SHARED_BITS
+    values: Iterable[int]
+    if given.exists():
+        values = [int(word) for word in given.read_text().split()]
+    else:
+        values = (secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes))
+    descriptor = _anonymous_file()
+    with os.fdopen(os.dup(descriptor), "w") as file:
+        if shared.exists():
+            file.write(shared.read_text())
+        file.writelines(f"{value}\n" for value in values)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.set_inheritable(descriptor, True)
+    (Path(DATA) / f"Input-P{config['party']}-0").symlink_to(f"/dev/fd/{descriptor}")
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("fair-bits")
+    with tempfile.TemporaryFile(dir=DATA) as file:  # unlinked from the start
+        return os.dup(file.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind.
+
+Each party is a process of its own (`harness.engines.parties.main`) in a directory of its own, mode 0700,
+that holds that party's shares and key only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from harness.clients.gateway import FAILED, IN_DOUBT
+from harness.clients.session import Check, ClientInputs, Server, elsewhere
+from harness.engines.base import Address, Job, no_charge
+from harness.engines.output_parser import PartyLog
+from harness.engines.parties.handle import KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
+from harness.errors import ClientError, PartyFailedError, PartyTimeoutError, UnsupportedError
+from harness.system.signals import uninterrupted
+
+_POLL_S = 0.005
+_GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
+_SEARCH_S = 1.5  # where those that failed so far only lost others: there is a culprit to be seen
+_PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
+_BLOCK = 16  # ports that one holder has for itself
+
+
+@contextmanager
+def free_ports(count: int) -> Iterator[list[int]]:
+    """Yield ports of this machine that nothing listens on, and that nobody else is given meanwhile.
+
+    Parties begin to listen long after their ports were chosen. So whoever has the ports keeps the first of
+    their block bound: processes that choose at the same time get different blocks.
+    Guarantees: no two holders on one machine have a port in common.
+    [test: tests/harness/engines/test_ports.py]
+    Args: count: below 16.
+    """
+    for first in random.SystemRandom().sample(_PORTS[::_BLOCK], len(_PORTS[::_BLOCK])):
+        ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
+        with socket.socket() as guard:
+            if _bind(guard, first) and len(free := [port for port in ports if _is_free(port)]) >= count:
+                yield free[:count]
+                return
+    raise UnsupportedError(
+        f"No {count} free TCP ports between {_PORTS.start} and {_PORTS.stop}; stop what uses them."
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return _bind(probe, port)
+
+
+def _bind(one: socket.socket, port: int) -> bool:
+    try:
+        one.bind(("", port))
+    except OSError:
+        return False
+    return True
+
+
+def run_parties(
+    job: Job,
+    configs: Sequence[dict[str, Any]],
+    work: Path,
+    timeout_s: float,
+    starting: Callable[[], None] = no_charge,
+) -> list[PartyLog]:
+    """Run one process per config on this machine to the end; return their logs.
+
+    Guarantees: on return and on every exception, KeyboardInterrupt included, all processes have ended
+    and `work` is gone.  [test: tests/commands/test_faults.py]
+    Args: configs: per party, what `harness.engines.parties.main` reads; `files` and `links` in it name what
+    the engine wants in the party's directory; work: a new directory; starting: see `Engine.run`.
+    Raises: UsedDirectoryError; PartyFailedError: names the first party to fail; PartyTimeoutError.
+    """
+    work.mkdir(mode=0o700, parents=True)
+    try:
+        parties = [
+            LocalProcess(job, config, work / f"party-{i}", job.party_inputs[i])
+            for i, config in enumerate(configs)
+        ]
+        fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
+        return see_through(parties, timeout_s, starting, beginning(job.clients, fronts))
+    finally:
+        with uninterrupted():
+            shutil.rmtree(work, ignore_errors=True)
+
+
+Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[Check]]
+
+
+def beginning(clients: ClientInputs | None, addresses: Sequence[Address]) -> Beginning:
+    """Return what lets clients begin, if there are any, once the parties' certificates are there.
+
+    Args: addresses: where clients find each party's front.
+    """
+    if clients is None:
+        return elsewhere
+
+    def begin(certificates: Mapping[int, str]) -> contextlib.AbstractContextManager[Check]:
+        return clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
+
+    return begin
+
+
+def see_through(
+    parties: Sequence[PartyProcess],
+    timeout_s: float,
+    starting: Callable[[], None] = no_charge,
+    clients: Beginning = elsewhere,
+) -> list[PartyLog]:
+    """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
+
+    Guarantees: on return and on every exception all processes have ended.
+    [test: tests/commands/test_faults.py]
+    Args: clients: lets those that send begin, given the parties' certificates.
+    Raises: as `run_parties`.
+    """
+    try:
+        starting()
+        for each in parties:
+            each.start()
+        deadline = time.monotonic() + timeout_s
+        certificates: dict[int, str] = {}
+        for i, each in enumerate(parties):
+            certificate = each.certificate(deadline - time.monotonic())
+            if certificate is None:
+                raise PartyTimeoutError(
+                    f"{each.name} did not start within {timeout_s:g} s; all were stopped."
+                )
+            certificates[i] = certificate
+        for each in parties:
+            each.go(certificates)
+        started = time.monotonic()
+        with clients(certificates) as check_clients:
+            ended = _watch(parties, deadline, timeout_s, check_clients)
+        return [
+            PartyLog(each.lines(), end - started, each.peak_memory_bytes())
+            for each, end in zip(parties, ended, strict=True)
+        ]
+    finally:
+        with uninterrupted():
+            for each in parties:
+                each.kill()
+            for each in parties:
+                each.close()
+
+
+def _watch(
+    parties: Sequence[PartyProcess], deadline: float, timeout_s: float, check_clients: Check
+) -> list[float]:
+    codes: dict[int, int] = {}
+    ended: dict[int, float] = {}
+    failed_at: float | None = None
+    while len(ended) < len(parties):
+        for i, each in enumerate(parties):
+            code = each.exit_code() if i not in ended else None
+            if code is not None:
+                codes[i], ended[i] = code, time.monotonic()
+        failed = [i for i, code in codes.items() if code]
+        now = time.monotonic()
+        if failed and failed_at is None:
+            failed_at = now
+        if failed_at is not None and (now - failed_at > _GRACE_S or len(ended) == len(parties)):
+            said = {i: _errors(each) for i, each in enumerate(parties)}
+            culprits = _culprits(codes, said, failed)
+            searched = now > min(failed_at + _SEARCH_S, deadline) or len(ended) == len(parties)
+            if culprits or searched:
+                _raise_for_clients(said, by_themselves=not culprits)
+                raise PartyFailedError(
+                    _failure(parties, codes, culprits[0], said) if culprits else _disconnection(failed, said)
+                )
+        check_clients()
+        if now > deadline and failed_at is None:
+            raise PartyTimeoutError(_still_running(parties, ended, timeout_s))
+        time.sleep(_POLL_S)
+    return [ended[i] for i in range(len(parties))]
+
+
+def _raise_for_clients(said: Mapping[int, Sequence[str]], *, by_themselves: bool) -> None:
+    """Raise ClientError if a party ended because of a client.
+
+    Args: by_themselves: whether no party failed on its own: clients wait, or leave all, when one does.
+    """
+    for line in chain.from_iterable(said.values()):
+        if line.startswith(OWN + FAILED) and (by_themselves or not any(how in line for how in IN_DOUBT)):
+            raise ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
+
+
+def _culprits(
+    codes: Mapping[int, int], said: Mapping[int, Sequence[str]], failed: Sequence[int]
+) -> list[int]:
+    """Return the failed parties that did not only lose a peer or a client, the likeliest culprits first."""
+
+    def lost(line: str) -> bool:
+        return LOST_PEER.fullmatch(line) is not None or line.startswith(OWN + FAILED)
+
+    # A party that lost its peer fails too, right after, and may be seen first.
+    killed = [i for i in failed if codes[i] < 0]
+    alone = [i for i in failed if not any(map(lost, said[i]))]
+    more = [i for i in failed if not all(map(lost, said[i]))]
+    return [*killed, *alone, *more]
+
+
+def _failure(
+    parties: Sequence[PartyProcess],
+    codes: Mapping[int, int],
+    culprit: int,
+    said: Mapping[int, Sequence[str]],
+) -> str:
+    code = codes[culprit]
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    last = f" Its last lines: {' | '.join(said[culprit][-3:])}" if said[culprit] else ""
+    if parties[culprit].lacks_room():
+        last = f" There is no room left on the disk.{last}"
+    others = ", ".join(f"{i}: {codes.get(i)}" for i in range(len(parties)) if i != culprit)
+    return (
+        f"{parties[culprit].name} {how}; the others were stopped and no result was written "
+        f"(exit codes of the others, None where still running: {others}).{last}"
+    )
+
+
+def _disconnection(failed: list[int], said: Mapping[int, Sequence[str]]) -> str:
+    """Say that parties lost others, with none of them to blame."""
+    lines = dict.fromkeys(chain.from_iterable(said[i] for i in failed))
+    return (
+        f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no party "
+        "failed otherwise: look at the network between them. All were stopped and no result was written. "
+        f"Last lines: {' | '.join(lines)}"
+    )
+
+
+def _still_running(parties: Sequence[PartyProcess], ended: Mapping[int, float], timeout_s: float) -> str:
+    running = [i for i in range(len(parties)) if i not in ended]
+    stopped = [i for i in running if parties[i].is_stopped()]
+    hint = f" (stopped: {', '.join(map(str, stopped))})" if stopped else ""
+    return (
+        f"Parties {', '.join(map(str, running))} had not finished after {timeout_s:g} s{hint}; "
+        "all were stopped and no result was written. Give more time with --timeout."
+    )
+
+
+def _errors(party: PartyProcess) -> list[str]:
+    return [line for line in party.lines() if line.startswith(OWN) or not KEPT.match(line)]

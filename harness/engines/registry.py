@@ -1,0 +1,52 @@
+"""Which models can run here, on which engine, and why one cannot."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from harness.engines.base import Engine
+from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.security_models import MODELS, Model, get_model
+
+PREFERRED, FALLBACK = "ring", "mpyc"
+
+
+@cache
+def engines() -> dict[str, Engine]:
+    """Return every engine by name."""
+    return {engine.name: engine for engine in (MpSpdzEngine(), EmbeddedEngine())}
+
+
+def engine_of(model: Model) -> Engine:
+    """Return the engine that runs the model."""
+    return engines()[model.engine]
+
+
+def choose_model(name: str | None) -> Model:
+    """Return the named model, or the default: `ring` where MP-SPDZ has it, else `mpyc`."""
+    if name is not None:
+        return get_model(name)
+    preferred = get_model(PREFERRED)
+    return preferred if engine_of(preferred).availability(preferred) is None else get_model(FALLBACK)
+
+
+def schemes() -> list[dict[str, Any]]:
+    """Return a row per model, as `schemes --json` prints them."""
+    rows = []
+    for model in MODELS.values():
+        engine = engine_of(model)
+        reason = engine.availability(model)
+        rows.append(
+            {
+                "model": model.name,
+                "engine": model.engine,
+                "parties": model.parties,
+                "adversary": model.tolerates,
+                "available": reason is None,
+                "reason": reason,
+                "engine_version": engine.version(),
+            }
+        )
+    return rows

@@ -1,0 +1,192 @@
+"""Accuracy and group fairness of predictions, in the field's names, for k groups.
+
+A rate whose denominator is empty (no record of the group, or none with that label) is NaN, and so is
+every difference or ratio over it: what cannot be computed must not look like a fair zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Rates = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRates:
+    """What a binary predictor does to each group; arrays of shape (k,), in the order of `groups`.
+
+    Attributes: selection_rate: P(prediction 1); true_positive_rate: P(prediction 1 | label 1);
+    false_positive_rate: P(prediction 1 | label 0). NaN where the denominator is empty.
+    """
+
+    groups: tuple[str, ...]
+    selection_rate: Rates
+    true_positive_rate: Rates
+    false_positive_rate: Rates
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The figures that a report compares; every one is NaN where it is undefined.
+
+    Attributes: balanced_accuracy: mean of the true positive and the true negative rate;
+    demographic_parity_difference: largest less smallest selection rate;
+    equal_opportunity_difference: the same of the true positive rates; equalized_odds_difference: the
+    larger one of that of the true and that of the false positive rates; disparate_impact_ratio:
+    smallest over largest selection rate. Differences are best at 0, the ratio at 1.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+    selection_rate: float
+    demographic_parity_difference: float
+    equalized_odds_difference: float
+    equal_opportunity_difference: float
+    disparate_impact_ratio: float
+
+
+@dataclass(frozen=True)
+class PaperMetrics:
+    """PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined.
+
+    Attributes: one_minus_di: |1 - disparate impact|; delta_eop: equal opportunity difference;
+    delta_eodd: average odds difference; delta_sp: statistical parity difference.
+    """
+
+    one_minus_di: float
+    delta_eop: float
+    delta_eodd: float
+    delta_sp: float
+
+
+def group_rates(
+    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
+) -> GroupRates:
+    """Compute each group's rates.
+
+    Edge cases: a declared group without records has NaN everywhere.
+    Args: y_true, y_pred: (n,) 0 or 1; sensitive_feature: (n,) names; groups: the declared names.
+    Raises: ValueError: lengths differ, a value is neither 0 nor 1, or a group is not declared.
+    """
+    truth, predicted, feature = np.asarray(y_true), np.asarray(y_pred), np.asarray(sensitive_feature)
+    if not truth.shape == predicted.shape == feature.shape or truth.ndim != 1:
+        raise ValueError(
+            f"y_true, y_pred and sensitive_feature must be vectors of one length, "
+            f"not of shapes {truth.shape}, {predicted.shape} and {feature.shape}"
+        )
+    for name, values in (("y_true", truth), ("y_pred", predicted)):
+        if not np.isin(values, (0, 1)).all():
+            raise ValueError(f"{name} must hold 0 and 1 only")
+    undeclared = sorted(set(feature.tolist()) - set(groups))
+    if undeclared:
+        raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
+
+    def rates(where: npt.NDArray[np.bool_]) -> Rates:
+        return np.array([_share(predicted, where & (feature == group)) for group in groups])
+
+    return GroupRates(tuple(groups), rates(_everyone(truth)), rates(truth == 1), rates(truth == 0))
+
+
+def difference(rates: Rates) -> float:
+    """Return the largest less the smallest rate; NaN if any is NaN."""
+    return float(np.max(rates) - np.min(rates))
+
+
+def ratio(rates: Rates) -> float:
+    """Return the smallest over the largest rate; NaN if any is NaN, or if all are 0."""
+    largest = float(np.max(rates))
+    return float(np.min(rates)) / largest if largest else float("nan")
+
+
+def equalized_odds_difference(rates: GroupRates) -> float:
+    """Return the larger difference, of the true or of the false positive rates.
+
+    Source: Fairlearn's definition with its default, the worst case of the two. PrivFairFL's equation 5
+    averages instead, and by a slip adds the true positive rates' twice.
+    Edge cases: NaN if either is: a maximum that leaves one out could only be too small.
+    """
+    return float(np.maximum(difference(rates.true_positive_rate), difference(rates.false_positive_rate)))
+
+
+def assess(
+    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
+) -> Assessment:
+    """Assess binary predictions.
+
+    Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0.
+    [test: tests/harness/evaluation/test_metrics.py::test_agrees_with_fairlearn]
+    Args, Raises: as in `group_rates`.
+    """
+    by_group = group_rates(y_true, y_pred, sensitive_feature, groups)
+    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
+    positive = truth == 1
+    return Assessment(
+        accuracy=_share(truth == predicted, _everyone(truth)),
+        balanced_accuracy=(_share(predicted, positive) + _share(1 - predicted, ~positive)) / 2,
+        selection_rate=_share(predicted, _everyone(truth)),
+        demographic_parity_difference=difference(by_group.selection_rate),
+        equalized_odds_difference=equalized_odds_difference(by_group),
+        equal_opportunity_difference=difference(by_group.true_positive_rate),
+        disparate_impact_ratio=ratio(by_group.selection_rate),
+    )
+
+
+def published_metrics(
+    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
+) -> PaperMetrics:
+    """Compute the four figures as their formulas are printed: to compare with the paper, not to judge by.
+
+    Source: PrivFairFL, equations 3 to 6, largest against smallest for its two groups.
+    Computes: DI: the larger over the smaller true positive rate; delta EODD: the true positive rates'
+    difference, halved and added twice, so delta EOP again; delta SP: of the share of a group that is
+    predicted positive rightly.
+    Edge cases: a true positive rate of 0 leaves DI undefined.
+    Args, Raises: as in `group_rates`.
+    """
+    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
+    tpr = group_rates(truth, predicted, sensitive_feature, groups).true_positive_rate
+    hits = group_rates(truth, truth * predicted, sensitive_feature, groups).selection_rate
+    inverse = ratio(tpr)
+    return PaperMetrics(
+        one_minus_di=abs(1 - 1 / inverse) if inverse else float("nan"),
+        delta_eop=difference(tpr),
+        delta_eodd=(difference(tpr) + difference(tpr)) / 2,
+        delta_sp=difference(hits),
+    )
+
+
+def corrected_metrics(
+    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
+) -> PaperMetrics:
+    """Compute the four figures as the field defines them.
+
+    Computes: DI: the smaller over the larger selection rate; delta EOP: the difference of true positive
+    rates; delta EODD: the mean of that and the difference of false positive rates; delta SP: the
+    difference of selection rates.
+    Source: Fairlearn's `demographic_parity_ratio`, `equal_opportunity_difference`,
+    `equalized_odds_difference` with `agg="mean"`, and `demographic_parity_difference`, but for undefined
+    rates.  [test: tests/harness/evaluation/test_metrics.py::test_corrected_metrics_are_fairlearns]
+    Args, Raises: as in `group_rates`.
+    """
+    rates = group_rates(y_true, y_pred, sensitive_feature, groups)
+    odds = (rates.true_positive_rate, rates.false_positive_rate)
+    return PaperMetrics(
+        one_minus_di=1 - ratio(rates.selection_rate),
+        delta_eop=difference(rates.true_positive_rate),
+        delta_eodd=sum(map(difference, odds)) / 2,
+        delta_sp=difference(rates.selection_rate),
+    )
+
+
+def _everyone(truth: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    return np.ones(len(truth), dtype=bool)
+
+
+def _share(values: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> float:
+    chosen = values[where]
+    return float(np.mean(chosen)) if len(chosen) else float("nan")

@@ -1,0 +1,125 @@
+"""How far off a release would be, from its noise's exact variance, for records of declared shares.
+
+To first order in noise over counts: where that says a tenth or more, there is too much noise to say more than
+that. Nothing here sees a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.postprocessing.curves import CurveNoise
+from protocols.accounting.calibration import NoisePlan
+from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
+from protocols.noise.truncated import mean_square_error
+
+Floats = npt.NDArray[np.float64]
+
+FIRST_ORDER = 0.1  # errors above it are only known to be large
+_DRAWS = 20_000  # of the groups' errors, for the gap that they make
+_SEED = 20_220_524  # any; fixed, so that a plan can be repeated
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The errors to expect, as root mean squares over the noise.
+
+    Attributes: count: of an opened count, in records; of score curves, of the records at or above a
+    threshold; of performance values, of a group's size in clients; what: what `each` is an error of; each: by
+    group, and label where it has one; gap: mean difference between groups that are alike, None for weights.
+    """
+
+    count: float
+    what: str
+    each: Mapping[str, float]
+    gap: float | None = None
+
+    @property
+    def worst(self) -> float:
+        """The largest of these errors."""
+        return max(self.each.values())
+
+    @property
+    def known(self) -> bool:
+        """Whether the noise is small enough for these figures to mean what they say."""
+        return self.worst <= FIRST_ORDER
+
+    def records_for(self, records: int, error: float) -> int:
+        """Return how many records it takes for the worst error to be this: it falls as records rise."""
+        return math.ceil(records * self.worst / error)
+
+
+def deviation(plan: NoisePlan) -> float:
+    """Return the root mean square of one value's noise."""
+    return math.sqrt(mean_square_error(plan.coins))
+
+
+def weight_errors(counts: Floats, reweighing: str) -> Floats:
+    """Return the relative errors of weights, for noise of variance 1 in each count.
+
+    Computes: the logarithms of a weight's counts, differentiated by all counts: balanced N / C(s, y), label
+    N / C(y), Kamiran-Calders C(s) C(y) / (N C(s, y)).
+    Args: counts: shape (k, m). Returns: of the same shape.  [test: tests/harness/forecast/test_errors.py]
+    """
+    groups, labels = counts.shape
+    everything = np.ones((groups, labels) * 2) / counts.sum()
+    same_group = np.eye(groups)[:, np.newaxis, :, np.newaxis] + np.zeros((1, labels, 1, labels))
+    same_label = np.eye(labels)[np.newaxis, :, np.newaxis, :] + np.zeros((groups, 1, groups, 1))
+    own = same_group * same_label / counts[:, :, np.newaxis, np.newaxis]
+    of_group = same_group / counts.sum(axis=1)[:, np.newaxis, np.newaxis, np.newaxis]
+    of_label = same_label / counts.sum(axis=0)[np.newaxis, :, np.newaxis, np.newaxis]
+    if reweighing == BALANCED:
+        changes = everything - own
+    elif reweighing == KAMIRAN_CALDERS:
+        changes = of_group + of_label - everything - own
+    else:
+        changes = everything - of_label
+    return np.asarray(np.sqrt((changes**2).sum(axis=(2, 3))))
+
+
+def rate_errors(sizes: Floats, labels: int) -> Floats:
+    """Return the errors of the rates of predictions, for noise of variance 1 in each count.
+
+    Computes: a rate p is a count over its row's sum; all predictions are as frequent.
+    Args: sizes: records of each group and label, shape (k, m). Returns: of the same shape.
+    """
+    p = 1 / labels
+    return np.asarray(math.sqrt((1 - p) ** 2 + (labels - 1) * p**2) / sizes)
+
+
+def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
+    """Return the errors of true and false positive rates, over all thresholds.
+
+    Computes: a rate p is a count over the total, both linear in the nodes' noise; p falls evenly along the
+    thresholds. Making curves monotone afterwards only brings them nearer.
+    Args: sizes: records of each group and label, shape (k, 2). Returns: of the same shape.
+    [test: tests/harness/forecast/test_errors.py]
+    """
+    above, total = noise.linear[:-1], noise.linear[-1:]
+    rates = 1 - np.arange(len(above)) / len(above)
+    rows = above - rates[:, np.newaxis] * total
+    spread = math.sqrt(float(mean_square_error(noise.coins)) * float((rows**2).sum(axis=1).mean()))
+    return np.asarray(spread / sizes)
+
+
+def mean_errors(sizes: Floats, steps: int) -> Floats:
+    """Return the errors of groups' mean values, as shares of the range, for noise of variance 1.
+
+    Computes: a mean is a sum over `steps` times a size; it is furthest off at an end of the range.
+    """
+    return np.asarray(math.sqrt(2) / (2 * steps * sizes))
+
+
+def expected_gap(errors: Floats) -> float:
+    """Return the mean largest difference between two groups that are alike, in the worse of their rates.
+
+    Computes: Gaussian errors that are independent, by simulation with a fixed seed.
+    Args: errors: shape (k, rates).  [test: tests/harness/forecast/test_errors.py]
+    """
+    drawn = np.random.default_rng(_SEED).standard_normal((_DRAWS, *errors.shape)) * errors
+    return float(np.ptp(drawn, axis=1).max(axis=-1).mean())

@@ -1,0 +1,197 @@
+"""What to expect of a release before it runs: how far off it is, and what an error takes."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from harness.errors import OptionError
+from harness.forecast import errors
+from harness.forecast.errors import Expected
+from harness.forecast.plan import Asked
+from harness.inputs.contribution_bounds import caps_to_choose_from, scale_of
+from harness.inputs.records import Detail
+from harness.releases.contribution_cap import CapStatistic, comparison_noise
+from harness.releases.counts import CountStatistic
+from harness.releases.score_curves import (
+    CurvesStatistic,
+    PublishedCurvesStatistic,
+    curves_as_published,
+    noisy_curves,
+)
+from harness.security_models import Model
+from protocols.circuits.coins import MAX_EPSILON
+from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors
+from protocols.noise.truncated import Guarantee
+
+_NEAR = 2  # places on the grid of epsilons, by which proportion may be wrong
+
+
+@dataclass(frozen=True)
+class ExpectedCap:
+    """What is known of a cap before it is chosen.
+
+    Attributes: caps: to choose from; above: how many clients may exceed it at most; noise: by how many
+    clients noise moves a comparison at most, with probability `chosen_cap.CONFIDENCE`.
+    """
+
+    caps: tuple[int, ...]
+    above: int
+    noise: int
+
+
+@dataclass(frozen=True)
+class ExpectedCount:
+    """What to expect of one count. Attributes: error: relative to it, E|estimate - records| / records."""
+
+    records: float
+    error: float
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """What to expect of counts with a relative error: each by group and label."""
+
+    each: Mapping[str, ExpectedCount]
+    law: ShiftedLog
+    target: ErrorTarget
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What an error takes.
+
+    Attributes: error: that is aimed at; people: how many records, or clients, it takes at this epsilon;
+    epsilon: that it takes with these, None if none is enough.
+    """
+
+    error: float
+    people: int
+    epsilon: Fraction | None
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """What to expect of a release in models that add the same noise.
+
+    Attributes: needed: None where the release keeps to an error of its own, or opens nothing with one;
+    alone: whether all models are here.
+    """
+
+    models: tuple[Model, ...]
+    asked: Asked
+    found: Expected | ExpectedCap | ExpectedCounts
+    needed: Needed | None
+    alone: bool
+
+
+def plan_releases(asked: Asked, models: Sequence[Model], error: float) -> list[ReleasePlan]:
+    """Return one plan for all models, or one for those that withstand active parties and one for the others.
+
+    Raises: OptionError: no noise fits the budget.
+    """
+    plans = []
+    for exchanged in (False, True):
+        alike = tuple(model for model in models if asked.by(model).settings.exchanged is exchanged)
+        if alike:
+            here, needed = asked.by(alike[0]), None
+            found = outlook(here)
+            if isinstance(found, Expected):
+                people = found.records_for(here.people, error)
+                needed = Needed(error, people, epsilon_for(here, found, error))
+            plans.append(ReleasePlan(alike, here, found, needed, len(alike) == len(models)))
+    return plans
+
+
+def outlook(asked: Asked) -> Expected | ExpectedCap | ExpectedCounts:
+    """Return what to expect. Raises: OptionError: no noise fits the budget."""
+    statistic = asked.statistic(asked.settings)
+    if isinstance(statistic, CapStatistic):
+        noise = comparison_noise(asked.noise())
+        above = statistic.release.allowed_above(asked.domain)
+        return ExpectedCap(caps_to_choose_from(asked.max_count), above, noise)
+    if isinstance(statistic, CountStatistic):
+        return _expected_counts(asked, statistic)
+    return expected(asked)
+
+
+def _expected_counts(asked: Asked, statistic: CountStatistic) -> ExpectedCounts:
+    plan, sizes, found = asked.noise(), asked.sizes, {}
+    law, _ = statistic.planned(asked.settings, asked.domain)
+    for name, size in _by(_names(asked), sizes).items():
+        if size > law.most:
+            raise OptionError(
+                f"--error-to {law.most} is below the {size:,.0f} records of {name}, and no estimate is above "
+                "it; say a larger one."
+            )
+        error = float(expected_errors(law, size, plan.coins)) / size
+        found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), plan.coins))
+    return ExpectedCounts(found, law, statistic.target)
+
+
+def _names(asked: Asked) -> list[str]:
+    return [", ".join(pair) for pair in product(asked.domain.groups, asked.domain.labels)]
+
+
+def expected(asked: Asked) -> Expected:
+    """Return the errors to expect. Raises: OptionError: no noise fits the budget."""
+    plan, domain, sizes = asked.noise(), asked.domain, asked.sizes
+    noise = errors.deviation(plan) / scale_of(domain.cap)
+    names = _names(asked)
+    if asked.task.detail is Detail.VALUE:
+        means = noise * errors.mean_errors(sizes, asked.steps)
+        each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
+        return Expected(noise / asked.steps, "mean, share of the range", each, errors.expected_gap(means))
+    if asked.task.detail is Detail.SCORE:
+        empty = np.zeros(plan.nodes)
+        if isinstance(statistic := asked.statistic(asked.settings), PublishedCurvesStatistic):
+            curves = curves_as_published(empty, domain, domain.labels[-1], plan.coins).curves
+        else:
+            assert isinstance(statistic, CurvesStatistic)
+            tree = statistic.tree(domain)
+            curves = noisy_curves(empty, domain, domain.labels[-1], tree, plan.coins).curves
+        assert curves.noise is not None
+        found = errors.curve_errors(curves.noise, sizes)
+        count = math.sqrt(float((curves.noise.standard_errors()[:-1] ** 2).mean()))
+        return Expected(count, "rate", _by(names, found), errors.expected_gap(found))
+    if asked.task.detail is Detail.PREDICTION:
+        found = noise * errors.rate_errors(sizes, len(domain.labels))
+        return Expected(noise, "rate", _by(names, found), errors.expected_gap(found))
+    return Expected(
+        noise, "weight, relative", _by(names, noise * errors.weight_errors(sizes, asked.reweighing))
+    )
+
+
+def _by(names: list[str], values: errors.Floats) -> dict[str, float]:
+    return dict(zip(names, values.ravel().tolist(), strict=True))
+
+
+def epsilon_for(asked: Asked, found: Expected, error: float) -> Fraction | None:
+    """Return the least epsilon, of two digits, for which the worst error is this; None: none up to 20 is.
+
+    Args: found: what is expected at the epsilon that was asked for; errors are almost in inverse proportion.
+    """
+    grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
+    grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
+
+    def enough(i: int) -> bool:
+        settings = replace(asked.settings, epsilon=grid[i])
+        try:
+            return expected(replace(asked, settings=settings)).worst <= error
+        except OptionError:  # so small that no noise fits
+            return False
+
+    near = bisect_left(grid, asked.settings.epsilon * Fraction(found.worst / error))
+    low, high = max(0, near - _NEAR), min(len(grid), near + _NEAR)
+    if low and enough(low - 1):
+        low, high = 0, low - 1
+    elif high < len(grid) and not enough(high):
+        low, high = high + 1, len(grid)
+    return grid[i] if (i := bisect_left(range(len(grid)), True, low, high, key=enough)) < len(grid) else None

@@ -1,0 +1,166 @@
+"""What each thing that programs use costs on one machine, as measured; and what a run would cost by that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import PROJECT
+from harness.engines.network.profiles import Network
+from harness.errors import PlanError, ResultFileError
+from harness.forecast.tally import Counts
+from harness.security_models import MODELS, Model
+from harness.system.result_files import read_result
+
+UNITS = "units.json"
+RECORDED = PROJECT / "benchmarks" / "results" / "units"
+
+ROUNDS, SENT_BYTES, MPC_S = "rounds", "sent_bytes", "mpc_s"
+_USUAL_BATCH = 10_000  # MP-SPDZ's, where we choose none
+_MATERIAL = ("inputs", "input_bits", "ands", "dabits", "decomposed", "multiplications", "products")
+# What each figure is a sum over, by engine. MP-SPDZ makes its material in batches, and each takes rounds.
+FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
+    "mp-spdz": {
+        ROUNDS: (
+            *("run", "input", "steps", "input_batches", "ands", "and_batches", "dabit_batches"),
+            *("multiplied", "multiplication_batches", "decomposed_batches"),
+        ),
+        SENT_BYTES: ("run", "input", "dabit_batches", "multiplication_batches", *_MATERIAL),
+        MPC_S: (
+            *("run", "rounds", "and_batches", "dabit_batches", "multiplication_batches"),
+            *(name for name in _MATERIAL if name != "multiplications"),  # by the batch: one takes no time
+        ),
+    },
+    "embedded": {
+        SENT_BYTES: ("run", "input", "gates", *_MATERIAL),
+        MPC_S: ("run", "gates", *_MATERIAL),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run would cost. Attributes: sent_bytes: by all parties; rounds: None where not counted."""
+
+    mpc_s: float
+    sent_bytes: float
+    rounds: float | None
+
+
+def total_cost(costs: Sequence[Cost]) -> Cost:
+    """Return what runs cost one after the other."""
+    rounds = [cost.rounds for cost in costs if cost.rounds is not None]
+    return Cost(
+        sum(cost.mpc_s for cost in costs),
+        sum(cost.sent_bytes for cost in costs),
+        sum(rounds) if len(rounds) == len(costs) else None,
+    )
+
+
+@dataclass(frozen=True)
+class ModelUnits:
+    """What one model's runs cost.
+
+    Attributes: figures: for each of `FIGURES` what one of each thing adds to it; trips: round-trip times that
+    a round takes; link_share: of all bytes, those that the busiest direction of a link carries, one after the
+    other; both None where not measured.
+    """
+
+    figures: Mapping[str, Mapping[str, float]]
+    trips: float | None = None
+    link_share: float | None = None
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """All models' unit costs. Attributes: measured: where and when, to be shown."""
+
+    models: Mapping[str, ModelUnits]
+    measured: Mapping[str, Any]
+
+    def predict(self, model: Model, counts: Counts, network: Network | None = None) -> Cost:
+        """Return what a program with these counts costs, all parties on one machine.
+
+        Computes: sums of counts times unit costs; a network adds round-trip times, and bytes at its rate.
+        Raises: PlanError: the model, or a network, was not measured.
+        """
+        units = self.models.get(model.name)
+        if units is None:
+            raise PlanError(f"No unit costs of {model.name} are on file; ./inv bench.units measures them.")
+        rounds = None
+        if ROUNDS in units.figures:
+            rounds = _total(units.figures[ROUNDS], amounts(counts))
+        things = amounts(counts, rounds or 0.0)
+        sent = _total(units.figures[SENT_BYTES], things)
+        seconds = _total(units.figures[MPC_S], things)
+        if network is not None:
+            if units.trips is None or units.link_share is None:
+                raise PlanError(f"No unit costs of {model.name} on a network are on file.")
+            seconds += waiting_rounds(counts, rounds) * units.trips * network.rtt_s
+            seconds += sent * units.link_share * 8 / network.bandwidth_bits_per_s
+        return Cost(seconds, sent, rounds)
+
+
+def waiting_rounds(counts: Counts, rounds: float | None) -> float:
+    """Return how often parties wait for each other: the program's own steps where rounds are not counted."""
+    return counts.rounds if rounds is None else rounds
+
+
+def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
+    """Return how much there is of everything that costs. Args: rounds: of the run, measured or predicted."""
+    batch = counts.batch or _USUAL_BATCH
+    multiplied = counts.multiplications + counts.products
+
+    def batches(count: int) -> int:
+        return math.ceil(count / batch)
+
+    return {
+        "run": 1,
+        "input": counts.inputs > 0,
+        "steps": counts.rounds,
+        "rounds": rounds,
+        "gates": counts.gates,
+        **{name: getattr(counts, name) for name in _MATERIAL},
+        "input_batches": batches(counts.inputs),
+        "and_batches": counts.ands / batch,
+        "dabit_batches": max(0, batches(counts.dabits) - 1),  # the first is part of every run
+        "multiplied": multiplied > 0,
+        "multiplication_batches": batches(multiplied),
+        "decomposed_batches": batches(counts.decomposed),
+    }
+
+
+def read_units(directory: Path) -> UnitCosts:
+    """Read what `bench.units` wrote. Raises: ResultFileError."""
+    found = read_result(directory, UNITS)
+    try:
+        models = {name: _model_units(MODELS[name], units) for name, units in found["models"].items()}
+        return UnitCosts(models, dict(found["measured"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ResultFileError(
+            f"{directory / UNITS} does not hold unit costs; measure them anew with ./inv bench.units."
+        ) from None
+
+
+def _model_units(model: Model, found: Mapping[str, Any]) -> ModelUnits:
+    known = FIGURES[model.engine]
+    figures = {figure: {name: _cost(cost) for name, cost in found[figure].items()} for figure in known}
+    if any(set(figures[figure]) - set(names) for figure, names in known.items()):
+        raise ValueError
+    network = found["network"]
+    if network is None:
+        return ModelUnits(figures)
+    return ModelUnits(figures, _cost(network["trips_per_round"]), _cost(network["link_share"]))
+
+
+def _cost(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError
+    return float(value)
+
+
+def _total(units: Mapping[str, float], things: Mapping[str, float]) -> float:
+    return sum(cost * things[name] for name, cost in units.items())

@@ -1,0 +1,145 @@
+"""What is shared in each input form, as a table of integers: columns, and a row per client or record."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import RecordDomainError
+from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
+from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.rings import XOR, Domain
+from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
+from protocols.circuits.slots import slot_bits, slot_blocks
+from protocols.spec import KEYS, PRODUCT, SCORES, SLOTS, SPLIT, InputForm
+
+Table = npt.NDArray[np.int64]
+
+
+def is_per_record(domain: RecordDomain, form: str) -> bool:
+    """Return whether there is a row per record, not per client: then how many there are is public."""
+    if form == KEYS.name:
+        return domain.cap is None  # else each client has as many keys
+    return form == SCORES.name or (form == PRODUCT.name and domain.detail is Detail.PREDICTION)
+
+
+def shared_over(form: InputForm, domain: Domain) -> Domain:
+    """Return what values are shared over in this form, for a model that computes over `domain`."""
+    return XOR if form.shares_bits else domain
+
+
+def count_columns(domain: RecordDomain, form: str) -> int:
+    """Return how many values a row has.
+
+    `split`: a count per cell; of performance values, for each group, the client's value and as many steps as
+    a value has on either side, 0 and 0 unless it is in the group. `product` (the papers' form): an indicator
+    per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
+    group, label and predicted label, but for the last of each. `keys`: per record, its cell; with a cap per
+    client, the cell in each of its slots. `scores`: per record, an indicator per group and label, but for
+    the last of each, and the score's bin. `slots`: the code of what is in each slot; of sizes, how many caps
+    the client exceeds.
+    """
+    if form == SLOTS.name and domain.cap is None and domain.detail is not Detail.SIZE:
+        raise RecordDomainError("The input form slots needs a cap on what one client contributes: --cap.")
+    if form in (KEYS.name, SLOTS.name):
+        return domain.cap.slots if domain.cap else 1
+    if form == SCORES.name:
+        return len(domain.groups) + len(domain.labels) - 1
+    if form == SPLIT.name:
+        return domain.cells
+    if is_per_record(domain, form):
+        return sum(size - 1 for size in domain.shape)
+    return len(domain.groups) - 1 + domain.cells // len(domain.groups)
+
+
+def count_rows(records: ClientRecords, form: str) -> int:
+    """Return how many rows these records have."""
+    return len(records.client) if is_per_record(records.domain, form) else records.clients
+
+
+def columns_of(records: ClientRecords, form: InputForm) -> Table:
+    """Return what is shared: shape (columns, rows). With a cap, no more of a client than it allows.
+
+    Raises: RecordsError: product form and a client with two groups.
+    """
+    domain = records.domain
+    if domain.detail is Detail.SIZE:
+        return _caps_exceeded(records)
+    if domain.values and form.name == SLOTS.name:
+        return _valued_slots(records)
+    if domain.values:
+        table = np.zeros((domain.cells, records.clients), dtype=np.int64)
+        assert records.detail is not None
+        table[2 * records.group, records.client] = records.detail
+        table[2 * records.group + 1, records.client] = domain.values.steps
+        return table
+    if domain.cap:
+        return _capped(records, domain.cap, form)
+    if form.name == SPLIT.name:
+        return records.counts_per_client()
+    if form.name == KEYS.name:
+        return records.cell[np.newaxis]
+    if form.name == SCORES.name:
+        assert records.detail is not None
+        groups, labels, _ = domain.shape
+        indicators = _indicators(records.group, groups), _indicators(records.label, labels)
+        return np.concatenate([*indicators, records.detail[np.newaxis]])
+    assert form.name == PRODUCT.name
+    if is_per_record(domain, form.name):
+        assert records.detail is not None
+        each = zip((records.group, records.label, records.detail), domain.shape, strict=True)
+        return np.concatenate([_indicators(index, size) for index, size in each])
+    counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
+    return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
+
+
+def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Table:
+    """Return what clients share of the records that a cap leaves: counts per cell, keys or codes of slots."""
+    cells, clients = records.domain.cells, records.clients
+    chosen = cap.choose(records.client, records.cell, clients)
+    if form.name == SLOTS.name:
+        return chosen + 1
+    if form.name == KEYS.name:
+        return np.where(chosen < 0, cells, chosen)  # no cell's key
+    assert form.name == SPLIT.name
+    place = (chosen * clients + np.arange(clients))[chosen >= 0]
+    return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
+
+
+def _valued_slots(records: ClientRecords) -> Table:
+    """Return each client's group and value as one slot: the group's code, then v + steps; 0 without one."""
+    domain, found = records.domain, np.zeros((1, records.clients), dtype=np.int64)
+    assert records.detail is not None and domain.values is not None
+    value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
+    found[0, records.client] = records.group + 1 + value
+    return found
+
+
+def _caps_exceeded(records: ClientRecords) -> Table:
+    """Return how many of the caps to choose from each client exceeds; none exceeds the last."""
+    sizes = np.bincount(records.client, minlength=records.clients)
+    caps = caps_to_choose_from(records.domain.max_count)[:-1]
+    return np.searchsorted(caps, sizes)[np.newaxis].astype(np.int64)
+
+
+def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
+    """Return the integers, as text, by which a party inputs its shares of slots to `circuits.slots`.
+
+    Args: values: a word per slot, of which only the lowest `width` bits are used.
+    """
+    words, found, taken = XOR.from_bytes(values).ravel(), [], 0
+    for in_lane, lanes in slot_blocks(len(words), per_lane):
+        slots = words[taken : taken + in_lane * lanes].reshape(lanes, in_lane)
+        taken += slots.size
+        bits = (slots[:, :, np.newaxis] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)
+        columns = bits.reshape(lanes, in_lane * width)
+        for at, size in enumerate(input_widths(in_lane * width)):
+            block = columns[:, at * MAX_INPUT_WIDTH :][:, :size]
+            found.append((block << np.arange(size, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))
+    return "".join(f"{integer}\n" for integer in np.concatenate(found).tolist()).encode()
+
+
+def _indicators(index: Table, size: int) -> Table:
+    """Return, for each value but the last, which rows have it."""
+    found: Table = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
+    return found

@@ -1,0 +1,74 @@
+"""Two releases about the same clients: a cap on what each contributes, then a statistic with that cap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from harness.engines.base import Progress
+from harness.errors import OptionError
+from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
+from harness.inputs.records import ClientRecords
+from harness.inputs.scores import DEFAULT_THRESHOLDS
+from harness.pipeline.run import Run, Settings, Statistic, plan_release, run_on_records
+from harness.privacy.ledger.charge import Entry
+from harness.privacy.ledger.populations import Release
+from harness.releases.contribution_cap import CapStatistic, ChosenCap, NextRelease, sizes_alone
+from protocols.accounting.calibration import compose
+from protocols.noise.truncated import Guarantee
+
+T = TypeVar("T")
+
+
+def cap_directory(out: Path) -> Path:
+    """Return where the files of the first run are, if those of the second are in `out`."""
+    return out.parent / f"{out.name}-cap"
+
+
+def run_with_chosen_cap(
+    statistic: Statistic[T],
+    records: ClientRecords,
+    of_cap: Settings,
+    settings: Settings,
+    out: Path,
+    progress: Progress,
+    chosen: Callable[[ChosenCap], None],
+) -> Run[T]:
+    """Choose a cap by π_CAP, then run the statistic with it; each is a release, and a charge, of its own.
+
+    The cap's files are in a directory beside `out`. They stay if the statistic fails: their epsilon is spent,
+    and the cap can be used again. What the statistic's files say of privacy is of both runs together, for
+    whichever cap is chosen.
+    Args: of_cap, settings: of the two releases, alike but for epsilon, delta and form; progress: told the
+    steps of the first with "cap " before them; chosen: told the cap.
+    Raises: FairSharesError: `out` does not exist then. What can be known before is found before anything is
+    spent: that no noise, or no result, fits the largest cap, that the budget does not hold both, that a
+    directory exists.
+    """
+    domain, cap_out = records.domain, cap_directory(out)
+    if domain.cap:
+        raise OptionError("The domain file says how much of a client counts; leave out --cap.")
+    for directory in (out, cap_out):
+        if directory.exists():
+            raise OptionError(f"{directory} exists already; name another directory by --out.")
+    thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
+    next_release = NextRelease(
+        statistic.name, settings.epsilon, settings.delta, thresholds, settings.exchanged
+    )
+    caps = caps_to_choose_from(domain.max_count)
+    largest = replace(domain, cap=Cap(caps[-1]))
+    plan = plan_release(statistic, settings, largest)
+    statistic.check(largest, records.clients, plan)
+    both = compose(Guarantee(each.epsilon, each.delta) for each in (of_cap, settings))
+    release = Release(statistic.name, settings.model.name, both, plan.unit, plan.relation, out)
+    Entry(settings.account).check(release)
+
+    def first(step: str) -> None:
+        progress(f"cap {step}")
+
+    cap = run_on_records(CapStatistic(next_release), sizes_alone(records), of_cap, cap_out, first)
+    chosen(cap.found)
+    capped = replace(records, domain=replace(domain, cap=Cap(cap.found.cap)))
+    return run_on_records(statistic, capped, settings, out, progress, earlier={"cap": cap.manifest})

@@ -1,0 +1,213 @@
+"""Score curves per group, estimated from noisy counts or exact: what thresholds are computed from.
+
+All of it is in the clear and after the noise, so it costs no privacy. A prediction is positive iff
+its score is at least the threshold; scores lie in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import RecordDomainError
+from harness.inputs.scores import check_grid
+from protocols.circuits.coins import Coin
+from protocols.noise.truncated import mean_square_error
+
+Floats = npt.NDArray[np.float64]
+
+EVERYBODY = 0.0  # no score is below
+NOBODY = 2.0  # above every score, as scores are at most 1; a number, so that JSON can hold it
+
+
+@dataclass(frozen=True, eq=False)
+class CurveNoise:
+    """How the noise of opened nodes enters one curve's estimated counts; every curve has its own nodes.
+
+    Attributes: linear: shape (T + 1, nodes): the errors of the T counts and, last, of the total are
+    `linear @ (X + 1/2)` for the nodes' independent noise X; coins: of every node's noise. Both public.
+    """
+
+    linear: Floats
+    coins: tuple[Coin, ...]
+
+    def standard_errors(self) -> Floats:
+        """Return the standard error of the T counts and of the total, shape (T + 1,), in records."""
+        variances: Floats = float(mean_square_error(self.coins)) * (self.linear**2).sum(axis=1)
+        return np.sqrt(variances)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurves:
+    """How many records of each group and label have a score of at least each threshold.
+
+    Attributes: groups: k >= 2 names; thresholds: (T,), strictly increasing, in [0, 1]; tp, fp: (k, T),
+    counts of positives and negatives with a score >= threshold; positives, negatives: (k,) all of them.
+    Estimates may be fractions, negative and not monotone: see `monotone`. noise: of each of the 2k
+    curves, independently; None: the counts are exact.
+    """
+
+    groups: tuple[str, ...]
+    thresholds: Floats
+    tp: Floats
+    fp: Floats
+    positives: Floats
+    negatives: Floats
+    noise: CurveNoise | None = None
+
+    def __post_init__(self) -> None:
+        check_groups(self.groups)
+        check_grid(self.thresholds)
+        k, t = len(self.groups), len(self.thresholds)
+        for name, shape in (("tp", (k, t)), ("fp", (k, t)), ("positives", (k,)), ("negatives", (k,))):
+            values = getattr(self, name)
+            if values.shape != shape or not np.isfinite(values).all():
+                raise ValueError(f"{name} must hold finite numbers of shape {shape}, not {values.shape}")
+        if self.noise is not None and self.noise.linear.shape[:-1] != (t + 1,):
+            raise ValueError(f"the noise needs one row for each of {t} counts and one for the total")
+
+    def monotone(self) -> GroupCurves:
+        """Return the nearest curves that counts can form: from the total down to 0, never rising.
+
+        Computes: for each curve, the least-squares fit to (total, counts) among sequences that do not
+        rise, negative values set to 0. Exact counts stay as they are.
+        Guarantees: no count is further off than the worst was before.
+        [test: tests/harness/postprocessing/test_curves.py::test_monotone_does_not_add_to_the_worst_error]
+        """
+        positives, tp = _monotone(self.positives, self.tp)
+        negatives, fp = _monotone(self.negatives, self.fp)
+        return GroupCurves(self.groups, self.thresholds, tp, fp, positives, negatives, noise=self.noise)
+
+    def points(self) -> OperatingPoints:
+        """Return what each threshold does to each group, all of [0, 1] and the one that accepts nobody.
+
+        Computes: the rates of the monotone curves; at the thresholds 0 and NOBODY they are 1 and 0
+        whatever the data, which a grid that ends at 1 would miss, since scores may be 1.
+        Edge cases: a group without positives (negatives) has NaN for every true (false) positive rate.
+        """
+        fitted = self.monotone()
+        inner = self.thresholds > EVERYBODY
+        return OperatingPoints(
+            self.groups,
+            np.concatenate([[EVERYBODY], self.thresholds[inner], [NOBODY]]),
+            _rates(fitted.tp[:, inner], fitted.positives),
+            _rates(fitted.fp[:, inner], fitted.negatives),
+            fitted.positives,
+            fitted.negatives,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OperatingPoints:
+    """The rates of each group at each threshold.
+
+    Attributes: thresholds: (P,), strictly increasing from EVERYBODY to NOBODY; true_positive_rate,
+    false_positive_rate: (k, P), from 1 down to 0, never rising; positives, negatives: (k,), not negative.
+    """
+
+    groups: tuple[str, ...]
+    thresholds: Floats
+    true_positive_rate: Floats
+    false_positive_rate: Floats
+    positives: Floats
+    negatives: Floats
+
+    @property
+    def selection_rate(self) -> Floats:
+        """Return the share of each group that is predicted positive, shape (k, P); NaN if it is empty."""
+        tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
+        fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
+        return _over(tp + fp, self.positives + self.negatives)
+
+
+def exact_curves(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    sensitive_feature: npt.ArrayLike,
+    groups: Sequence[str],
+    thresholds: npt.ArrayLike,
+) -> GroupCurves:
+    """Count in the clear, on data that may be seen: for evaluations and tests.
+
+    Args: y_true: (n,) 0 or 1; y_score: (n,) in [0, 1]; sensitive_feature: (n,) names out of `groups`.
+    Raises: ValueError: lengths differ, or a value is none of these.
+    """
+    truth, score, feature = (
+        np.asarray(y_true),
+        np.asarray(y_score, dtype=float),
+        np.asarray(sensitive_feature),
+    )
+    if not truth.shape == score.shape == feature.shape or truth.ndim != 1:
+        raise ValueError("y_true, y_score and sensitive_feature must be vectors of one length")
+    if not (np.isin(truth, (0, 1)).all() and ((score >= 0) & (score <= 1)).all()):
+        raise ValueError("y_true must hold 0 and 1 only, y_score numbers from 0 to 1")
+    if not np.isin(feature, groups).all():
+        raise ValueError(f"sensitive_feature has groups that are not among {list(groups)}")
+    grid = np.asarray(thresholds, dtype=float)
+
+    def counts(label: int) -> tuple[Floats, Floats]:
+        scores = [np.sort(score[(truth == label) & (feature == group)]) for group in groups]
+        above = [len(s) - np.searchsorted(s, grid, side="left") for s in scores]
+        return np.array(above, dtype=float), np.array([len(s) for s in scores], dtype=float)
+
+    (tp, positives), (fp, negatives) = counts(1), counts(0)
+    return GroupCurves(tuple(groups), grid, tp, fp, positives, negatives)
+
+
+def check_groups(groups: Sequence[str]) -> None:
+    """Raises: RecordDomainError: fewer than two groups, or one twice."""
+    if len(groups) < 2 or len(set(groups)) != len(groups):
+        raise RecordDomainError(
+            f"Thresholds that treat groups alike need at least two distinct groups, not {list(groups)}."
+        )
+
+
+def upper_hull(x: Floats, y: Floats) -> npt.NDArray[np.int64]:
+    """Return the indices of the upper convex hull's corners, from the smallest x to the largest.
+
+    Computes: one scan from the left that keeps right turns only. Of points with one x the highest
+    counts. No three corners are on a line.
+    Args: x, y: (n,), n >= 1, finite, in any order.
+    """
+    kept: list[int] = []
+    xs, ys = x.tolist(), y.tolist()
+    for i in np.lexsort((y, x)).tolist():
+        while kept and (
+            xs[kept[-1]] == xs[i]
+            or (
+                len(kept) > 1
+                and (ys[kept[-1]] - ys[kept[-2]]) * (xs[i] - xs[kept[-2]])
+                <= (ys[i] - ys[kept[-2]]) * (xs[kept[-1]] - xs[kept[-2]])
+            )
+        ):
+            kept.pop()
+        kept.append(i)
+    return np.array(kept, dtype=np.int64)
+
+
+def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    fitted = np.array([_not_rising(row) for row in np.column_stack([totals, counts])])
+    return fitted[:, 0], fitted[:, 1:]
+
+
+def _not_rising(values: Floats) -> Floats:
+    """Return the nearest sequence >= 0 that never rises: the slopes of the sums' least concave majorant."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    corners = upper_hull(np.arange(len(sums), dtype=float), sums)
+    slopes = np.diff(sums[corners]) / np.diff(corners)
+    # Slopes that are equal but for rounding may come out in the wrong order.
+    return np.maximum(np.minimum.accumulate(np.repeat(slopes, np.diff(corners))), 0.0)
+
+
+def _rates(inner: Floats, totals: Floats) -> Floats:
+    """Return the rates at EVERYBODY, the inner thresholds and NOBODY."""
+    ends = totals[:, np.newaxis]
+    return _over(np.concatenate([ends, inner, np.zeros_like(ends)], axis=1), totals)
+
+
+def _over(counts: Floats, totals: Floats) -> Floats:
+    safe = np.where(totals > 0, totals, np.nan)[:, np.newaxis]
+    return counts / safe

@@ -1,0 +1,73 @@
+"""What the parties opened, as statistics: from here on everything is post-processing of DP outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.engines.base import EngineResult
+from harness.errors import OutputError
+from harness.inputs.records import RecordDomain
+from protocols.circuits.coins import Coin
+from protocols.noise.truncated import error_bound, largest_noise
+
+# Truncated noise X takes the values x and -1-x equally often, so that X + 1/2 has mean 0.
+DEBIAS = 0.5
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """Differentially private counts of records per cell of the domain.
+
+    Attributes: table: of the domain's shape, opened + 1/2: unbiased, half-integers, maybe negative;
+    coins: of each count's noise, public.
+    """
+
+    domain: RecordDomain
+    table: npt.NDArray[np.float64]
+    coins: tuple[Coin, ...]
+
+    def __post_init__(self) -> None:
+        if self.table.shape != self.domain.shape:
+            raise OutputError(
+                f"The parties opened {self.table.size} counts where {self.domain.cells} belong."
+            )
+
+    def error_bound(self, failure: Fraction) -> float:
+        """Return t such that all counts are within t of the truth, but for probability `failure`.
+
+        Computes: each count's exact tail at failure / cells (union bound).
+        """
+        return float(error_bound(self.coins, failure / self.domain.cells))
+
+
+def read_counts(
+    result: EngineResult, domain: RecordDomain, clients: int, coins: tuple[Coin, ...]
+) -> NoisyCounts:
+    """Return the counts that a run opened, one per cell of the domain. Raises: as `read_unbiased`."""
+    opened = read_unbiased(result, "counts", domain.cells, clients * domain.largest, coins)
+    return NoisyCounts(domain, opened.reshape(domain.shape), coins)
+
+
+def read_unbiased(
+    result: EngineResult, name: str, expected: int, most: int, coins: tuple[Coin, ...], least: int = 0
+) -> npt.NDArray[np.float64]:
+    """Return the opened values of one output line, plus 1/2.
+
+    Args: expected: how many; least, most: the ends of what there is without noise.
+    Raises: OutputError: there are too few or too many, or one is beyond what clients and noise could
+    make; the message gives no value.
+    """
+    opened = result.outputs[name]
+    if len(opened) != expected:
+        raise OutputError(f"The parties opened {len(opened)} {name} where {expected} belong.")
+    noise = largest_noise(coins)
+    if not all(least - 1 - noise <= value <= most + noise for value in opened):
+        raise OutputError(
+            "An opened count is beyond what the clients' declared maximum and the noise allow: "
+            "some shares do not belong together. Share the records again."
+        )
+    return np.array(opened, dtype=np.float64) + DEBIAS

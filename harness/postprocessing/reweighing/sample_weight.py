@@ -1,0 +1,101 @@
+"""From weights per group and label to what training takes: a sample weight per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.errors import RecordDomainError, RecordsError, ResultFileError
+from harness.inputs.tables import as_names
+from harness.system.result_files import read_result, result_path
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+WeightsTable = Sequence[Sequence[float]] | Floats
+"""Weights per group (row) and label (column), in the data set's order."""
+
+
+def read_weights(path: Path | str) -> pd.Series:
+    """Return the weights of a finished run, by group and label.
+
+    Args: path: `weights.json`, or the directory that it is in.
+    Returns: positive weights, indexed by (group, label), both strings, as declared; shape (k * m,).
+    Raises: ResultFileError: the file cannot be read, or does not hold a positive weight for each pair.
+    """
+    path = result_path(path, "weights.json")
+    found = read_result(path, "weights.json")
+    try:
+        groups, labels = found["groups"], found["labels"]
+        table = np.array(found["weights"], dtype=np.float64)
+    except (KeyError, TypeError, ValueError):
+        raise ResultFileError(f"{path} is not the weights.json of a run.") from None
+    if table.shape != (len(groups), len(labels)) or not (np.isfinite(table) & (table > 0)).all():
+        raise ResultFileError(f"{path} does not hold a positive weight for each group and label.")
+    index = pd.MultiIndex.from_product([groups, labels], names=["group", "label"])
+    return pd.Series(table.ravel(), index=index, name="sample_weight")
+
+
+def sample_weight(weights: pd.Series | Path | str, group: pd.Series, label: pd.Series) -> pd.Series:
+    """Return each row's weight, to be passed to `fit(X, y, sample_weight=...)`.
+
+    Edge cases: values are matched as they stand in a file, so that 1, 1.0 and "1" are the same label.
+    Args: weights: what `read_weights` gave, or what it takes; group, label: of each row, same index.
+    Returns: shape (rows,), with that index.
+    Raises: ResultFileError; RecordsError: the indices differ, or a row's group or label has no weight.
+    """
+    if not isinstance(weights, pd.Series):
+        weights = read_weights(weights)
+    if not group.index.equals(label.index):
+        raise RecordsError("group and label must have the same index: they belong to the same rows.")
+    table = weights.unstack()
+    found = look_up_weights(
+        table.to_numpy(), tuple(table.index), tuple(table.columns), as_names(group), as_names(label)
+    )
+    return pd.Series(found, index=group.index, name="sample_weight")
+
+
+def look_up_weights(
+    weights: WeightsTable,
+    groups: Sequence[str],
+    labels: Sequence[str],
+    sensitive_feature: npt.ArrayLike,
+    y: npt.ArrayLike,
+) -> Floats:
+    """Look up each sample's weight, for scikit-learn's `sample_weight`.
+
+    Args: weights: (k, m), finite and not negative; groups, labels: the names of its rows and columns;
+    sensitive_feature, y: (n,), compared as strings. Returns: (n,).
+    Raises: RecordDomainError: the table does not fit the names or holds a value that is no weight;
+    RecordsError: a sample's group or label is not in the table.
+    """
+    table = np.asarray(weights, dtype=np.float64)
+    if table.shape != (len(groups), len(labels)):
+        raise RecordDomainError(
+            f"The weights have shape {table.shape}; {len(groups)} groups and {len(labels)} labels need "
+            f"({len(groups)}, {len(labels)})."
+        )
+    if not (np.isfinite(table) & (table >= 0)).all():
+        raise RecordDomainError("Every weight must be a finite number that is not negative.")
+    row = _positions("group", groups, sensitive_feature)
+    column = _positions("label", labels, y)
+    if len(row) != len(column):
+        raise RecordsError(
+            f"There are {len(row)} groups but {len(column)} labels; each sample needs one of each."
+        )
+    return np.asarray(table[row, column], dtype=np.float64)
+
+
+def _positions(kind: str, declared: Sequence[str], values: npt.ArrayLike) -> Indices:
+    found = np.asarray(values).astype(str)
+    at = pd.Index(list(declared)).get_indexer(pd.Index(found))
+    unknown = np.flatnonzero(at < 0)
+    if len(unknown):
+        raise RecordsError(
+            f"Sample {unknown[0]} has the {kind} {str(found[unknown[0]])!r}, for which there is no weight; "
+            f"declare it (declared: {', '.join(declared)}) and compute the weights again."
+        )
+    return at.astype(np.int64)

@@ -1,0 +1,231 @@
+"""From score curves to the thresholds that treat groups alike, in the clear: costs no privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
+from harness.postprocessing.curve_intervals import population_bands
+from harness.postprocessing.curves import GroupCurves, OperatingPoints
+from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.postprocessing.thresholds.search import (
+    ACCURACY,
+    BALANCED_ACCURACY,
+    DEMOGRAPHIC_PARITY,
+    EQUAL_OPPORTUNITY,
+    EQUALIZED_ODDS,
+    ThresholdTask,
+    best_mixed_rules,
+    best_pure_rules,
+    least_tolerance,
+    task_for,
+)
+
+Floats = npt.NDArray[np.float64]
+
+CONSTRAINTS = (EQUALIZED_ODDS, EQUAL_OPPORTUNITY, DEMOGRAPHIC_PARITY)
+OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
+RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
+
+CONFIDENCE = Fraction(95, 100)
+DETECTABLE = 2  # standard errors of the noise that a group's records must exceed
+GOOD_RATIO = 0.1  # of noise to records, that messages suggest
+
+
+@dataclass(frozen=True, eq=False)
+class GroupThresholds:
+    """A decision rule for each group, and what it is estimated to do.
+
+    Attributes: rules: of each group, in the order of `rates`; rates: estimates, shape (k,) each, of the
+    true positive, false positive and selection rate; intervals: the same, shape (k, 2); objective_value,
+    accuracy: estimates; gap: estimate of what the constraint wants to be 0 (the largest difference
+    between two groups in the constrained rate, or in the worse of the two); gap_interval: low and high.
+    All intervals hold at once with probability `confidence`, over the noise and the sample.
+    """
+
+    constraint: str
+    objective: str
+    tolerance: float
+    deterministic: bool
+    rules: Mapping[str, ThresholdRule]
+    rates: Mapping[str, Floats]
+    intervals: Mapping[str, Floats]
+    objective_value: float
+    gap: float
+    gap_interval: tuple[float, float]
+    confidence: Fraction = CONFIDENCE
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of `thresholds.json` but for the privacy statement; undefined rates are null."""
+        return {
+            "constraint": self.constraint,
+            "objective": self.objective,
+            "tolerance": self.tolerance,
+            "deterministic": self.deterministic,
+            "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
+            "rates": {
+                group: {
+                    name: {
+                        "estimate": None if math.isnan(values[i]) else float(values[i]),
+                        "interval": self.intervals[name][i].tolist(),
+                    }
+                    for name, values in self.rates.items()
+                }
+                for i, group in enumerate(self.rules)
+            },
+            "objective_value": self.objective_value,
+            "gap": self.gap,
+            "gap_interval": list(self.gap_interval),
+            "confidence": float(self.confidence),
+        }
+
+
+def choose_thresholds(
+    curves: GroupCurves,
+    constraint: str = EQUALIZED_ODDS,
+    objective: str = ACCURACY,
+    tolerance: float = 0.0,
+    deterministic: bool = False,
+) -> GroupThresholds:
+    """Choose each group's thresholds: the best objective among all that meet the constraint.
+
+    Source: Hardt, Price and Srebro 2016, "Equality of opportunity in supervised learning", as
+    Fairlearn's `ThresholdOptimizer` without flipping (its `true_positive_rate_parity` is our
+    `equal_opportunity`); the optimum without a grid of rates, the tolerance under equalized odds, and
+    deterministic rules are ours.
+    Computes: on the monotone curves. A randomised rule reaches every point of a group's convex hull;
+    a deterministic one only the grid's. Equalized odds means both rates alike, equal opportunity the
+    true positive rates, demographic parity the selection rates, in any two groups, within the
+    tolerance. Balanced accuracy under the latter two is, as in Fairlearn, the groups' own, averaged by
+    size.
+    Guarantees: on exact curves at least as good as Fairlearn's; under equalized odds but for what two
+    thresholds miss, see below.  [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
+    Edge cases: under equalized odds a group that has to do worse than its best curve draws between the
+    two thresholds, within 10^-4 of the rates aimed at, that leave the fewest decisions to chance; if
+    there are none, between the closest within half a record; else among three. So the gap is at most
+    2 * 10^-4, or one record's share, where the tolerance is less than that.
+    Args: tolerance: from 0 to 1, largest difference between two groups.
+    Raises: OptionError: an argument is none of these; UndefinedRateError: a rate that is needed is 0/0;
+    TooNoisyError: a group's records with a label may all be noise; InfeasibleError: only accepting
+    everybody or nobody in all groups meets the constraint without randomisation.
+    """
+    _check_options(constraint, objective, tolerance)
+    points = curves.points()
+    _check_curves(curves, points, constraint, objective)
+    task = task_for(points, constraint, objective)
+    rules = best_pure_rules(task, tolerance) if deterministic else best_mixed_rules(task, tolerance)
+    if rules is None:
+        raise _infeasible(curves, task, tolerance)
+    return _assessed(curves, task, rules, tolerance, deterministic)
+
+
+def _assessed(
+    curves: GroupCurves,
+    task: ThresholdTask,
+    rules: Sequence[ThresholdRule],
+    tolerance: float,
+    deterministic: bool,
+) -> GroupThresholds:
+    bands = population_bands(curves, float(1 - CONFIDENCE))
+    shares = np.zeros((len(rules), len(task.points.thresholds)))
+    for row, rule in zip(shares, rules, strict=True):
+        row[np.searchsorted(task.points.thresholds, rule.thresholds)] = rule.probabilities
+    rates, intervals = {}, {}
+    for name in RATES:
+        estimates = (shares * getattr(task.points, name)).sum(axis=1)
+        band = (shares[..., np.newaxis] * getattr(bands, name)).sum(axis=1)
+        # The estimate comes from monotone curves, which noise can put outside what the counts allow.
+        band = np.stack([np.fmin(band[:, 0], estimates), np.fmax(band[:, 1], estimates)], axis=1)
+        rates[name], intervals[name] = estimates, np.clip(band, 0, 1)
+    gaps = np.array([_gap(intervals[name]) for name in task.constrained])
+    tpr, fpr = (np.nan_to_num(rates[name]) for name in ("true_positive_rate", "false_positive_rate"))
+    return GroupThresholds(
+        constraint=task.constraint,
+        objective=task.objective,
+        tolerance=tolerance,
+        deterministic=deterministic,
+        rules=dict(zip(curves.groups, rules, strict=True)),
+        rates=rates,
+        intervals=intervals,
+        objective_value=float(task.constant + (task.gain * tpr - task.loss * fpr).sum()),
+        gap=max(float(np.ptp(rates[name])) for name in task.constrained),
+        gap_interval=(float(gaps[:, 0].max()), float(gaps[:, 1].max())),
+    )
+
+
+def _gap(intervals: Floats) -> tuple[float, float]:
+    """Return the least and the largest difference between two groups' rates that the intervals allow."""
+    differences = intervals[:, 1] - intervals[:, np.newaxis, 0]  # of column's highest and row's lowest
+    np.fill_diagonal(differences, -np.inf)
+    apart = intervals[:, 0].max() - intervals[:, 1].min()
+    return max(float(apart), 0.0), float(differences.max())
+
+
+def _check_options(constraint: str, objective: str, tolerance: float) -> None:
+    for kind, value, known in (("constraint", constraint, CONSTRAINTS), ("objective", objective, OBJECTIVES)):
+        if value not in known:
+            raise OptionError(f"The {kind} must be one of {', '.join(known)}, not {value!r}.")
+    if not 0 <= tolerance <= 1:
+        raise OptionError(f"The tolerance must be between 0 and 1, not {tolerance:g}.")
+
+
+def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str, objective: str) -> None:
+    both = constraint == EQUALIZED_ODDS or objective == BALANCED_ACCURACY
+    needed = {
+        "positives": (points.positives, 1, both or constraint == EQUAL_OPPORTUNITY),
+        "negatives": (points.negatives, 1, both),
+        "records": (points.positives + points.negatives, 2, True),
+    }
+    error = float(curves.noise.standard_errors()[-1]) if curves.noise is not None else 0.0
+    for what, (totals, labels, is_needed) in needed.items():
+        for group, total in zip(points.groups, totals.tolist(), strict=True):
+            if is_needed and total <= 0:
+                raise UndefinedRateError(
+                    f"By the opened counts group {group!r} has no {what}, so a rate that {constraint} with "
+                    f"{objective} needs is 0/0. Merge the group with another, or gather more of its records"
+                    f"{_or_epsilon(curves)}."
+                )
+            noise = math.sqrt(labels) * error
+            if is_needed and total <= DETECTABLE * noise:
+                more = math.ceil(noise / (GOOD_RATIO * total))
+                raise TooNoisyError(
+                    f"The noise hides group {group!r}: its {what} are estimated to be {total:.1f}, with a "
+                    f"standard error of {noise:.1f} from the noise. With {more} times the epsilon, or "
+                    f"{more} times as many such records, that error would be {GOOD_RATIO:.0%} of them. "
+                    "The budget of this release is spent."
+                )
+
+
+def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> InfeasibleError:
+    """Say what would help. A rate's error from noise is about that of a count over the group's size."""
+    least = math.ceil(least_tolerance(task) * 1000) / 1000
+    message = (
+        f"Without randomisation, {task.constraint} within a tolerance of {tolerance:g} leaves only that all "
+        f"groups accept everybody, or all nobody. Allow a tolerance of {least:g}, or let decisions "
+        "be randomised: choosing again on the same curves (--curves) costs no epsilon."
+    )
+    if curves.noise is not None:
+        error = float(curves.noise.standard_errors().max())
+        sizes = np.concatenate([task.points.positives, task.points.negatives])
+        worst = error / float(sizes[sizes > 0].min())
+        message += (
+            f" The noise alone moves a rate by {worst:.2g} (standard error, smallest group), in proportion "
+            "to 1/(epsilon * records)"
+            + (
+                f": {math.ceil(worst / tolerance)} times either brings that down to the tolerance."
+                if worst > tolerance > 0
+                else "."
+            )
+        )
+    return InfeasibleError(message)
+
+
+def _or_epsilon(curves: GroupCurves) -> str:
+    return "" if curves.noise is None else ", or spend more epsilon; the budget of this release is spent"

@@ -1,0 +1,226 @@
+"""Applies each group's thresholds to a model's scores, with scikit-learn's interface."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
+from harness.inputs.tables import as_names
+from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
+from harness.system.result_files import SCHEMA, read_result, result_path
+
+Floats = npt.NDArray[np.float64]
+
+FILE = "thresholds.json"
+ERROR = "error"
+
+
+class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
+    """Predict positive where a score reaches the threshold of its group, drawn anew for each sample if mixed.
+
+    Guarantees: `fit` learns nothing, so thresholds stay what the run that made them says of them.
+    Args: rules: per group, as a run's `GroupThresholds.rules` or `load` has them; estimator: a fitted
+    classifier of two classes with `predict_proba`, or None: X holds scores, of the positive label;
+    positive_label: which of the estimator's classes the thresholds are for, as a file would name it; None:
+    its last; unseen_group: "error", or
+    the threshold for groups without a rule, from 0 (accept everybody) to 2 (nobody).
+    Edge cases: groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
+    group is the group "". `sklearn.clone` keeps the rules, but an estimator only if it is in a
+    `sklearn.frozen.FrozenEstimator`.
+    """
+
+    def __init__(
+        self,
+        rules: Mapping[str, ThresholdRule],
+        estimator: Any = None,
+        unseen_group: str | float = ERROR,
+        positive_label: str | None = None,
+    ) -> None:
+        self.rules = rules
+        self.estimator = estimator
+        self.unseen_group = unseen_group
+        self.positive_label = positive_label
+
+    @classmethod
+    def load(
+        cls, path: Path | str, estimator: Any = None, unseen_group: str | float = ERROR
+    ) -> GroupThresholdPredictor:
+        """Read the rules of a run, or what `save` wrote.
+
+        Args: path: `thresholds.json`, or the directory that it is in.
+        Raises: ResultFileError: the file cannot be read, or holds no rules; ThresholdRuleError: a rule
+        makes no sense.
+        """
+        result = read_result(path, FILE)
+        rules, positive_label = result.get("thresholds"), result.get("positive_label")
+        path = result_path(path, FILE)
+        if not isinstance(rules, dict) or not rules or not isinstance(positive_label, str | None):
+            raise ResultFileError(f"{path} is not the {FILE} of a run.")
+        return cls(
+            {group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in rules.items()},
+            estimator,
+            unseen_group,
+            positive_label,
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write the rules, and nothing of the estimator, so that `load` reads them.
+
+        Args: path: of a file that need not be there, or of a directory for `thresholds.json`.
+        """
+        found = {
+            "schema": SCHEMA,
+            "positive_label": self.positive_label,
+            "deterministic": all(rule.is_deterministic for rule in self.rules.values()),
+            "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
+        }
+        text = json.dumps(found, indent=2, allow_nan=False) + "\n"
+        result_path(path, FILE).write_text(text, encoding="utf-8")
+
+    def fit(self, X: Any, y: Any = None, **_: Any) -> GroupThresholdPredictor:  # noqa: ARG002, N803
+        """Do nothing: the rules are there and the estimator is fitted."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
+        """Predict each sample's class: 0 or 1, or what the estimator calls its classes.
+
+        Args: X: (n, features) for the estimator; or scores from 0 to 1, shape (n,), (n, 1), or (n, 2) as
+        from `predict_proba`; sensitive_features: (n,) groups, or a table with one column; random_state: a
+        seed or generator to repeat a mixed rule's draws; None: the operating system's randomness.
+        Raises: UnseenGroupError: a group has no rule; RecordsError: the shapes do not go together, a score is
+        not from 0 to 1, or the positive label is none of the model's classes; ThresholdRuleError:
+        unseen_group is no threshold.
+        """
+        scores, groups = self._inputs(X, sensitive_features)
+        draws = _uniform(len(scores), random_state)
+        drawn = np.empty(len(scores))
+        for rows, rule in self._by_rule(groups):
+            edges = np.cumsum(rule.probabilities)[:-1]
+            drawn[rows] = np.array(rule.thresholds)[np.searchsorted(edges, draws[rows], side="right")]
+        positive = scores >= drawn
+        classes = getattr(self.estimator, "classes_", None)
+        if classes is None:
+            return positive.astype(np.int64)
+        at = self._positive_class()
+        return np.asarray(classes)[np.where(positive, at, 1 - at)]
+
+    def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
+        """Return with which probability `predict` predicts each sample positive, shape (n,).
+
+        Args, Raises: as `predict`.
+        """
+        scores, groups = self._inputs(X, sensitive_features)
+        found = np.zeros(len(scores))
+        for rows, rule in self._by_rule(groups):
+            reached = scores[rows, np.newaxis] >= np.array(rule.thresholds)
+            found[rows] = reached @ np.array(rule.probabilities)
+        return found
+
+    def _inputs(self, X: Any, sensitive_features: Any) -> tuple[Floats, pd.Series]:  # noqa: N803
+        index = getattr(X, "index", None)
+        if self.estimator is not None:
+            X = self.estimator.predict_proba(X)  # noqa: N806
+            if np.ndim(X) == 2 and np.shape(X)[1] == 2:
+                X = np.asarray(X)[:, self._positive_class()]  # noqa: N806
+        return _scores(X), _groups(sensitive_features, index, len(X))
+
+    def _positive_class(self) -> int:
+        """Return the position of the positive label among the estimator's two classes."""
+        classes = getattr(self.estimator, "classes_", None)
+        if self.positive_label is None or classes is None:
+            return 1
+        names = as_names(pd.Series(np.asarray(classes))).tolist()
+        if self.positive_label not in names:
+            raise RecordsError(
+                f"The thresholds are for the label {self.positive_label!r}, and the model's classes are "
+                f"{', '.join(names)}: use the model whose scores they were computed from."
+            )
+        return names.index(self.positive_label)
+
+    def _by_rule(self, groups: pd.Series) -> Iterator[tuple[npt.NDArray[np.int64], ThresholdRule]]:
+        """Yield each group's positions and its rule."""
+        for group in groups.unique().tolist():
+            rows = np.flatnonzero(groups == group)
+            if group in self.rules:
+                yield rows, self.rules[group]
+            elif self.unseen_group == ERROR:
+                raise UnseenGroupError(
+                    f"Sample {rows[0]} is of the group {group!r}, which has no threshold (there are: "
+                    f"{', '.join(self.rules)}). Compute thresholds with that group, or say which threshold "
+                    "to take with unseen_group."
+                )
+            else:
+                yield rows, ThresholdRule((_fallback(self.unseen_group),))
+
+
+def _fallback(unseen_group: Any) -> float:
+    if isinstance(unseen_group, bool | str) or not isinstance(unseen_group, int | float):
+        raise ThresholdRuleError(f'unseen_group must be "{ERROR}" or a threshold, not {unseen_group!r}.')
+    return float(unseen_group)
+
+
+def _scores(found: Any) -> Floats:
+    """Return scores of shape (n,), the last column of two."""
+    scores = np.asarray(found, dtype=np.float64)
+    if scores.ndim == 2 and scores.shape[1] in (1, 2):
+        scores = scores[:, -1]
+    if scores.ndim != 1:
+        raise RecordsError(
+            f"Scores must have shape (n,), (n, 1), or (n, 2) for two classes, not {scores.shape}."
+        )
+    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
+    if len(wrong):
+        raise RecordsError(
+            f"Sample {wrong[0]} has the score {scores[wrong[0]]:g}; scores must be from 0 to 1, as "
+            "those that the thresholds were computed from."
+        )
+    return scores
+
+
+def _groups(found: Any, index: Any, samples: int) -> pd.Series:
+    """Return the group of each sample as a file would name it."""
+    if isinstance(found, pd.DataFrame):
+        if found.shape[1] != 1:
+            raise RecordsError(
+                f"sensitive_features has {found.shape[1]} columns; cross them into one, as the groups were."
+            )
+        found = found.iloc[:, 0]
+    if isinstance(found, pd.Series):
+        if isinstance(index, pd.Index) and not index.equals(found.index):
+            raise RecordsError(
+                "X and sensitive_features must have the same index: they belong to the same rows."
+            )
+        series = found.reset_index(drop=True)
+    else:
+        values = np.asarray(found)
+        if values.ndim != 1:
+            raise RecordsError(f"sensitive_features must have shape (n,), not {values.shape}.")
+        series = pd.Series(values)
+    if len(series) != samples:
+        raise RecordsError(
+            f"There are {samples} samples but {len(series)} sensitive features; each needs one."
+        )
+    return as_names(series)
+
+
+def _uniform(count: int, random_state: Any) -> Floats:
+    """Draw from [0, 1): 53 bits each of the operating system's randomness, if nothing else is given."""
+    if random_state is None:
+        bits = np.frombuffer(os.urandom(8 * count), dtype="<u8") >> np.uint64(11)
+        return bits.astype(np.float64) * 2.0**-53
+    if isinstance(random_state, np.random.Generator):
+        return random_state.random(count)
+    return np.asarray(check_random_state(random_state).random_sample(count))

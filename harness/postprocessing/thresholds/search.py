@@ -1,0 +1,247 @@
+"""Which rule each group gets: a fairness constraint turned into geometry, and points back into thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.postprocessing.curves import OperatingPoints
+from harness.postprocessing.thresholds.geometry import (
+    Hull,
+    mixed_one_rate,
+    mixed_two_rates,
+    pure_one_rate,
+    pure_two_rates,
+    snapped,
+)
+from harness.postprocessing.thresholds.rules import ThresholdRule, mixture
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+EQUALIZED_ODDS = "equalized_odds"
+EQUAL_OPPORTUNITY = "equal_opportunity"
+DEMOGRAPHIC_PARITY = "demographic_parity"
+ACCURACY = "accuracy_score"
+BALANCED_ACCURACY = "balanced_accuracy_score"
+
+PAIR_SLACK = 1e-4  # what two thresholds may miss of a rate that takes three to hit
+_SAME = 1e-9  # rates closer than this are one
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdTask:
+    """What is to be alike, and the objective `constant + sum of gain * TPR - loss * FPR` over groups.
+
+    Attributes: gain, loss: shape (k,), not negative. A rate without records has none of either.
+    """
+
+    points: OperatingPoints
+    constraint: str
+    objective: str
+    constant: float
+    gain: Floats
+    loss: Floats
+
+    @property
+    def constrained(self) -> tuple[str, ...]:
+        """Return the names of the rates that are to be alike."""
+        return {
+            EQUALIZED_ODDS: ("true_positive_rate", "false_positive_rate"),
+            EQUAL_OPPORTUNITY: ("true_positive_rate",),
+            DEMOGRAPHIC_PARITY: ("selection_rate",),
+        }[self.constraint]
+
+    @cached_property
+    def curves(self) -> tuple[GroupPoints, ...]:
+        rates = (self.points.true_positive_rate, self.points.false_positive_rate, self.points.selection_rate)
+        return tuple(
+            _group_points(self.points.thresholds, *of_group) for of_group in zip(*rates, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPoints:
+    """What a group's thresholds can do, each thing once, in the order of rising rates.
+
+    Attributes: thresholds, true_positive_rate, false_positive_rate, selection_rate: shape (n,).
+    """
+
+    thresholds: Floats
+    true_positive_rate: Floats
+    false_positive_rate: Floats
+    selection_rate: Floats
+
+    def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
+        return mixture((float(self.thresholds[point]), share) for point, share in shares)
+
+
+def task_for(points: OperatingPoints, constraint: str, objective: str) -> ThresholdTask:
+    """Write the objective as a linear function of the groups' rates.
+
+    Computes: accuracy: each group's rates by its share of all records. Balanced accuracy: by its share
+    of all positives and of all negatives where both rates are alike; else by its share of all records,
+    which averages the groups' own balanced accuracies, as Fairlearn does.
+    Args: points: groups have records of each label that the constraint and the objective need.
+    """
+    sizes = points.positives + points.negatives
+    if objective == ACCURACY:
+        gain, loss, constant = points.positives, points.negatives, points.negatives.sum() / sizes.sum()
+        gain, loss = gain / sizes.sum(), loss / sizes.sum()
+    elif constraint == EQUALIZED_ODDS:
+        gain, loss, constant = points.positives, points.negatives, 0.5
+        gain, loss = gain / gain.sum() / 2, loss / loss.sum() / 2
+    else:
+        gain, loss, constant = sizes / sizes.sum() / 2, sizes / sizes.sum() / 2, 0.5
+    return ThresholdTask(points, constraint, objective, float(constant), gain, loss)
+
+
+def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule]:
+    """Return each group's best rule if decisions may be drawn by chance."""
+    if task.constraint != EQUALIZED_ODDS:
+        hulls = [
+            Hull.over(_constrained(task, curve), value)
+            for curve, value in zip(task.curves, _values(task), strict=True)
+        ]
+        best = mixed_one_rate(hulls, tolerance)
+        return [
+            curve.rule(hull.mix(x)) for curve, hull, x in zip(task.curves, hulls, best.tolist(), strict=True)
+        ]
+    hulls = [Hull.over(curve.false_positive_rate, curve.true_positive_rate) for curve in task.curves]
+    half_a_record = 0.5 / np.column_stack([task.points.negatives, task.points.positives])
+    aim = max(tolerance - 2 * PAIR_SLACK, 0.0)  # so that what pairs miss stays within the tolerance
+    fpr, tpr = mixed_two_rates(hulls, task.gain, task.loss, aim)
+    return [
+        _rule_at(curve, hull, x, y, half)
+        for curve, hull, x, y, half in zip(
+            task.curves, hulls, fpr.tolist(), tpr.tolist(), half_a_record.tolist(), strict=True
+        )
+    ]
+
+
+def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule] | None:
+    """Return each group's best single threshold.
+
+    Returns: None if the constraint leaves only that all groups accept everybody, or all nobody, and
+    that is not what would be best without it.
+    """
+    chosen = _best_points(task, tolerance, slice(None))
+    free = [int(np.argmax(value)) for value in _values(task)]
+    if chosen is None or (
+        _is_trivial(task, chosen)
+        and not _is_trivial(task, free)
+        and _best_points(task, tolerance, slice(1, -1)) is None
+    ):
+        return None
+    return [curve.rule([(point, 1.0)]) for curve, point in zip(task.curves, chosen, strict=True)]
+
+
+def least_tolerance(task: ThresholdTask) -> float:
+    """Return about the least tolerance with which `best_pure_rules` finds any: at most 2 % too large."""
+    low, high = 0.0, 1.0
+    while high - low > 0.02 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if best_pure_rules(task, middle) is None else (low, middle)
+    return high
+
+
+def _best_points(task: ThresholdTask, tolerance: float, among: slice) -> list[int] | None:
+    """Return each group's best among its points of a slice."""
+    if any(len(curve.thresholds[among]) == 0 for curve in task.curves):
+        return None
+    if task.constraint == EQUALIZED_ODDS:
+        chosen = pure_two_rates(
+            [(curve.false_positive_rate[among], curve.true_positive_rate[among]) for curve in task.curves],
+            task.gain,
+            task.loss,
+            tolerance,
+        )
+    else:
+        chosen = pure_one_rate(
+            [
+                (_constrained(task, curve)[among], value[among])
+                for curve, value in zip(task.curves, _values(task), strict=True)
+            ],
+            tolerance,
+        )
+    return None if chosen is None else (chosen + (among.start or 0)).tolist()
+
+
+def _is_trivial(task: ThresholdTask, chosen: Sequence[int]) -> bool:
+    """Return whether all groups accept nobody, or all everybody."""
+    lasts = [len(curve.thresholds) - 1 for curve in task.curves]
+    return not any(chosen) or list(chosen) == lasts
+
+
+def _constrained(task: ThresholdTask, curve: GroupPoints) -> Floats:
+    return np.asarray(getattr(curve, task.constrained[0]))
+
+
+def _values(task: ThresholdTask) -> list[Floats]:
+    """Return what each point of each group adds to the objective."""
+    return [
+        np.asarray(g * curve.true_positive_rate - c * curve.false_positive_rate)
+        for curve, g, c in zip(task.curves, task.gain, task.loss, strict=True)
+    ]
+
+
+def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: list[float]) -> ThresholdRule:
+    """Return a rule with these rates: exactly on the hull, below it by two thresholds, else by three.
+
+    Of three, one accepts nobody: what is below the hull is on a line from (0, 0) to a point of it.
+    Args: half_a_record: in the false and in the true positive rate.
+    """
+    if y >= float(hull.at(x)) - _SAME:
+        return curve.rule(hull.mix(x))
+    pair = _pair_at(curve, x, y, half_a_record)
+    if pair is not None:
+        return curve.rule(pair)
+    beside = hull.y * x - hull.x * y  # falls along the hull, 0 where the line meets it
+    right = min(int(np.flatnonzero(beside >= 0)[-1]) + 1, len(beside) - 1)
+    share = float(beside[right - 1] / (beside[right - 1] - beside[right]))
+    height = float((1 - share) * hull.y[right - 1] + share * hull.y[right])
+    part = y / height
+    left_point, right_point = hull.corners[right - 1 : right + 1].tolist()
+    return curve.rule([(0, 1 - part), (left_point, part * (1 - share)), (right_point, part * share)])
+
+
+def _pair_at(
+    curve: GroupPoints, x: float, y: float, half_a_record: list[float]
+) -> list[tuple[int, float]] | None:
+    """Return two points, and their shares, that together come close to (x, y), if any do.
+
+    Of those within PAIR_SLACK the two that leave the fewest decisions to chance; else the closest, if
+    they are within half a record.
+    """
+    x_of, y_of = curve.false_positive_rate - x, curve.true_positive_rate - y
+    x_slack, y_slack = (max(half, PAIR_SLACK) for half in half_a_record)
+    first = np.flatnonzero((x_of <= x_slack) & (y_of <= y_slack))
+    second = np.flatnonzero((x_of >= -x_slack) & (y_of >= -y_slack))
+    x_first, y_first = x_of[first, np.newaxis], y_of[first, np.newaxis]
+    x_step, y_step = x_of[second] - x_first, y_of[second] - y_first
+    length = np.maximum(x_step**2 + y_step**2, 1e-30)  # 0 between a point and itself
+    share = snapped(-(x_first * x_step + y_first * y_step) / length)
+    x_missed, y_missed = abs(x_first + share * x_step), abs(y_first + share * y_step)
+    by_chance = abs(curve.selection_rate[second] - curve.selection_rate[first, np.newaxis])
+    missed = np.maximum(x_missed, y_missed)
+    within = (x_missed <= x_slack) & (y_missed <= y_slack)
+    cost = np.where(within, np.where(missed <= PAIR_SLACK, by_chance - 1, missed), np.inf)
+    if not np.isfinite(cost).any():
+        return None
+    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return [(int(first[i]), 1 - float(share[i, j])), (int(second[j]), float(share[i, j]))]
+
+
+def _group_points(thresholds: Floats, tpr: Floats, fpr: Floats, selection: Floats) -> GroupPoints:
+    """Of thresholds that do the same take the middle one, but 0 or NOBODY if that is among them."""
+    tpr, fpr = np.nan_to_num(tpr), np.nan_to_num(fpr)
+    ends = np.concatenate([np.flatnonzero((np.diff(tpr) != 0) | (np.diff(fpr) != 0)), [len(tpr) - 1]])
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    middle = (begins + ends) // 2
+    middle[0], middle[-1] = 0, len(tpr) - 1
+    at = middle[::-1]
+    return GroupPoints(thresholds[at], tpr[at], fpr[at], selection[at])

@@ -1,0 +1,302 @@
+"""What `./inv audit` finds of releases: what one record moves, and what that adds up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from math import prod
+
+from harness.errors import OptionError
+from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
+from harness.inputs.values import DEFAULT_STEPS
+from harness.privacy.audit.samplers import DELTAS, Audited, Figure, budget_parameters, no_noise
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
+from protocols.accounting.exact_privacy import (
+    amounts_moved,
+    composed,
+    curve_of_coins,
+    declared_release,
+    impossible_mass,
+    impossible_mass_of_clients,
+    values_moved,
+)
+from protocols.accounting.queries import FirstBelow, LinearRelease
+from protocols.mechanisms.count_tree import best_tree
+from protocols.noise.truncated import log_upper_bound
+from protocols.published_baselines import composed_laplace, protocol_4
+from protocols.spec import (
+    PI_CAP,
+    PI_CF,
+    PI_CF_SLOTS,
+    PI_COUNT,
+    PI_GAP,
+    PI_GAP_SLOTS,
+    PI_ROC,
+    PI_ROC_RECORDS,
+    PI_RW,
+    PI_RW_SLOTS,
+    PI_RW_WEIGHTS,
+    ProtocolSpec,
+)
+
+PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
+
+Declared = tuple[ProtocolSpec, dict[str, int | str]]  # a protocol, and arguments of its program
+
+DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
+
+_MAX_CELLS = 10**6
+_JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a command opens.
+
+    Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
+    fall into then; declared: from sizes and budget to the protocol, and those of its arguments that its
+    linear map depends on; relations: those under which a command makes it; exchanged: as for `plan_noise`.
+    """
+
+    sizes: Mapping[str, int]
+    cells: Callable[[Mapping[str, int]], int]
+    declared: Callable[
+        [Mapping[str, int], NeighboringRelation, Fraction, Fraction, int, bool],
+        Declared,
+    ]
+    relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
+    exchanged: bool = False
+
+    @property
+    def counts_records(self) -> bool:
+        """Whether what it opens of a client is counts of records, which a cap bounds."""
+        return bool(self.sizes) and "steps" not in self.sizes
+
+
+_OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
+_OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
+_TABLE = {"groups": 2, "labels": 2}
+
+
+def _table_of(spec: ProtocolSpec) -> Callable[..., Declared]:
+    return lambda sizes, *_: (spec, {**sizes})
+
+
+def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
+    def declared(
+        sizes: Mapping[str, int],
+        relation: NeighboringRelation,
+        epsilon: Fraction,
+        delta: Fraction,
+        cap: int,
+        exchanged: bool,
+    ) -> Declared:
+        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta, cap, exchanged).blocks
+        table = {name: sizes[name] for name in _TABLE}
+        return spec, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
+
+    return declared
+
+
+def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
+    """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
+    return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
+
+
+def _largest_grid(*_: object) -> Declared:
+    """The most caps to choose from; fewer uncover less. How many clients may exceed one changes nothing."""
+    return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
+
+
+def _of_predictions(sizes: Mapping[str, int]) -> int:
+    return sizes["groups"] * sizes["labels"] ** 2
+
+
+def _of_pairs(sizes: Mapping[str, int]) -> int:
+    """Return how many cells pairs of clients with extreme values make."""
+    return 8 * sizes["groups"] ** 3
+
+
+_SCORED = {**_TABLE, "thresholds": PAPERS_THRESHOLDS}
+
+
+RELEASES: dict[str, Release] = {
+    "weights": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW)),
+    # Weights alone are opened; they follow from the noisy counts, inside the computation.
+    "weights-only": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
+    "weights-of-clients": Release(
+        _TABLE,
+        lambda sizes: prod(sizes.values()),
+        _table_of(PI_RW_SLOTS),
+        _OF_CLIENTS,
+    ),
+    "confusion": Release(_TABLE, _of_predictions, _table_of(PI_CF)),
+    "confusion-of-clients": Release(_TABLE, _of_predictions, _table_of(PI_CF_SLOTS), _OF_CLIENTS),
+    "count": Release(_TABLE, lambda sizes: prod(sizes.values()), _logarithms, _OF_RECORDS),
+    "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP)),
+    "gap-of-clients": Release(
+        {"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP_SLOTS), _OF_CLIENTS
+    ),
+    "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
+    "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
+    "cap": Release({}, lambda _: 1, _largest_grid, _OF_CLIENTS),
+}
+# Of clients whose slots a party can change: in active models.
+RELEASES |= {
+    f"{name}-active": replace(RELEASES[of], relations=_OF_CLIENTS, exchanged=True)
+    for name, of in {
+        "weights-of-clients": "weights-of-clients",
+        "confusion-of-clients": "confusion-of-clients",
+        "gap-of-clients": "gap-of-clients",
+        "thresholds-of-clients": "thresholds-of-records",
+    }.items()
+}
+
+
+def audit_release(
+    name: str,
+    spec: ProtocolSpec,
+    arguments: Mapping[str, int | str],
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int = 1,
+    exchanged: bool = False,
+) -> Audited:
+    """Audit a release: what one record, or a client's, move by the declared linear map, and what that costs.
+
+    Computes: basic composition over the values that a record moves, of the audited noise; for up to three
+    also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
+    unit, and each value's outermost atoms, one by one.
+    Args: cap, exchanged: as for `plan_noise`.
+    Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
+    """
+    text = {name: str(value) for name, value in arguments.items()}
+    if spec.release and isinstance(index := spec.release(text), FirstBelow):
+        return _audit_index(name, spec, index, relation, epsilon, delta)
+    try:
+        release = declared_release(spec, text)
+        plan = plan_noise(release, relation, epsilon, delta, cap, exchanged)
+    except ValueError as error:
+        raise no_noise(epsilon, delta, error) from None
+    moved = values_moved(release, relation, cap, exchanged)
+    one = curve_of_coins(plan.coins)
+    ratio = one.least_ratio(one.impossible)
+    assert ratio is not None  # at that delta it is finite by definition
+    figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
+    if release.amounts:
+        moves = amounts_moved(release, relation, exchanged)
+        figures["values_moved"], figures["units_moved"] = max(map(len, moves)), moved
+        epsilon_found = moved * log_upper_bound(ratio)
+        delta_found = max(impossible_mass(plan.coins, move) for move in moves)
+    elif cap > 1:
+        ways = 2 if exchanged else 1  # on a level some counts fall, and others may rise
+        levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
+        figures["values_moved"], figures["units_moved"] = levels * cells, moved
+        epsilon_found = moved * log_upper_bound(ratio)
+        delta_found = impossible_mass_of_clients(plan.coins, ways * levels, cap)
+    else:
+        epsilon_found, delta_found = log_upper_bound(ratio**moved), one.impossible * moved
+    figures |= {"epsilon": epsilon_found, "delta": delta_found}
+    joint = None
+    if moved <= _JOINT_VALUES and cap == 1:
+        joint = composed(one, moved)
+        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
+    fault = None
+    if epsilon_found > plan.exact.epsilon or delta_found > plan.exact.delta:
+        by = "units in all" if release.amounts or cap > 1 else "values"
+        fault = f"a {plan.unit} moves {moved} {by}, which takes more than the ε and δ that are claimed"
+    parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
+    if plan.unit is PrivacyUnit.CLIENT:
+        parameters["cap"] = cap
+    subject = f"{spec.name}.{relation}" + ".active" * exchanged
+    return Audited(subject, name, parameters, epsilon, figures, joint, True, fault)
+
+
+def _audit_index(
+    name: str,
+    spec: ProtocolSpec,
+    release: FirstBelow,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+) -> Audited:
+    """Audit an index: two ratios of the audited noise, the bound's and one count's; an atom of each."""
+    try:
+        plan = plan_noise(release, relation, epsilon, delta)
+    except ValueError as error:
+        raise no_noise(epsilon, delta, error) from None
+    one = curve_of_coins(plan.coins)
+    ratio = one.least_ratio(one.impossible)
+    assert ratio is not None  # as above
+    spent, uncovered = log_upper_bound(ratio**2), one.impossible * (1 + release.queries)
+    moved = {"values": release.queries + 1, "values_moved": release.queries}
+    fault = None
+    if spent > plan.exact.epsilon or uncovered > plan.exact.delta:
+        fault = f"an index of {release.queries} counts takes more than the ε and δ that are claimed"
+    parameters: dict[str, str | int] = {
+        "queries": release.queries,
+        **budget_parameters(epsilon, delta),
+        "neighboring_relation": str(relation),
+    }
+    figures: dict[str, Figure] = {**moved, "epsilon": spent, "delta": uncovered}
+    return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, None, True, fault)
+
+
+def audit_command(
+    name: str,
+    sizes: Mapping[str, int],
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int | None = None,
+) -> Audited:
+    """Audit what a command releases.
+
+    Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client.
+    Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells.
+    """
+    release = RELEASES[name]
+    chosen = {**release.sizes, **sizes}
+    if (cells := release.cells(chosen)) > _MAX_CELLS:
+        raise OptionError(f"An audit lists all cells, here {cells}; at most {_MAX_CELLS}.")
+    if relation not in release.relations:
+        raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
+    if cap is None:
+        several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
+        cap = DEFAULT_CAP if several else 1
+    try:
+        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, release.exchanged)
+    except ValueError as error:
+        raise no_noise(epsilon, delta, error) from None
+    return audit_release(name, spec, arguments, relation, epsilon, delta, cap, release.exchanged)
+
+
+def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
+    """Audit Protocol 4's release: Laplace noise of scale 1 / epsilon on each count at each threshold.
+
+    Computes: epsilon exactly: every value that a record moves, moves by 1, and their worst ratios multiply.
+    What it still is at a small delta is a numerical bound, for the ideal Laplace distribution.
+    """
+    moved = values_moved(_papers_release(), relation)
+    at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
+    figures: dict[str, Figure] = {
+        "values_moved": moved,
+        "epsilon": moved * epsilon,
+        "epsilon_at_1e-6": Fraction(at),
+    }
+    parameters: dict[str, str | int] = {
+        "epsilon": str(epsilon),
+        "thresholds": PAPERS_THRESHOLDS,
+        "groups": PAPERS_GROUPS,
+        "neighboring_relation": str(relation),
+    }
+    subject = "pi_roc.published" + (".replace_one" if relation is NeighboringRelation.REPLACE_ONE else "")
+    return Audited(subject, "thresholds as published", parameters, epsilon, figures)
+
+
+@cache
+def _papers_release() -> LinearRelease:
+    return protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS)

@@ -1,0 +1,230 @@
+"""What `./inv audit` finds: samplers, recomputed and held against what is claimed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+from harness.errors import OptionError
+from protocols.accounting.calibration import bits_at_most
+from protocols.accounting.empirical import estimate_delta
+from protocols.accounting.exact_privacy import (
+    Cost,
+    PrivacyCurve,
+    cost,
+    curve_of_coins,
+    curve_of_law,
+    curve_of_symmetric_coins,
+    second_moment,
+    symmetric_cost,
+)
+from protocols.accounting.rounding import float_up
+from protocols.circuits.coins import MIN_DELTA_BITS, design_coins, exp_bounds
+from protocols.circuits.symmetric import design_symmetric_coins
+from protocols.noise import symmetric
+from protocols.noise import truncated as noise
+from protocols.noise.truncated import Guarantee
+from protocols.published_baselines import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
+
+Figure = Fraction | int | str | None  # None: no finite value has the property; str: exact, "p/q"
+Coins = TypeVar("Coins")
+
+DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fraction(1, 2**40)}
+EMULATED = " (MP-SPDZ)"  # in the names of what was audited with MP-SPDZ's own logarithm
+LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
+CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One sampler or release, audited.
+
+    Attributes: subject: how its rows' names begin; name: what people call it; parameters: what it was
+    audited at; epsilon: the one it was asked for; figures: by the end of their rows' names; curve: its
+    delta(epsilon), where that was computed; claimed: whether this project states a guarantee for it;
+    fault: why that does not hold, None if it does.
+    """
+
+    subject: str
+    name: str
+    parameters: Mapping[str, str | int]
+    epsilon: Fraction
+    figures: Mapping[str, Figure]
+    curve: PrivacyCurve | None = None
+    claimed: bool = False
+    fault: str | None = None
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a row per figure as `--json` has it; bounds are rounded up."""
+        return [
+            {"subject": f"{self.subject}.{end}", "parameters": dict(self.parameters), "value": _json(figure)}
+            for end, figure in self.figures.items()
+        ]
+
+
+def _json(figure: Figure) -> int | float | str:
+    if figure is None:
+        return "inf"
+    return float_up(figure) if isinstance(figure, Fraction) else figure
+
+
+@dataclass(frozen=True)
+class Sampler(Generic[Coins]):
+    """How to make and judge a sampler of ours. guarantee: what is claimed at sensitivity 1."""
+
+    design: Callable[[Fraction, int], Coins]
+    curve: Callable[[Coins, int], PrivacyCurve]
+    guarantee: Callable[[Coins], Guarantee]
+    largest_noise: Callable[[Coins], int]
+    mean_square_error: Callable[[Coins], Fraction]
+    cost: Callable[[Coins], Cost]
+
+
+SAMPLERS: dict[str, Sampler[Any]] = {
+    "default": Sampler(
+        design_coins, curve_of_coins, noise.guarantee, noise.largest_noise, noise.mean_square_error, cost
+    ),
+    "symmetric": Sampler(
+        design_symmetric_coins,
+        curve_of_symmetric_coins,
+        symmetric.guarantee,
+        symmetric.largest_noise,
+        symmetric.mean_square_error,
+        symmetric_cost,
+    ),
+}
+
+
+def audit_coins(
+    name: str,
+    coins: Any,
+    epsilon: Fraction,
+    claim: Guarantee,
+    parameters: Mapping[str, str | int],
+    sensitivity: int = 1,
+    subject: str = "",
+) -> Audited:
+    """Audit one of our samplers, from its distribution.
+
+    Args: coins: as the sampler of that name takes them; epsilon: what they were designed for; claim: what
+    is said of them, a fault unless it is so.
+    """
+    sampler = SAMPLERS[name]
+    curve, spent = sampler.curve(coins, sensitivity), sampler.cost(coins)
+    figures: dict[str, Figure] = {
+        **_curve_figures(curve, epsilon, claim.delta),
+        "largest_noise": sampler.largest_noise(coins),
+        "mean_square_error": sampler.mean_square_error(coins),
+        "ands": spent.ands,
+        "and_depth": spent.depth,
+        "fair_bits": spent.fair_bits,
+    }
+    found = curve.delta(exp_bounds(claim.epsilon)[0])
+    fault = None
+    if found > claim.delta:
+        fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
+    return Audited(subject or f"pi_lap.{name}", name, parameters, epsilon, figures, curve, True, fault)
+
+
+def audit_sampler(
+    name: str, epsilon: Fraction, delta: Fraction, sensitivity: int = 1, subject: str = ""
+) -> Audited:
+    """Design one of our samplers for counts that move by up to `sensitivity`, and audit it.
+
+    Computes: coins for epsilon / sensitivity per unit; the outermost atoms grow by e^(epsilon /
+    sensitivity) inwards, so `sensitivity` of them weigh at most e^epsilon times as many outermost ones.
+    Raises: OptionError: no coins reach epsilon and delta.
+    """
+    sampler = SAMPLERS[name]
+    most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta / most))
+    parameters = {**budget_parameters(epsilon, delta), "sensitivity": sensitivity}
+    try:
+        coins = sampler.design(epsilon / sensitivity, bits)
+        claim = sampler.guarantee(coins) if sensitivity == 1 else Guarantee(epsilon, delta)
+        return audit_coins(name, coins, epsilon, claim, parameters, sensitivity, subject)
+    except ValueError as error:
+        raise no_noise(epsilon, delta, error) from None
+
+
+def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
+    """Audit π_LAP as published, at 16 fractional bits, for counts that move by 1.
+
+    Args: log: "ideal" or "mp-spdz"; rounded: whether the noise is rounded to an integer before it is
+    added, inside the computation.
+    Raises: OptionError: epsilon is so small that the noise overflows.
+    """
+    try:
+        law = laplace_law(1 / epsilon, LOGARITHMS[log], rounded=rounded)
+    except OverflowError as error:
+        raise OptionError(f"--epsilon {epsilon} is too small for the published sampler: {error}.") from None
+    unit = 1 if rounded else ONE
+    curve = curve_of_law(law, [unit])
+    figures: dict[str, Figure] = {
+        **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims epsilon alone
+        "largest_noise": Fraction(max(abs(x) for x in law), unit),
+        "mean_square_error": second_moment(law) / unit**2,
+    }
+    parameters: dict[str, str | int] = {
+        "epsilon": str(epsilon),
+        "sensitivity": 1,
+        "fraction_bits": FRACTION_BITS,
+        "logarithm": log,
+        "revealed": "rounded" if rounded else "raw",
+    }
+    name = f"published, {'rounded' if rounded else 'raw'}{EMULATED if log == 'mp-spdz' else ''}"
+    return Audited(subject, name, parameters, epsilon, figures, curve)
+
+
+def audit_truncated() -> Audited:
+    """Bound from below what π_LAP as published gives away, raw, under MP-SPDZ's default truncation.
+
+    Computes: the recorded tally's estimate. Its law is not known, so this is empirical and no upper bound.
+    """
+    epsilon = Fraction(1)
+    found = estimate_delta(TRUNCATED, float(epsilon), float(CONFIDENCE))
+    figures: dict[str, Figure] = {
+        "delta": Fraction(found.value),
+        "delta_low": Fraction(found.low),
+        "delta_high": Fraction(found.high),
+    }
+    parameters: dict[str, str | int] = {
+        "epsilon": str(epsilon),
+        "sensitivity": 1,
+        "fraction_bits": FRACTION_BITS,
+        "logarithm": "mp-spdz, probabilistic truncation",
+        "revealed": "raw",
+        "label": "empirical",
+        "samples": TRUNCATED.samples,
+        "confidence": str(CONFIDENCE),
+    }
+    subject = "pi_lap.published.raw.probabilistic"
+    return Audited(subject, "published, raw, default truncation", parameters, epsilon, figures)
+
+
+def no_noise(epsilon: Fraction, delta: Fraction, error: ValueError) -> OptionError:
+    """Return the error for a budget that nothing fits."""
+    return OptionError(f"No noise fits --epsilon {epsilon} and --delta {float(delta):.3g}: {error}.")
+
+
+def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
+    """Return the figures of one count. Args: epsilon: asked for; delta: of what is claimed at it."""
+    return {
+        "epsilon": curve.least_epsilon(delta),
+        "delta": curve.delta_bounds(epsilon)[1],
+        "delta_at_every_epsilon": str(curve.impossible),
+        **{f"epsilon_at_{at}": curve.least_epsilon(delta) for at, delta in DELTAS.items()},
+    }
+
+
+def budget_parameters(epsilon: Fraction, delta: Fraction) -> dict[str, str | int]:
+    """Return the parameters that say what was asked for."""
+    return {"epsilon": str(epsilon), "delta": power_of_two(delta)}
+
+
+def power_of_two(delta: Fraction) -> str:
+    """Return 2^-n for such a delta, p/q for any other."""
+    n = delta.denominator.bit_length() - 1
+    return f"2^-{n}" if delta == Fraction(1, 1 << n) else str(delta)

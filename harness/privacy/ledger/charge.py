@@ -1,0 +1,100 @@
+"""One run's way through the ledger: charged right before its parties start, settled when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import LedgerError
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Population, Release, Status, exact_json
+from protocols.accounting.calibration import Budget
+
+ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where a run is charged. population: None: nobody counts it; budget: see `Ledger.charge`."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    population: str | None = None
+    budget: Budget | None = None
+
+
+class Entry:
+    """One run's place in the ledger: empty until `start`, settled when the run ends."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.out = ""
+        self._charge: int | None = None
+        self.population: Population | None = None
+
+    def check(self, release: Release) -> None:
+        """Raise what `start` would raise now, before a run does any work."""
+        account = self.account
+        if account.population is not None or release.uploads:
+            with _nothing_started():
+                account.ledger.check(account.population, account.budget, release)
+
+    def start(self, release: Release) -> None:
+        """Charge a run whose parties are about to start; what this raises, they have to heed.
+
+        A run that is counted for nobody leaves a mark only that its uploads were used.
+        """
+        account, self.out = self.account, str(release.out)
+        if account.population is not None or release.uploads:
+            with _nothing_started():
+                self._charge, self.population = account.ledger.charge(
+                    account.population, account.budget, release
+                )
+
+    def fields(self) -> dict[str, Any] | None:
+        """Return what a manifest says of the charge; None if the run is counted for nobody."""
+        if self.population is None:
+            return None
+        return {
+            "path": str(self.account.ledger.path),
+            "population": self.population.name,
+            "charge": self._charge,
+            "runs": len(self.population.charges),
+            "spent": exact_json(self.population.spent),
+            "budget": exact_json(self.population.budget),
+        }
+
+    def settle(self, status: Status, timeout_s: float) -> None:
+        """Write what became of the run, if it was charged."""
+        if self._charge is not None:
+            Ledger(self.account.ledger.path, timeout_s).settle(self._charge, status)
+
+
+@contextmanager
+def _nothing_started() -> Iterator[None]:
+    try:
+        yield
+    except LedgerError as error:
+        raise LedgerError(f"{error} No party was started.") from None
+
+
+@contextmanager
+def entry(account: Account) -> Iterator[Entry]:
+    """Yield a run's entry; settle it as done, or as aborted if the run ends in an exception.
+
+    Raises: LedgerError: the run came to its end, but that could not be written.
+    """
+    made = Entry(account)
+    try:
+        yield made
+    except BaseException:
+        with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
+            made.settle(Status.ABORTED, ABORTED_TIMEOUT_S)
+        raise
+    try:
+        made.settle(Status.DONE, account.ledger.timeout_s)
+    except LedgerError as error:
+        raise LedgerError(
+            f"The run is charged and its results in {made.out} are complete, but: {error}"
+        ) from None

@@ -1,0 +1,137 @@
+"""One SQLite file that many processes change, each alone, and that a crash leaves as it was before or after.
+
+Whatever SQLite says ends in a LedgerError with the file's name and the way out.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import LedgerError
+
+APPLICATION_ID = 0x46534C47  # says of any copy of the file whose it is: "FSLG"
+
+_ELSEWHERE = "name another file with --ledger"
+_LOCKED = "another program has kept it locked for {timeout_s:g} s; end that program, or try again"
+_DAMAGED = "it is damaged; restore it from a copy"
+_REASONS = {  # by SQLite's primary result code
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_READONLY: f"it may not be written; make it and its directory writable, or {_ELSEWHERE}",
+    sqlite3.SQLITE_PERM: f"it may not be opened; change its permissions, or {_ELSEWHERE}",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; it has to be a file, in a directory that may be written",
+    sqlite3.SQLITE_FULL: "the disk is full; make room, then run again",
+    sqlite3.SQLITE_IOERR: "the disk or its file system failed; see that both work, then run again",
+    sqlite3.SQLITE_NOTADB: "it is no database, or its beginning is damaged; restore it from a copy",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+}
+
+
+@dataclass(frozen=True)
+class Database:
+    """Where the file is and how long to wait for it. Args: tables: SQL that makes an empty one."""
+
+    path: Path
+    tables: str
+    schema: int
+    timeout_s: float
+
+    def exists(self) -> bool:
+        """Return whether there is a file, of whatever kind."""
+        try:
+            return self.path.exists()
+        except OSError as error:
+            raise self.error(f"it cannot be found: {error.strerror}; {_ELSEWHERE}") from None
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that sees one state of the file throughout; nothing is written."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that alone may write; keep all of it at the end, and none on an exception.
+
+        What is read inside cannot change before the end. When this returns, the disk has it.
+        [test: tests/harness/privacy/test_ledger_processes.py]
+        """
+        self._create()
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def error(self, reason: str) -> LedgerError:
+        """Return the error that says this of the file."""
+        return LedgerError(f"Cannot use the ledger {self.path}: {reason}.")
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        try:
+            uri = f"{self.path.absolute().as_uri()}?mode=rw"
+            with closing(
+                sqlite3.connect(uri, uri=True, timeout=self.timeout_s, isolation_level=None)
+            ) as connection:
+                connection.execute("PRAGMA synchronous=EXTRA")
+                connection.execute("PRAGMA foreign_keys=ON")
+                connection.execute(begin)
+                self._check(connection)
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise self._reason(error) from None
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Raise LedgerError unless the file is a sound ledger of this version."""
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise self.error(f"it is no ledger of FairShares; {_ELSEWHERE}")
+        schema = connection.execute("PRAGMA user_version").fetchone()[0]
+        if schema != self.schema:
+            raise self.error(
+                f"it has schema {schema}, this version of FairShares has {self.schema}; "
+                "use the version that made it"
+            )
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise self.error(_DAMAGED)
+
+    def _create(self) -> None:
+        """Put an empty ledger in place, complete from the start, unless a file is there.
+
+        So a file without content was damaged; it is never taken for a new ledger.
+        """
+        if self.exists():
+            return
+        partial = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
+                connection.executescript(
+                    f"BEGIN; {self.tables} PRAGMA application_id={APPLICATION_ID}; "
+                    f"PRAGMA user_version={self.schema}; COMMIT;"
+                )
+            with suppress(FileExistsError):  # another process was faster
+                os.link(partial, self.path)
+        except OSError as error:
+            raise self.error(
+                f"it cannot be made: {error.strerror}; make its directory writable, or {_ELSEWHERE}"
+            ) from None
+        except sqlite3.Error as error:
+            raise self._reason(error) from None
+        finally:
+            with suppress(OSError):
+                partial.unlink()
+
+    def _reason(self, error: sqlite3.Error) -> LedgerError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        reason = _REASONS.get(code, f"SQLite says: {error}")
+        return self.error(reason.format(timeout_s=self.timeout_s))

@@ -1,0 +1,343 @@
+"""The privacy ledger: one SQLite file with the charges of all runs, and the budgets that hold them back.
+
+A charge is written right before a run's parties start, and stays whatever happens then: from there on
+somebody may have seen an opened value.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import PopulationError, UsedUploadsError
+from harness.privacy.ledger.database import Database
+from harness.privacy.ledger.populations import (
+    Charge,
+    Noise,
+    Population,
+    Release,
+    Status,
+    key_of,
+    listed,
+    refuse_contradictions,
+    refuse_misspelt,
+    refuse_overspending,
+)
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.circuits.coins import Coin
+from protocols.noise.truncated import Guarantee
+
+DEFAULT_PATH = Path("runs") / "ledger.sqlite"
+TIMEOUT_S = 20.0
+
+_SCHEMA = 1
+_TABLES = """
+CREATE TABLE populations (
+    key TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    budget_epsilon TEXT,
+    budget_delta TEXT
+);
+CREATE TABLE charges (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    population TEXT REFERENCES populations,
+    time TEXT NOT NULL,
+    task TEXT NOT NULL,
+    model TEXT NOT NULL,
+    epsilon TEXT NOT NULL,
+    delta TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    relation TEXT NOT NULL,
+    noise TEXT,
+    out TEXT NOT NULL,
+    status TEXT NOT NULL,
+    process TEXT NOT NULL
+);
+CREATE TABLE uploads (
+    id TEXT PRIMARY KEY,
+    charge INTEGER NOT NULL REFERENCES charges
+) WITHOUT ROWID;
+"""
+
+
+class Ledger:
+    """The charges and budgets in one file; every method is one transaction.
+
+    Guarantees: of runs that race for the rest of a budget only as many are charged as fit it; no charge
+    that was made is lost by a crash.  [test: tests/harness/privacy/test_ledger_processes.py]
+    Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
+    """
+
+    def __init__(self, path: Path = DEFAULT_PATH, timeout_s: float = TIMEOUT_S) -> None:
+        self.path, self.timeout_s = path, timeout_s
+        self._database = Database(path, _TABLES, _SCHEMA, timeout_s)
+
+    def populations(self) -> list[Population]:
+        """Return all populations, by name; none if there is no file yet."""
+        if not self._database.exists():
+            return []
+        with self._database.reading() as connection:
+            return self._read(connection)
+
+    def set_budget(self, name: str, budget: Budget) -> None:
+        """Give a population this budget instead of the one that it has, if any."""
+        with self._database.writing() as connection:
+            _give(connection, name, budget)
+
+    def check(self, name: str | None, budget: Budget | None, release: Release) -> None:
+        """Raise what `charge` would raise now; nothing is written."""
+        if self._database.exists():
+            with self._database.reading() as connection:
+                self._refuse(connection, name, budget, release)
+        elif name is not None:
+            refuse_overspending(Population(name, budget=budget), release.exact)
+
+    def charge(
+        self, name: str | None, budget: Budget | None, release: Release
+    ) -> tuple[int, Population | None]:
+        """Write a charge, and that its uploads were used; return its number and what its population has now.
+
+        What the uploads spent when nobody was named is charged to the population, too.
+
+        Args: name: the population; None for a run that is counted for nobody; budget: what the population
+        has, or gets if it has none; None leaves it as it is.
+        Raises: PopulationError; BudgetError; UsedUploadsError: nothing is written then.
+        """
+        with self._database.writing() as connection:
+            self._refuse(connection, name, budget, release)
+            if name is not None:
+                if budget is not None or self._find(connection, name) is None:
+                    _give(connection, name, budget)
+                connection.executemany(
+                    "UPDATE charges SET population = ? WHERE id = ?",
+                    ((key_of(name), each.id) for each in self._uncounted(connection, release.uploads)),
+                )
+            number = _insert(connection, name, release)
+            return number, None if name is None else self._find(connection, name)
+
+    def settle(self, charge: int, status: Status) -> None:
+        """Write what became of a run. Whatever it is, its charge stays."""
+        with self._database.writing() as connection:
+            connection.execute("UPDATE charges SET status = ? WHERE id = ?", (str(status), charge))
+
+    def _refuse(
+        self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: Release
+    ) -> None:
+        if name is not None:
+            found = self._find(connection, name)
+            if found is None and budget is None:
+                refuse_misspelt(name, self._read(connection), self.path)
+            found = found or Population(name)
+            found = replace(found, charges=found.charges + self._uncounted(connection, release.uploads))
+            refuse_contradictions(found, budget, release)
+            refuse_overspending(replace(found, budget=budget or found.budget), release.exact)
+        _refuse_used_uploads(connection, name, release.uploads)
+
+    def _find(self, connection: sqlite3.Connection, name: str) -> Population | None:
+        return next(iter(self._read(connection, key_of(name))), None)
+
+    def _read(self, connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
+        """Return the population of that key, or all of them."""
+        populations = connection.execute(
+            "SELECT key, name, budget_epsilon, budget_delta FROM populations "
+            "WHERE key = ? OR ? ORDER BY name",
+            (key, key is None),
+        ).fetchall()
+        with self._sound_entries():
+            return [_population(connection, *row) for row in populations]
+
+    def _uncounted(self, connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
+        """Return the charges that uploads went into when nobody was named."""
+        numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
+        with self._sound_entries():
+            return tuple(each for each in _charges(connection, None) if each.id in numbers)
+
+    @contextmanager
+    def _sound_entries(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError, ArithmeticError, LookupError):
+            raise self._database.error("an entry in it is damaged; restore it from a copy") from None
+
+
+def _population(
+    connection: sqlite3.Connection,
+    key: str,
+    name: str,
+    epsilon: str | None,
+    delta: str | None,
+) -> Population:
+    limit = None if delta is None else Fraction(delta)
+    return Population(
+        name, None if epsilon is None else Budget(Fraction(epsilon), limit), _charges(connection, key)
+    )
+
+
+def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
+    """Return the charges of a population, or of nobody."""
+    rows = connection.execute(
+        "SELECT id, time, task, model, epsilon, delta, unit, relation, noise, out, status, process "
+        "FROM charges WHERE population IS ? ORDER BY id",
+        (key,),
+    )
+    return tuple(_charge(*row) for row in rows)
+
+
+def _charge(
+    number: int,
+    time: str,
+    task: str,
+    model: str,
+    epsilon: str,
+    delta: str,
+    unit: str,
+    relation: str,
+    noise: str | None,
+    out: str,
+    status: str,
+    process: str,
+) -> Charge:
+    exact = Guarantee(Fraction(epsilon), Fraction(delta))
+    if exact.epsilon < 0 or not 0 <= exact.delta < 1:
+        raise ValueError("no release spends that")
+    found = Status(status)
+    if found is Status.RUNNING:
+        found = _running_or_not(*json.loads(process))
+    kind = PrivacyUnit(unit), NeighboringRelation(relation)
+    return Charge(number, time, task, model, exact, *kind, _noise(noise), out, found)
+
+
+def _noise(text: str | None) -> Noise | None:
+    if text is None:
+        return None
+    values, coins = json.loads(text)
+    return Noise(tuple(Coin(*coin) for coin in coins), values)
+
+
+def _insert(connection: sqlite3.Connection, name: str | None, release: Release) -> int:
+    noise = release.noise
+    inserted = connection.execute(
+        "INSERT INTO charges (population, time, task, model, epsilon, delta, unit, relation, noise, out, "
+        "status, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            None if name is None else key_of(name),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            release.task,
+            release.model,
+            str(release.exact.epsilon),
+            str(release.exact.delta),
+            str(release.unit),
+            str(release.relation),
+            noise and json.dumps([noise.values, [(coin.numerator, coin.bits) for coin in noise.coins]]),
+            str(release.out.absolute()),
+            str(Status.RUNNING),
+            json.dumps(_process(os.getpid())),
+        ),
+    )
+    number = inserted.lastrowid
+    assert number is not None
+    connection.executemany(
+        "INSERT INTO uploads VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET charge = excluded.charge",
+        ((upload, number) for upload in release.uploads),
+    )
+    return number
+
+
+def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
+    """Write a population's budget; make the population if it is new."""
+    epsilon = None if budget is None else str(budget.epsilon)
+    delta = None if budget is None or budget.delta is None else str(budget.delta)
+    connection.execute(
+        "INSERT INTO populations (key, name, budget_epsilon, budget_delta) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET budget_epsilon = excluded.budget_epsilon, "
+        "budget_delta = excluded.budget_delta",
+        (key_of(name), name, epsilon, delta),
+    )
+
+
+def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploads: Sequence[str]) -> None:
+    """Raise where uploads were used and nobody would count it, or were charged to others.
+
+    Raises: UsedUploadsError; PopulationError.
+    """
+    used = _uses(connection, uploads)
+    owners = {use.key: use.name for use in used if use.key is not None}
+    if name is None and used:
+        whose = f" They belong to {listed(sorted(owners.values()))}." if owners else ""
+        raise UsedUploadsError(
+            f"{sum(use.uploads for use in used)} of these {len(uploads)} uploads went into a run before "
+            f"({used[-1].out}); a second run spends their ε again, and has to be charged.{whose} "
+            f"Name the population that they are of with --population; {_sent_again(used[-1])}."
+        )
+    others = [use for use in used if use.key is not None and name is not None and use.key != key_of(name)]
+    if others:
+        raise PopulationError(
+            f"Some of these uploads were charged to {listed(sorted({use.name for use in others}))}, not to "
+            f"{name!r}: a record has one population. Correct --population; {_sent_again(others[-1])}."
+        )
+
+
+def _sent_again(use: _Use) -> str:
+    return f"if a client sent an old upload again, as {use.example} may be, remove it at every party"
+
+
+class _Use(NamedTuple):
+    """A charge that some uploads went into last. key, name: of its population; key: None: of nobody.
+
+    uploads: how many; example: one of them.
+    """
+
+    charge: int
+    key: str | None
+    name: str
+    out: str
+    uploads: int
+    example: str
+
+
+def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[_Use]:
+    """Return the last charges of these uploads."""
+    if not uploads:
+        return []
+    connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
+    connection.executemany("INSERT INTO asked VALUES (?)", ((upload,) for upload in uploads))
+    found = connection.execute(
+        "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(asked.id) "
+        "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
+        "LEFT JOIN populations ON populations.key = charges.population "
+        "GROUP BY charges.id ORDER BY charges.id"
+    ).fetchall()
+    connection.execute("DROP TABLE asked")
+    return [_Use(*row) for row in found]
+
+
+def _process(pid: int) -> tuple[str, str, int, str]:
+    """Return what tells a process from all others: machine, its last start, number, when it began."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        state, *more = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        began = "" if state == "Z" else more[18]
+    except OSError:  # it has ended, or there is no /proc, and numbers alone have to do
+        boot = began = ""
+    return socket.gethostname(), boot, pid, began
+
+
+def _running_or_not(machine: str, boot: str, pid: int, began: str) -> Status:
+    if machine != socket.gethostname():
+        return Status.UNKNOWN
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        pass  # it is another user's
+    except ProcessLookupError:
+        return Status.ABORTED
+    return Status.RUNNING if _process(pid) == (machine, boot, pid, began) else Status.ABORTED

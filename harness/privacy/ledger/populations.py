@@ -1,0 +1,191 @@
+"""What a population has spent, and which further run its budget and its kind of privacy allow.
+
+A population is whoever the records are about; the user names it. Its runs share one privacy unit and one
+neighbouring relation: only then do their epsilons and deltas add up to a guarantee.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+
+from harness.errors import BudgetError, PopulationError
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.rounding import digits_down, digits_up
+from protocols.circuits.coins import Coin
+from protocols.noise.truncated import Guarantee
+
+
+class Status(StrEnum):
+    """What became of a run. Whatever it is, the run is spent: it may have opened its values."""
+
+    RUNNING = "running"
+    DONE = "done"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"  # it was started on another machine, or from another container
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of a release, so far as one record can move it: so many values, each by 1.
+
+    The ledger keeps none of a release whose values move by more.
+    """
+
+    coins: tuple[Coin, ...]
+    values: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a run is about to open. noise: None where it is of another kind; uploads: their identities."""
+
+    task: str
+    model: str
+    exact: Guarantee
+    unit: PrivacyUnit
+    relation: NeighboringRelation
+    out: Path
+    noise: Noise | None = None
+    uploads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One run in the ledger. time: UTC, ISO 8601; out: where its results are, if it came so far."""
+
+    id: int
+    time: str
+    task: str
+    model: str
+    exact: Guarantee
+    unit: PrivacyUnit
+    relation: NeighboringRelation
+    noise: Noise | None
+    out: str
+    status: Status
+
+
+@dataclass(frozen=True)
+class Population:
+    """What the ledger has of a population."""
+
+    name: str
+    budget: Budget | None = None
+    charges: tuple[Charge, ...] = ()
+
+    @property
+    def unit(self) -> PrivacyUnit | None:
+        """What all its runs protect; None before the first."""
+        return self.charges[0].unit if self.charges else None
+
+    @property
+    def relation(self) -> NeighboringRelation | None:
+        """What all its runs protect it under; None before the first."""
+        return self.charges[0].relation if self.charges else None
+
+    @property
+    def spent(self) -> Guarantee:
+        return compose(charge.exact for charge in self.charges)
+
+    @property
+    def left(self) -> Budget | None:
+        return None if self.budget is None else self.budget.left(self.spent)
+
+
+def key_of(name: str) -> str:
+    """Return what two spellings of one name have in common: neither case nor the form of a letter counts.
+
+    [test: tests/harness/privacy/test_populations.py]
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def refuse_contradictions(population: Population, budget: Budget | None, release: Release) -> None:
+    """Raise PopulationError where a run's unit, relation or budget is not the population's.
+
+    Args: budget: what the run's command says; None if it says nothing.
+    """
+    for charge in population.charges:
+        if (charge.unit, charge.relation) != (release.unit, release.relation):
+            raise PopulationError(
+                f"Population {population.name!r} is accounted for per {charge.unit} under {charge.relation}, "
+                f"this run would be per {release.unit} under {release.relation}, and the two do not add up. "
+                "Choose the former."
+            )
+    if budget is not None and population.budget not in (None, budget):
+        raise PopulationError(
+            f"Population {population.name!r} has a budget of {budget_text(population.budget)}, "
+            f"not {budget_text(budget)}. Leave --budget out, or change it with `./inv ledger`."
+        )
+
+
+def refuse_overspending(population: Population, more: Guarantee) -> None:
+    """Raise BudgetError unless a population's budget covers one more release, by basic composition.
+
+    Guarantees: exact; a run that takes all that is left is allowed.
+    [test: tests/harness/privacy/test_ledger_properties.py]
+    """
+    budget, left = population.budget, population.left
+    if budget is None or left is None or budget.allows(compose([population.spent, more])):
+        return
+    raise BudgetError(
+        f"Population {population.name!r} has {left_text(left)} left of its budget of {budget_text(budget)}, "
+        f"after {runs_text(population.charges)}; this run needs {spent_text(more)}. No party was started. "
+        "Ask for less with --epsilon or --delta."
+    )
+
+
+def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
+    """Raise PopulationError for a new name without a budget, where others have one: it may be one of them."""
+    others = sorted(population.name for population in known if population.budget)
+    if others:
+        raise PopulationError(
+            f"{path} has no population {name!r}, but budgets for {listed(others)}. Correct --population; "
+            "or, if these are other people, give them a budget with --budget."
+        )
+
+
+def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None:
+    """Return epsilon and delta as rationals `p/q`; a delta that is not limited is None."""
+    if total is None:
+        return None
+    return {"epsilon": str(total.epsilon), "delta": None if total.delta is None else str(total.delta)}
+
+
+def spent_text(spent: Guarantee) -> str:
+    """Say epsilon and delta, rounded up."""
+    return f"ε = {digits_up(spent.epsilon, 4)} and δ = {digits_up(spent.delta, 4)}"
+
+
+def left_text(left: Budget) -> str:
+    """Say what is left, rounded down."""
+    delta = "" if left.delta is None else f" and δ = {digits_down(left.delta, 4)}"
+    return f"ε = {digits_down(left.epsilon, 4)}{delta}"
+
+
+def budget_text(budget: Budget | None) -> str:
+    """Say a budget as options take it, exactly."""
+    if budget is None:
+        return "none"
+    return _number(budget.epsilon) + ("" if budget.delta is None else f",{_number(budget.delta)}")
+
+
+def runs_text(charges: tuple[Charge, ...]) -> str:
+    """Say how many they are."""
+    return "1 run" if len(charges) == 1 else f"{len(charges)} runs"
+
+
+def listed(names: list[str]) -> str:
+    """Say names in quotes, at most ten of them."""
+    shown = ", ".join(map(repr, names[:10]))
+    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
+
+
+def _number(value: Fraction) -> str:
+    short = f"{float(value):.6g}"
+    return short if Fraction(short) == value else str(value)

@@ -1,0 +1,123 @@
+"""π_CF as a statistic: a noisy confusion matrix per group, and the rates that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.engines.base import EngineResult
+from harness.inputs.contribution_bounds import scale_of
+from harness.inputs.records import Detail, RecordDomain
+from harness.pipeline.run import Statistic
+from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from protocols.accounting.calibration import NoisePlan
+from protocols.spec import PI_CF, ProtocolSpec
+
+CONFIDENCE = Fraction(95, 100)
+RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """Each group's confusion matrix, and its rates for each class against the rest.
+
+    Attributes: counts: table of shape (groups, labels, predicted labels); rates: by name, shape (groups,
+    labels); NaN is 0/0; intervals: shape (groups, labels, 2), hold all rates of the true counts at once
+    with probability `CONFIDENCE`, over the noise. Where clients are the privacy unit, true counts are of
+    what of each counts.
+    """
+
+    counts: NoisyCounts
+    rates: Mapping[str, Floats]
+    intervals: Mapping[str, Floats]
+
+    @property
+    def table(self) -> Floats:
+        """The noisy counts of records or, where clients weigh 1 in all, of clients."""
+        return self.counts.table / scale_of(self.counts.domain.cap)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of `confusion.json` but for the privacy statement; undefined rates are null."""
+        domain = self.counts.domain
+        return {
+            "groups": list(domain.groups),
+            "labels": list(domain.labels),
+            "noisy_counts": self.table.tolist(),
+            "rates": {
+                group: {
+                    label: {
+                        name: {
+                            "estimate": None if np.isnan(values[s, y]) else float(values[s, y]),
+                            "interval": self.intervals[name][s, y].tolist(),
+                        }
+                        for name, values in self.rates.items()
+                    }
+                    for y, label in enumerate(domain.labels)
+                }
+                for s, group in enumerate(domain.groups)
+            },
+            "confidence": float(CONFIDENCE),
+        }
+
+
+def confusion(counts: NoisyCounts) -> Confusion:
+    """Derive the rates of each class against the rest.
+
+    Computes: a / (a + b) for sums a, b of disjoint counts, negative sums taken as 0.
+    Guarantees: the intervals cover the rates of the true counts with probability at least 95 %.
+    [test: tests/harness/releases/test_confusion.py]
+    Edge cases: a class that nobody has by the noisy counts has NaN for its true positive rate.
+    """
+    table = counts.table
+    labels = table.shape[1]
+    hit = np.diagonal(table, axis1=1, axis2=2)
+    of_label, predicted, everybody = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))[:, None]
+    others = labels - 1
+    pairs = {  # what is counted, out of it and what else; and of how many noisy counts each is the sum
+        "true_positive_rate": (hit, of_label - hit, 1, others),
+        "false_positive_rate": (
+            predicted - hit,
+            everybody - of_label - predicted + hit,
+            others,
+            others * others,
+        ),
+        "selection_rate": (predicted, everybody - predicted, labels, labels * others),
+    }
+    t = counts.error_bound(1 - CONFIDENCE)
+    rates, intervals = {}, {}
+    for name, (a, b, cells_a, cells_b) in pairs.items():
+        rates[name] = _share(a, b)
+        low = _share(a - t * cells_a, b + t * cells_b)
+        high = _share(a + t * cells_a, b - t * cells_b)
+        intervals[name] = np.stack([np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)], axis=-1)
+    return Confusion(counts, rates, intervals)
+
+
+def _share(a: Floats, b: Floats) -> Floats:
+    a, b = np.maximum(a, 0.0), np.maximum(b, 0.0)
+    return a / np.where(a + b > 0, a + b, np.nan)
+
+
+@dataclass(frozen=True)
+class ConfusionStatistic(Statistic[Confusion]):
+    """Confusion matrices of predictions. Args: spec: π_CF of counts or records, or of clients' slots."""
+
+    spec: ProtocolSpec = PI_CF
+    name = "confusion"
+    detail = Detail.PREDICTION
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        return {"groups": len(domain.groups), "labels": len(domain.labels)}
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Confusion:
+        return confusion(read_counts(result, domain, clients, plan.coins))
+
+    def files(self, found: Confusion) -> Mapping[str, Mapping[str, Any]]:
+        return {"confusion.json": found.to_json()}

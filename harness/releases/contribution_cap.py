@@ -1,0 +1,142 @@
+"""π_CAP as a statistic: how many records of a client are to count, chosen with differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from harness.engines.base import EngineResult
+from harness.errors import OutputError, RecordDomainError
+from harness.inputs.contribution_bounds import caps_to_choose_from
+from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.scores import DEFAULT_THRESHOLDS
+from harness.pipeline.run import Statistic
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan
+from protocols.mechanisms.above_threshold import allowed_above
+from protocols.mechanisms.count_tree import CountTree, best_tree
+from protocols.noise.sums import noise_sum
+from protocols.spec import PI_CAP
+
+# What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
+# times the clients above it. All as `./inv reproduce.capping` found: docs/decisions/0021-choosing-a-cap.md
+RATIOS, CURVE_RATIOS = 8, 16
+CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
+CONFIDENCE = Fraction(95, 100)
+
+
+@dataclass(frozen=True)
+class NextRelease:
+    """The release that clients are to be capped for.
+
+    Attributes: task: weights, confusion or thresholds, or counts; epsilon, delta: its totals; thresholds: how
+    many, of curves; exchanged: whether its noise is for exchanged records, as in active models; counts: how
+    many, if they are to err least as they are.
+    """
+
+    task: str
+    epsilon: Fraction
+    delta: Fraction
+    thresholds: int = DEFAULT_THRESHOLDS
+    exchanged: bool = False
+    counts: int = 1
+
+    def allowed_above(self, domain: RecordDomain) -> int:
+        """Return how many clients should have more records than the cap, so that the release errs least.
+
+        Computes: `capping.allowed_above`. Counts: a record beyond the cap is in one of them. Weights: the
+        counts of all cells, with `RATIOS` times as many clients; rates of predictions likewise, as they are
+        ratios of counts, too. Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS`
+        times as many clients, as thresholds follow from rates. By the tree's exact variance the counts err by
+        `counts_of_curves` times as much as one count with all of epsilon, added up, and evenly spread scores
+        have a record in half of those of its cell. The tree is the best one for a cap of 1; errors grow in
+        proportion to the cap, up to how the noise is rounded.
+        Guarantees: the least error of such a sum, but for ratios.
+        [test: tests/harness/releases/test_contribution_cap.py]
+        """
+        epsilon = self.epsilon / 2 if self.exchanged else self.epsilon
+        cells = len(domain.groups) * len(domain.labels)
+        if self.task == "counts":
+            return allowed_above(epsilon, self.counts)
+        if self.task in ("weights", "confusion"):
+            predictions = len(domain.labels) if self.task == "confusion" else 1
+            return allowed_above(epsilon / RATIOS, cells * predictions)
+        relation = NeighboringRelation.ZERO_OUT_ONE
+        tree = best_tree(self.thresholds, relation, self.epsilon, self.delta, exchanged=self.exchanged)
+        released = cells * counts_of_curves(tree)
+        return allowed_above(epsilon / CURVE_RATIOS, released, (self.thresholds + 1) // 2)
+
+
+def counts_of_curves(tree: CountTree) -> int:
+    """Return the error of all of a tree's cumulative counts in units of that of one count without a tree.
+
+    Computes: bins · levels · the root of their mean variance, as a node has the noise of an epsilon divided
+    by the number of levels; rounded up.
+    """
+    return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
+
+
+@dataclass(frozen=True)
+class ChosenCap:
+    """A cap, and what it was chosen from.
+
+    Attributes: caps: the public grid; index: into it; above: how many clients were to have more at most;
+    noise: by how many clients noise moves a comparison at most, with probability `CONFIDENCE`.
+    """
+
+    caps: tuple[int, ...]
+    index: int
+    above: int
+    noise: int
+
+    @property
+    def cap(self) -> int:
+        return self.caps[self.index]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of `cap.json` but for the privacy statement."""
+        return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above, "noise": self.noise}
+
+
+@dataclass(frozen=True)
+class CapStatistic(Statistic[ChosenCap]):
+    """The least cap that few enough clients exceed, up to noise. Args: release: that it is for."""
+
+    release: NextRelease
+    name = "cap"
+    spec = PI_CAP
+    detail = Detail.SIZE
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        caps = caps_to_choose_from(domain.max_count)
+        if len(caps) == 1:
+            raise RecordDomainError(
+                "A client has one record at most: there is no cap to choose; say --cap 1."
+            )
+        return {"queries": len(caps) - 1, "above": self.release.allowed_above(domain)}
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> ChosenCap:  # noqa: ARG002
+        caps, opened = caps_to_choose_from(domain.max_count), result.outputs["index"]
+        if len(opened) != 1 or not 0 <= opened[0] < len(caps):
+            raise OutputError("The parties opened something else than the place of a cap in its grid.")
+        return ChosenCap(caps, opened[0], self.release.allowed_above(domain), comparison_noise(plan))
+
+    def files(self, found: ChosenCap) -> Mapping[str, Mapping[str, Any]]:
+        return {"cap.json": found.to_json()}
+
+
+def comparison_noise(plan: NoisePlan) -> int:
+    """Return by how many clients noise moves a comparison at most, with probability `CONFIDENCE`.
+
+    Computes: noises of the count and of the bound: symmetric, so their difference is distributed as their
+    sum.
+    """
+    return math.ceil(noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2))
+
+
+def sizes_alone(records: ClientRecords) -> ClientRecords:
+    """Return the same records as far as a cap needs them: who has how many."""
+    domain = replace(records.domain, detail=Detail.SIZE, thresholds=(), cap=None)
+    return replace(records, domain=domain, detail=None)

@@ -1,0 +1,169 @@
+"""π_GAP as a statistic: noisy sums and sizes of groups, and the gaps between their means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.engines.base import EngineResult
+from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.values import ValueGrid
+from harness.pipeline.run import Statistic
+from harness.postprocessing.noisy_counts import read_unbiased
+from protocols.accounting.calibration import NoisePlan
+from protocols.noise.truncated import error_bound
+from protocols.spec import PI_GAP, ProtocolSpec
+
+CONFIDENCE = Fraction(95, 100)
+USEFUL = 0.1  # of the range: an error of a gap that people can work with
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate in the range's unit, nan where there is none, and an interval within what is possible.
+
+    Attributes: says_something: whether the interval excludes anything that the range allows.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    says_something: bool
+
+    def to_json(self) -> dict[str, Any]:
+        estimate = None if math.isnan(self.estimate) else self.estimate
+        return {
+            "estimate": estimate,
+            "interval": [self.low, self.high],
+            "says_something": self.says_something,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Groups' noisy sizes and means, and the signed gap of each pair.
+
+    Attributes: sizes: shape (groups,), in clients; near_zero: which may be 0 for all that the noise tells;
+    means: per group; gaps: by pairs of indices, mean of the first - mean of the second; useful: how many
+    clients in each of two groups make their gap certain to a tenth of the range, at this noise.
+    """
+
+    domain: RecordDomain
+    sizes: Floats
+    near_zero: tuple[bool, ...]
+    means: tuple[Interval, ...]
+    gaps: Mapping[tuple[int, int], Interval]
+    useful: int
+
+    @property
+    def values(self) -> ValueGrid:
+        """The declared range and grid."""
+        assert self.domain.values is not None
+        return self.domain.values
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of `gap.json` but for the privacy statement."""
+        groups = self.domain.groups
+        return {
+            "groups": list(groups),
+            "values": self.values.to_json(),
+            "noisy_sizes": self.sizes.tolist(),
+            "near_zero": list(self.near_zero),
+            "means": {group: mean.to_json() for group, mean in zip(groups, self.means, strict=True)},
+            "gaps": [
+                {"groups": [groups[a], groups[b]], **gap.to_json()} for (a, b), gap in self.gaps.items()
+            ],
+            "confidence": float(CONFIDENCE),
+            "clients_per_group_for_a_tenth_of_the_range": self.useful,
+        }
+
+
+def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
+    """Derive means and gaps from noisy sums and sizes.
+
+    Computes: mean = sum / size, both in steps, cut to the range. Noise at its exact quantile t makes the
+    sum's and the size's interval, and these the mean's, wider by half a step, as clients rounded to the
+    nearest; a gap's is the difference of two such intervals, with t for the four values that it is made of.
+    Guarantees: each interval holds the mean, or the gap, of the clients' values with probability 95 % at
+    least, over the noise.                                 [test: tests/statistical/test_gaps.py]
+    Edge cases: a group whose size may be 0 for all that the noise tells: the whole range.
+    Args: opened: shape (2 groups,), + 1/2, per group sum and size.
+    """
+    values = domain.values
+    assert values is not None
+    table, sizes = opened.reshape(-1, 2).tolist(), opened[1::2]
+    failure = 1 - CONFIDENCE
+    t_mean, t_gap = (float(error_bound(plan.coins, failure / values_of)) for values_of in (2, 4))
+    means = [_mean(total, size, t_mean, values.steps) for total, size in table]
+    wider = [_mean(total, size, t_gap, values.steps) for total, size in table]
+    found = {}
+    for a, b in combinations(range(len(means)), 2):
+        one, other = wider[a], wider[b]
+        ends = (one.low - other.high, one.high - other.low)
+        found[a, b] = _in_range(Interval(one.estimate - other.estimate, *ends, False), values, 2.0, 0.0)
+    return Gaps(
+        domain,
+        sizes / values.steps,
+        tuple(size - t_mean < values.steps for _, size in table),
+        tuple(_in_range(mean, values, 1.0, values.centre) for mean in means),
+        found,
+        clients_for(2 * USEFUL, t_gap, values.steps),
+    )
+
+
+def clients_for(error: float, t: float, steps: int) -> int:
+    """Return the size of two groups whose gap's interval is then within this error on either side.
+
+    Computes: for a true size c in steps and a mean m, what is opened is off by t, and each end of the
+    interval by t more: at most (2 t + 2 t |m|) / (c - 2 t) <= 4 t / (c - 2 t) from m; twice that for a gap.
+    Guarantees: where the noise is within t, which it is but for what t was made for.
+    [test: tests/harness/releases/test_gaps.py]
+    Args: error: in the scale from -1 to 1, above the grid's.
+    """
+    return math.ceil((2 * t + 8 * t / max(error - 1 / steps, error / 2)) / steps)
+
+
+def _mean(total: float, size: float, t: float, steps: int) -> Interval:
+    """Return a mean cut to the scale from -1 to 1, and its interval, not yet cut to it."""
+    estimate = min(max(total / size, -1.0), 1.0) if size > 0 else math.nan
+    least, most = size - t, size + t
+    if least < steps:
+        return Interval(estimate, -math.inf, math.inf, False)
+    low, high = (min((total - t) / n for n in (least, most)), max((total + t) / n for n in (least, most)))
+    return Interval(estimate, low - 0.5 / steps, high + 0.5 / steps, True)
+
+
+def _in_range(found: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
+    """Cut to -most to most, and return it in the range's unit."""
+    low, high = (min(max(end, -most), most) for end in (found.low, found.high))
+    estimate, low_end, high_end = (centre + values.radius * x for x in (found.estimate, low, high))
+    return Interval(estimate, low_end, high_end, low > -most or high < most)
+
+
+@dataclass(frozen=True)
+class GapStatistic(Statistic[Gaps]):
+    """Gaps between groups' mean performance values. Args: spec: π_GAP of sums, or of clients' slots."""
+
+    spec: ProtocolSpec = PI_GAP
+    name = "gap"
+    detail = Detail.VALUE
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        assert domain.values is not None
+        return {"groups": len(domain.groups), "steps": domain.values.steps}
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Gaps:
+        most = clients * domain.largest
+        return gaps(read_unbiased(result, "sums", domain.cells, most, plan.coins, -most), domain, plan)
+
+    def files(self, found: Gaps) -> Mapping[str, Mapping[str, Any]]:
+        return {"gap.json": found.to_json()}

@@ -1,0 +1,286 @@
+"""π_ROC as a statistic: score curves from noisy block counts, and the thresholds that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.engines.base import EngineResult
+from harness.errors import (
+    FairSharesError,
+    InfeasibleError,
+    RecordDomainError,
+    TooNoisyError,
+    UndefinedRateError,
+)
+from harness.inputs.contribution_bounds import Cap, scale_of
+from harness.inputs.records import Detail, RecordDomain
+from harness.pipeline.run import Settings, Statistic
+from harness.postprocessing.curves import CurveNoise, GroupCurves
+from harness.postprocessing.noisy_counts import read_unbiased
+from harness.postprocessing.thresholds.choose import GroupThresholds, choose_thresholds
+from protocols.accounting.calibration import NoisePlan
+from protocols.circuits.coins import Coin
+from protocols.mechanisms.count_tree import CountTree, best_tree
+from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, ProtocolSpec
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCurves:
+    """Score curves of each group's positives and negatives, and how they were released; all of it public.
+
+    Attributes: positive, negative: the label that counts as positive, and the other; blocks: bins per opened
+    block of each level, empty if none were opened (as published).
+    """
+
+    positive: str
+    negative: str
+    blocks: tuple[int, ...]
+    coins: tuple[Coin, ...]
+    curves: GroupCurves
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of `curves.json` but for the privacy statement."""
+        curves = self.curves
+        assert curves.noise is not None
+        return {
+            "groups": list(curves.groups),
+            "positive_label": self.positive,
+            "negative_label": self.negative,
+            "thresholds": curves.thresholds.tolist(),
+            "true_positives": curves.tp.tolist(),
+            "false_positives": curves.fp.tolist(),
+            "positives": curves.positives.tolist(),
+            "negatives": curves.negatives.tolist(),
+            "standard_error": curves.noise.standard_errors()[:-1].tolist(),
+            "blocks": list(self.blocks),
+            "coins": [[coin.numerator, coin.bits] for coin in self.coins],
+        }
+
+    def for_positive(self, label: str) -> NoisyCurves:
+        """Return the same counts with this label as the positive one, of the two; the same label if empty.
+
+        Raises: RecordDomainError: the curves are of other labels.
+        """
+        if label in ("", self.positive):
+            return self
+        if label != self.negative:
+            labels = ", ".join(sorted((self.positive, self.negative)))
+            raise RecordDomainError(f"The positive label {label!r} is not declared (declared: {labels}).")
+        was = self.curves
+        swapped = replace(was, tp=was.fp, fp=was.tp, positives=was.negatives, negatives=was.positives)
+        return replace(self, positive=label, negative=self.positive, curves=swapped)
+
+
+@dataclass(frozen=True)
+class CurvesStatistic(Statistic[NoisyCurves]):
+    """Score curves of each group's positives and negatives.
+
+    Args: settings: those of the run, on which the blocks depend; flat: open every bin's count and
+    nothing else, instead of the blocks with the least error; positive: the label that counts as
+    positive, the last one if empty; spec: π_ROC of clients' counts, or of records.
+    """
+
+    settings: Settings
+    flat: bool = False
+    positive: str = ""
+    spec: ProtocolSpec = PI_ROC
+    name = "curves"
+    detail = Detail.SCORE
+
+    def tree(self, domain: RecordDomain) -> CountTree:
+        """Return which blocks are counted. Raises: ValueError: no noise fits the budget."""
+        bins, settings = len(domain.thresholds), self.settings
+        if self.flat:
+            return CountTree(bins, (1,))
+        relation, together = settings.relation_in(domain), domain.most_together
+        return best_tree(bins, relation, settings.epsilon, settings.delta, together, settings.exchanged)
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        if len(domain.labels) != 2:
+            raise RecordDomainError(
+                f"A score curve tells two labels apart, and the domain has {len(domain.labels)}: run once "
+                "for each label against the rest, with the scores for it and a share of epsilon."
+            )
+        if self.positive and self.positive not in domain.labels:
+            raise RecordDomainError(
+                f"The positive label {self.positive!r} is not declared "
+                f"(declared: {', '.join(domain.labels)})."
+            )
+        groups, labels, bins = domain.shape
+        return {"groups": groups, "labels": labels, "bins": bins, **self._blocks(domain)}
+
+    def _blocks(self, domain: RecordDomain, /) -> Mapping[str, object]:
+        return {"blocks": ".".join(map(str, self.tree(domain).blocks))}
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> NoisyCurves:
+        most = clients * domain.largest
+        opened = read_unbiased(result, "nodes", plan.nodes, most, plan.coins)
+        return self._curves(opened, domain, self.positive or domain.labels[-1], plan.coins)
+
+    def _curves(
+        self, opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
+    ) -> NoisyCurves:
+        return noisy_curves(opened, domain, positive, self.tree(domain), coins)
+
+    def files(self, found: NoisyCurves) -> Mapping[str, Mapping[str, Any]]:
+        return {"curves.json": found.to_json()}
+
+
+@dataclass(frozen=True)
+class PublishedCurvesStatistic(CurvesStatistic):
+    """Score curves as in Protocol 4: noise for each count at each threshold, as if it were the only one.
+
+    For comparison: all that is opened spends epsilon once per threshold.
+    """
+
+    spec: ProtocolSpec = PI_ROC_PUBLISHED
+
+    @property
+    def nominal(self) -> bool:
+        return True
+
+    def _blocks(self, _domain: RecordDomain, /) -> Mapping[str, object]:
+        return {}
+
+    def _curves(
+        self, opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
+    ) -> NoisyCurves:
+        return curves_as_published(opened, domain, positive, coins)
+
+
+def noisy_curves(
+    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree, coins: tuple[Coin, ...]
+) -> NoisyCurves:
+    """Estimate score curves by least squares from unbiased block counts.
+
+    Args: opened: level by level, in each a (group, label) pair after the other, from the lowest block up.
+    """
+    pairs = len(domain.groups) * len(domain.labels)
+    ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
+    levels = [level.reshape(pairs, -1) for level in np.split(opened, ends)]
+    return _estimated(np.concatenate(levels, axis=1), domain, positive, tree.blocks, coins)
+
+
+def curves_as_published(
+    opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
+) -> NoisyCurves:
+    """Take the noisy count at each threshold as it is; the total is the mean of both counts' sum.
+
+    Args: opened: per (group, label), the counts predicted positive at each threshold, then the others.
+    """
+    return _estimated(opened.reshape(-1, 2 * len(domain.thresholds)), domain, positive, (), coins)
+
+
+def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, coins: tuple[Coin, ...]) -> CurveNoise:
+    """Return how one curve's counts and, last, their total follow from its nodes, and these nodes' noise.
+
+    Args: blocks: as `NoisyCurves` has them. Raises: ValueError: there is no such tree.
+    """
+    if blocks:
+        estimator = CountTree(bins, blocks).estimator()
+        linear = np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are predicted positive
+    else:
+        linear = np.concatenate([np.eye(bins, 2 * bins), np.full((1, 2 * bins), 1 / bins)])
+    # A client that weighs 1 counts as one, not as its slots.
+    return CurveNoise(linear / scale_of(cap), coins)
+
+
+def _estimated(
+    nodes: Floats,
+    domain: RecordDomain,
+    positive: str,
+    blocks: tuple[int, ...],
+    coins: tuple[Coin, ...],
+) -> NoisyCurves:
+    """Args: nodes: unbiased, a row per (group, label)."""
+    noise = curve_noise(len(domain.thresholds), blocks, domain.cap, coins)
+    counts = (nodes @ noise.linear.T).reshape(len(domain.groups), len(domain.labels), -1)
+    at = domain.labels.index(positive)
+    of_positives, of_negatives = counts[:, at], counts[:, 1 - at]
+    curves = GroupCurves(
+        domain.groups,
+        np.array(domain.thresholds),
+        of_positives[:, :-1],
+        of_negatives[:, :-1],
+        of_positives[:, -1],
+        of_negatives[:, -1],
+        noise,
+    )
+    return NoisyCurves(positive, domain.labels[1 - at], blocks, coins, curves)
+
+
+@dataclass(frozen=True)
+class ThresholdChoice:
+    """How thresholds are chosen, as for `choose_thresholds`."""
+
+    constraint: str
+    objective: str
+    tolerance: float
+    deterministic: bool
+
+    def of(self, curves: GroupCurves) -> GroupThresholds:
+        return choose_thresholds(
+            curves, self.constraint, self.objective, self.tolerance, deterministic=self.deterministic
+        )
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Curves, and the thresholds that were chosen on them, or why there are none."""
+
+    curves: NoisyCurves
+    thresholds: GroupThresholds | None
+    problem: FairSharesError | None = None
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        """Return the result files by name, without the fields that all files have."""
+        files = {"curves.json": self.curves.to_json()}
+        if self.thresholds is None:
+            return files
+        chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
+        return {**files, "thresholds.json": chosen}
+
+
+def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
+    """Choose thresholds on curves that are released; where these allow none, return why."""
+    try:
+        return Thresholds(curves, choice.of(curves.curves))
+    except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
+        return Thresholds(curves, None, error)
+
+
+@dataclass(frozen=True)
+class ThresholdsStatistic(Statistic[Thresholds]):
+    """Thresholds for each group, from score curves.
+
+    Where the opened curves do not allow any, they are kept all the same: their epsilon is spent.
+    """
+
+    curves: CurvesStatistic
+    choice: ThresholdChoice
+    name = "thresholds"
+    detail = Detail.SCORE
+
+    @property
+    def spec(self) -> ProtocolSpec:
+        return self.curves.spec
+
+    @property
+    def nominal(self) -> bool:
+        return self.curves.nominal
+
+    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+        return self.curves.shape(domain)
+
+    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Thresholds:
+        return thresholds_on(self.curves.read(result, domain, clients, plan), self.choice)
+
+    def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
+        return found.files()

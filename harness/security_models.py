@@ -1,0 +1,95 @@
+"""The security models that a protocol can run under: who computes, whom they need not trust."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.errors import OptionError
+from harness.inputs.rings import FIELD, RING, Domain
+
+_SORTED_AT_ONCE = (
+    10_000  # keys, for which the largest batches are made: docs/decisions/0013-counting-records.md
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the README's table of models.
+
+    Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
+    made for, "passive" (they follow the protocol) or "active" (they may not); broken: whether the engine
+    falls short of that, see docs/limitations.md; virtual_machine: MP-SPDZ's program, None for the
+    embedded engine; statistical_security_bits: of the engine, None where it has no such term; batches:
+    how much material the machine prepares at once, least and most, None for its own choice.
+    """
+
+    name: str
+    engine: str
+    parties: int
+    corruptions: int
+    adversary: str
+    domain: Domain
+    virtual_machine: str | None = None
+    compile_options: tuple[str, ...] = ()
+    run_options: tuple[str, ...] = ()
+    statistical_security_bits: int | None = None
+    paper_name: str | None = None
+    batches: tuple[int, int] | None = None
+    broken: bool = False
+
+    def batch(self, lanes: int, keys: int = 0) -> int | None:
+        """Return the size of batches for this many noisy values, None for the machine's own choice.
+
+        Few rounds for many values, little waste for few: docs/decisions/0008-cost-of-noise.md.
+        Args: keys: that are sorted, which takes thousands of ANDs for each.
+        """
+        if self.batches is None or not lanes:
+            return None
+        least, most = self.batches
+        return max(min(most, max(least, 4 * lanes)), min(_SORTED_AT_ONCE, keys))
+
+    @property
+    def slots_per_lane(self) -> int:
+        """How many slots are counted in bits before they become integers: docs/decisions/0016-slots.md."""
+        return 63 if self.virtual_machine else 1  # MPyC's bits are integers
+
+    @property
+    def active(self) -> bool:
+        return self.adversary == "active"
+
+    @property
+    def tolerates(self) -> str:
+        """Which parties the engine withstands as it is: "passive" or "active"."""
+        return "passive" if self.broken else self.adversary
+
+
+_RING = ("-R", "64")
+_ENCRYPT = ("-e",)  # the two-party machines send in the clear unless told
+# SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
+_SPDZ2K = (*_ENCRYPT, "-SP", "48")
+
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        Model("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _ENCRYPT,
+              paper_name="OTSemi2k", batches=(1000, 2000)),
+        Model("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x", (*_RING, "-Z", "3"),
+              paper_name="Replicated2k"),
+        Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K, 40,
+              "SPDZ2k", (300, 10_000)),
+        # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
+        Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
+              paper_name="SPDZ-wise Replicated2k", batches=(50_000, 50_000), broken=True),
+        Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"), (), 40,
+              "Rep4-2k"),
+        Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=40),
+    )
+}  # fmt: skip
+
+
+def get_model(name: str) -> Model:
+    """Return the model of that name. Raises: OptionError: there is none."""
+    try:
+        return MODELS[name]
+    except KeyError:
+        raise OptionError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.") from None

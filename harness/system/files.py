@@ -1,0 +1,129 @@
+"""Directories on disk that go away with whoever made them, and directories that only their owner can change.
+
+A process that is killed cannot remove what it made. So each scratch directory is locked by its maker for
+as long as that lives, and whoever makes the next one beside it removes those that nobody holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.system.signals import uninterrupted
+
+PREFIX = ".fairshares-partial-"
+
+
+@contextmanager
+def scratch_directory(parent: Path) -> Iterator[Path]:
+    """Yield a new directory below `parent` that only its owner reads; remove it, unless it was renamed.
+
+    Guarantees: it is gone afterwards, also when an interrupt comes meanwhile; what a killed process left
+    there goes when the next one starts.  [test: tests/harness/system/test_files.py]
+    Raises: OSError: it cannot be made.
+    """
+    for leftover in parent.glob(f"{PREFIX}*"):
+        remove_unless_held(leftover)
+    path, lock = _make(parent)
+    try:
+        yield path
+    finally:
+        with uninterrupted():
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
+
+
+def _make(parent: Path) -> tuple[Path, int]:
+    """Make a directory and lock it; again, if somebody took it for a leftover in between."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        try:
+            return path, hold(path)
+        except FileNotFoundError:
+            continue
+
+
+def hold(directory: Path) -> int:
+    """Keep `remove_unless_held` off a directory until the descriptor that this returns is closed.
+
+    Several may hold one at once. Raises: FileNotFoundError: somebody removed it first.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    _lock(descriptor, fcntl.LOCK_SH)
+    if not _is_still(directory, descriptor):
+        os.close(descriptor)
+        raise FileNotFoundError(directory)
+    return descriptor
+
+
+def remove_unless_held(directory: Path) -> None:
+    """Remove a directory of ours if no process holds it; do nothing if that cannot be told.
+
+    Guarantees: under its own name it is there whole or not at all.
+    [test: tests/harness/system/test_files.py]
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # it went meanwhile, or is no directory of ours
+        return
+    try:
+        ours = os.fstat(descriptor).st_uid == os.geteuid()
+        if ours and _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_still(directory, descriptor):
+            if not directory.name.startswith(PREFIX):
+                directory = directory.rename(directory.with_name(PREFIX + secrets.token_hex(8)))
+            shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _is_still(directory: Path, descriptor: int) -> bool:
+    """Return whether what was opened is still there under that name."""
+    try:
+        return os.path.samestat(directory.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(descriptor: int, operation: int) -> bool:
+    """Return whether a lock was got: not if another process has it, or the file system has none."""
+    try:
+        fcntl.flock(descriptor, operation)
+    except OSError:
+        return False
+    return True
+
+
+def create_file(path: Path, *parts: bytes) -> None:
+    """Write a new file that only its owner reads, through to the disk. Raises: OSError: it is there, too."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_whole(path: Path, *parts: bytes) -> None:
+    """Write a file that only its owner reads, all or nothing of it, over an older one. Raises: OSError."""
+    with scratch_directory(path.parent) as partial:
+        create_file(partial / path.name, *parts)
+        (partial / path.name).rename(path)
+
+
+def writable_by_others(directory: Path) -> str | None:
+    """Return how others could change what is in a directory, None if only its owner, we, can."""
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{directory} is not a directory of its own"
+    if found.st_uid != os.geteuid():
+        return f"{directory} belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"Other users can write to {directory}"
+    return None

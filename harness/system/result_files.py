@@ -1,0 +1,92 @@
+"""Results on disk: new directories, there whole or not at all, and files of earlier runs, read back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import OptionError, ResultFileError, WriteError
+from harness.system.files import scratch_directory
+
+SCHEMA = 1
+
+
+def read_result(path: Path | str, name: str) -> dict[str, Any]:
+    """Return what a result file holds.
+
+    Args: path: the file, or the directory that it is in under `name`.
+    Raises: ResultFileError: it cannot be read, is no JSON object, or is of another schema.
+    """
+    path = result_path(path, name)
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError:
+        raise ResultFileError(f"{path} is not JSON in UTF-8.") from None
+    if not isinstance(found, dict) or "schema" not in found:
+        raise ResultFileError(f"{path} is not the {name} of a run.")
+    if found["schema"] != SCHEMA:
+        raise ResultFileError(f"{path} has schema {found['schema']!r}; this version reads schema {SCHEMA}.")
+    return found
+
+
+def result_path(path: Path | str, name: str) -> Path:
+    """Return the path itself, or that of the named file if the path is a directory."""
+    path = Path(path)
+    return path / name if path.is_dir() else path
+
+
+def default_out(task: str) -> Path:
+    """Return a new directory's name under `runs/`."""
+    return Path("runs") / f"{task}-{datetime.now():%Y%m%d-%H%M%S-%f}"
+
+
+@contextmanager
+def new_directory(out: Path) -> Iterator[Path]:
+    """Yield a private directory that becomes `out` when all is well, and vanishes when it is not."""
+    if out.exists():
+        raise OptionError(f"--out {out} exists already; name a new directory.")
+    ours = [parent for parent in out.parents if not parent.exists()]
+    with ExitStack() as stack:
+        stack.callback(_remove_empty, ours)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            partial = stack.enter_context(scratch_directory(out.parent))
+        except (FileExistsError, NotADirectoryError):
+            raise OptionError(
+                f"Cannot write to {out.parent}, which is not a directory; name a new --out."
+            ) from None
+        except OSError as error:
+            raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
+        try:
+            yield partial
+            partial.rename(out)
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and out.exists():
+                raise WriteError(
+                    f"Another run made {out} meanwhile; no result of this was written. Name another --out."
+                ) from None
+            where = Path(error.filename or partial)
+            said = out if where.is_relative_to(partial) else where
+            raise WriteError(f"Cannot write to {said}: {error.strerror}; no result was written.") from None
+
+
+def _remove_empty(directories: Sequence[Path]) -> None:
+    for directory in directories:
+        with suppress(OSError):  # it holds a result, this one or another
+            directory.rmdir()
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,47 @@
+"""Ctrl-C, being terminated, losing the terminal: the first of them ends a command, after it cleaned up."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_cleaning = 0
+_put_off: list[int] = []
+
+
+def take_interrupts() -> None:
+    """Have the first interrupt raise KeyboardInterrupt, and ignore those after it: the command is ending.
+
+    [test: tests/harness/system/test_signals.py]
+    """
+    for number in INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    if _cleaning:
+        _put_off.append(number)
+        return
+    for each in INTERRUPTS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put an interrupt off until the block is done: what stops processes and removes secrets."""
+    global _cleaning
+    _cleaning += 1
+    try:
+        yield
+    finally:
+        _cleaning -= 1
+        if not _cleaning and _put_off:
+            number = _put_off.pop()
+            _put_off.clear()
+            signal.raise_signal(number)

@@ -1,0 +1,283 @@
+"""Shows people what a plan says: what to expect of each release, and what all cost in each model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from rich.table import Table
+
+from harness.cli.terminal import out, plain, say
+from harness.engines.network.profiles import Network
+from harness.forecast.errors import Expected
+from harness.forecast.expected_accuracy import ExpectedCap, ExpectedCounts, ReleasePlan
+from harness.forecast.plan import Asked, ModelPlan
+from harness.forecast.unit_costs import Cost, UnitCosts
+from harness.inputs.records import Detail
+from harness.releases.contribution_cap import CONFIDENCE
+from harness.system.result_files import SCHEMA
+from harness.views.cap import doubt_of
+from protocols.accounting.rounding import digits_up, float_up
+
+_MOST_ROWS = 20
+_PARTIES_HERE = (
+    "Seconds are those of the computation, as runs report them, of all parties on one machine like the one "
+    "that was measured; hosts of their own, as fast and on that network, should not take longer."
+)
+
+
+def show(
+    stages: Sequence[Asked],
+    releases: Sequence[ReleasePlan],
+    plans: Sequence[ModelPlan],
+    network: Network | None,
+    units: UnitCosts,
+) -> None:
+    """Print what to expect of each release, then what they cost."""
+    if len(stages) > 1:
+        of_cap, after = stages
+        say(
+            f"Two releases: ε = {digits_up(of_cap.settings.epsilon, 4)} is for choosing the cap, ε = "
+            f"{digits_up(after.settings.epsilon, 4)} for the {after.task.name} with it."
+        )
+    for each in releases:
+        _show_release(each, len(stages) > 1)
+        found = each.found
+        if isinstance(found, ExpectedCap):
+            _show_cap(found, each.asked.clients)
+        elif isinstance(found, ExpectedCounts):
+            _show_counts(found)
+        else:
+            _show_errors(each, found, len(stages) > 1)
+    _show_costs(stages, plans, network, units)
+
+
+def _show_release(release: ReleasePlan, one_of_two: bool) -> None:
+    noise = release.asked.noise()
+    spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
+    task = f" of {release.asked.task.name}" if one_of_two else ""
+    where = "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
+    say(f"[bold]What would come out{task}[/]{where}, at ε = {spent} and δ = {delta} ({noise.relation})")
+
+
+def _show_cap(found: ExpectedCap, clients: int) -> None:
+    say(
+        f"The least of {', '.join(map(str, found.caps))} that, by counts with noise, {found.above:,} clients "
+        f"or fewer exceed; noise moves such a comparison by up to {found.noise:,} clients, with at least "
+        f"{float(CONFIDENCE):.0%} probability."
+    )
+    if doubt := doubt_of(found.above, found.noise, clients):
+        say(doubt)
+
+
+def _show_counts(found: ExpectedCounts) -> None:
+    target = found.target
+    say(
+        f"A count from {target.least:,} to {target.most:,} errs by {_share(target.relative)} of it on "
+        "average, at most; the more records are in a cell, the less one of them gives away."
+    )
+    table = Table("group, label")
+    for heading in ("records", "error, relative (mean)", "ε of one of them", "δ"):
+        table.add_column(heading, justify="right")
+    for name, each in list(found.each.items())[:_MOST_ROWS]:
+        epsilon, delta = digits_up(each.guarantee.epsilon, 3), digits_up(each.guarantee.delta, 2)
+        table.add_row(plain(name), f"{each.records:,.0f}", _share(each.error), epsilon, delta)
+    if len(found.each) > _MOST_ROWS:
+        table.add_row(f"… {len(found.each) - _MOST_ROWS} more")
+    out.print(table)
+
+
+def _show_errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> None:
+    asked, needed = release.asked, release.needed
+    valued, cap = asked.task.detail is Detail.VALUE, asked.cap
+    if cap and not valued:
+        described = cap.described
+        if one_of_two:
+            each = f"{asked.records / asked.clients:,.3g}"
+            described = f"if all clients have {each} records, the cap is about this; {described}"
+        say(f"{described[0].upper()}{described[1:]}.")
+        if not cap.weight_one and asked.records > asked.clients * cap.slots:
+            say(f"What it leaves out of {asked.records / asked.clients:,.3g} records each is no error here.")
+    counted = {Detail.SCORE: "of records at or above a threshold", Detail.VALUE: "of a group's clients"}
+    say(f"Count {counted.get(asked.task.detail, 'of a group and label')}: off by {errors.count:,.3g} (RMS).")
+    worst = max(errors.each, key=errors.each.__getitem__)
+    table = Table("of" if valued else "group, label", f"error of the {errors.what} (RMS)")
+    table.columns[1].justify = "right"
+    for name, value in list(errors.each.items())[:_MOST_ROWS]:
+        table.add_row(plain(name), _share(value))
+    if len(errors.each) > _MOST_ROWS:
+        more = len(errors.each) - _MOST_ROWS
+        table.add_row(f"… {more} more; the worst: {plain(worst)}", _share(errors.each[worst]))
+    out.print(table)
+    if errors.gap is not None:
+        say(f"Groups that are alike would seem {_share(errors.gap)} apart, by the noise alone.")
+    if not errors.known:
+        say("[bold]Mostly noise[/]: above 10 % these figures only say that it is too much.")
+    if needed is not None:
+        epsilon = "no ε up to 20" if needed.epsilon is None else f"ε = {digits_up(needed.epsilon, 4)}"
+        say(
+            f"For an error of {_share(needed.error)}: {needed.people:,} {_unit(asked)} at this ε, or "
+            f"{epsilon} with these {asked.people:,}."
+        )
+
+
+def _unit(asked: Asked) -> str:
+    return "clients" if asked.by_clients else "records"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g} %" if value < 1 else "over 100 %"
+
+
+def _show_costs(
+    stages: Sequence[Asked], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
+) -> None:
+    where = "all parties on one machine" if network is None else f"network {plain(network.name)}"
+    both = f", {' and '.join(each.task.name for each in stages)} together" if len(stages) > 1 else ""
+    say(f"\n[bold]What it would cost[/], {where}{both}")
+    table = Table("model", "withstands", "seconds", "sent by all", "rounds", "here")
+    for name in table.columns[2:5]:
+        name.justify = "right"
+    for each in plans:
+        here = "[green]yes[/]" if each.missing is None else "[red]no[/]"
+        figures = ["–"] * 3
+        if (cost := each.cost) is not None:
+            figures = [
+                f"{cost.mpc_s:,.2g}" if cost.mpc_s < 10 else f"{cost.mpc_s:,.0f}",
+                _bytes(cost.sent_bytes),
+                "–" if cost.rounds is None else f"{cost.rounds:,.0f}",
+            ]
+        table.add_row(each.model.name, f"{each.model.corruptions} {each.model.tolerates}", *figures, here)
+    out.print(table)
+    for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
+        names = ", ".join(each.model.name for each in plans if each.refusal == reason)
+        say(f"{names}: {plain(reason)}")
+    machine = units.measured["environment"]
+    say(
+        f"{_PARTIES_HERE} Measured on {plain(str(machine.get('cores')))} cores, "
+        f"{plain(str(units.measured['time'])[:10])}; docs/planning.md says how good such predictions were."
+    )
+
+
+def _bytes(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.3g} {unit}"
+    return f"{count:,.0f} B"
+
+
+def to_json(
+    stages: Sequence[Asked],
+    releases: Sequence[ReleasePlan],
+    plans: Sequence[ModelPlan],
+    network: Network | None,
+    units: UnitCosts,
+) -> dict[str, Any]:
+    """Return a plan as JSON; where a cap is chosen first, the inputs are those of the release after it."""
+    asked = stages[-1]
+    valued, sized = asked.task.detail is Detail.VALUE, asked.task.detail is Detail.SIZE
+    return {
+        "schema": SCHEMA,
+        "task": asked.task.name,
+        "protocol": asked.task.spec.name,
+        "input_form": asked.settings.form.name,
+        "clients": asked.clients,
+        "records": None if sized else asked.clients if valued else asked.records,
+        "cap": None if asked.cap is None else asked.cap.to_json(),
+        "cap_is_expected": len(stages) > 1,
+        "groups": _floats(asked.groups),
+        "labels": None if valued else _floats(asked.labels),
+        "thresholds": asked.thresholds if asked.task.detail is Detail.SCORE else None,
+        "releases": [_release_json(each) for each in releases],
+        "network": None
+        if network is None
+        else {
+            "name": network.name,
+            "rtt_s": network.rtt_s,
+            "bandwidth_bits_per_s": network.bandwidth_bits_per_s,
+        },
+        "models": [_model_json(stages, each) for each in plans],
+        "units": dict(units.measured),
+    }
+
+
+def _floats(shares: Mapping[str, Fraction]) -> dict[str, float]:
+    return {name: float(share) for name, share in shares.items()}
+
+
+def _release_json(release: ReleasePlan) -> dict[str, Any]:
+    asked, needed, noise = release.asked, release.needed, release.asked.noise()
+    return {
+        "task": asked.task.name,
+        "models": [model.name for model in release.models],
+        "privacy": {
+            "epsilon_requested": str(asked.settings.epsilon),
+            "epsilon": float_up(noise.exact.epsilon),
+            "delta": float_up(noise.exact.delta),
+            "neighboring_relation": str(noise.relation),
+            "privacy_unit": str(noise.unit),
+        },
+        "errors": _errors_json(release.found),
+        "needed": needed
+        and {
+            "error": needed.error,
+            _unit(asked): needed.people,
+            "epsilon": None if needed.epsilon is None else float_up(needed.epsilon),
+        },
+    }
+
+
+def _errors_json(found: Expected | ExpectedCap | ExpectedCounts) -> dict[str, Any]:
+    if isinstance(found, ExpectedCap):
+        return {"of": "cap", "caps": list(found.caps), "allowed_above": found.above, "noise": found.noise}
+    if isinstance(found, ExpectedCounts):
+        return {
+            "of": "count, relative",
+            "mean": {name: each.error for name, each in found.each.items()},
+            "privacy": {
+                name: {
+                    "records": each.records,
+                    "epsilon": float_up(each.guarantee.epsilon),
+                    "delta": float_up(each.guarantee.delta),
+                }
+                for name, each in found.each.items()
+            },
+            "relative_error": found.target.relative,
+            "error_from": found.target.least,
+            "error_to": found.target.most,
+            "offset": found.law.offset,
+        }
+    return {
+        "count_rmse": found.count,
+        "of": found.what,
+        "rmse": dict(found.each),
+        "gap": found.gap,
+        "known": found.known,
+    }
+
+
+def _model_json(stages: Sequence[Asked], each: ModelPlan) -> dict[str, Any]:
+    runs = {}
+    if each.costs is not None and len(stages) > 1:
+        runs = {
+            "runs": {
+                asked.task.name: _cost_json(cost) for asked, cost in zip(stages, each.costs, strict=True)
+            }
+        }
+    return {
+        "model": each.model.name,
+        "tolerates": each.model.tolerates,
+        **_cost_json(each.cost),
+        **runs,
+        "reason": each.refusal,
+        "available": each.missing is None,
+    }
+
+
+def _cost_json(cost: Cost | None) -> dict[str, float | None]:
+    return {
+        "mpc_s": None if cost is None else cost.mpc_s,
+        "sent_bytes": None if cost is None else round(cost.sent_bytes),
+        "rounds": None if cost is None or cost.rounds is None else round(cost.rounds),
+    }

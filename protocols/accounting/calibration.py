@@ -1,0 +1,274 @@
+"""Whom a guarantee protects, and how epsilon and delta spread over the noisy values of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+
+from protocols.accounting.queries import FirstBelow, LinearRelease
+from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins, exp_bounds
+from protocols.mechanisms.above_threshold import guarantee_of_first_below
+from protocols.noise.truncated import Guarantee, guarantee, guarantee_of_clients, guarantee_of_moves
+
+_EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
+
+
+class NeighboringRelation(StrEnum):
+    """Which two data sets the released values must not tell apart."""
+
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    REPLACE_ONE = "replace_one"
+    ZERO_OUT_ONE = "zero_out_one"  # a client takes part with all its records, or without any
+
+
+def default_relation(max_count: int) -> NeighboringRelation:
+    """Return whom a release protects unless the user says otherwise.
+
+    With one record per client at most, who takes part is known to have one (the number of clients is
+    public), so what it says is what needs protection; else how many a client has is secret too.
+    [test: tests/protocols/test_calibration.py]
+    """
+    if max_count == 1:
+        return NeighboringRelation.REPLACE_ONE
+    return NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+class PrivacyUnit(StrEnum):
+    """What is added, removed or replaced."""
+
+    RECORD = "record"
+    CLIENT = "client"
+
+
+def unit_of(relation: NeighboringRelation) -> PrivacyUnit:
+    """Return what a relation adds, removes or replaces: all records of a client where it zeroes one out."""
+    return PrivacyUnit.CLIENT if relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """The noise of one release: its coins, and the guarantee that they add up to.
+
+    Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
+    most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
+    the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
+    guarantee of the whole release; exchanged: as for `plan_noise`; opened: whether the noisy values are, not
+    only what follows from them; release: what gets the noise, None if that is an index.
+    """
+
+    relation: NeighboringRelation
+    unit: PrivacyUnit
+    requested_epsilon: Fraction
+    nodes: int
+    changed: int
+    node_epsilon: Fraction
+    node_delta_bits: int
+    coins: tuple[Coin, ...]
+    exact: Guarantee
+    largest: int = 1
+    exchanged: bool = False
+    opened: bool = True
+    release: LinearRelease | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def if_replaced(self) -> Guarantee:
+        """What the same noise protects if one record is replaced by another.
+
+        Twice as much of both for counts; not of delta where a value moves by twice as much.
+        [test: tests/harness/pipeline/test_manifest.py]
+        """
+        assert self.release is not None
+        moves = possible_moves(self.release, NeighboringRelation.REPLACE_ONE)
+        return guarantee_of_moves(self.coins, moves)
+
+
+def nodes_changed(
+    release: LinearRelease, relation: NeighboringRelation, cap: int = 1, exchanged: bool = False
+) -> int:
+    """Return by how much two neighbours' counts differ at most, in all.
+
+    A replaced record is one removed and one added: twice the nodes of one, which a record that moves
+    between cells without a common node reaches. A client that is zeroed out is `cap` records removed.
+    [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
+    Args: exchanged: as for `plan_noise`.
+    """
+    both = exchanged or relation is NeighboringRelation.REPLACE_ONE
+    return cap * release.most_nodes_of_a_record * (2 if both else 1)
+
+
+def possible_moves(
+    release: LinearRelease, relation: NeighboringRelation, exchanged: bool = False
+) -> frozenset[tuple[int, ...]]:
+    """Return by how much the noisy values of two neighbours differ, for all that may be furthest apart.
+
+    Computes: of counts of records, `nodes_changed` ones; else, of each record or pair of records in listed
+    cells, the amounts that are not 0, sorted.  [test: tests/protocols/test_exact_moves.py]
+    Args: exchanged: as for `plan_noise`.
+    """
+    if not release.amounts:
+        return frozenset([(1,) * nodes_changed(release, relation, exchanged=exchanged)])
+    records = [release.record(cell) for cell in range(release.cells)]
+    replaced = relation is NeighboringRelation.REPLACE_ONE
+    before: list[dict[int, int]] = [*records * (exchanged or replaced), *[{}] * (not replaced)]
+    return frozenset(
+        move
+        for one in records
+        for other in before
+        if (
+            move := tuple(
+                sorted(filter(None, (abs(one.get(n, 0) - other.get(n, 0)) for n in {*one, *other})))
+            )
+        )
+    )
+
+
+def plan_noise(
+    release: LinearRelease | FirstBelow,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int = 1,
+    exchanged: bool = False,
+) -> NoisePlan:
+    """Choose the coins for a release, and compute its guarantee exactly.
+
+    Computes: epsilon and delta shared evenly among the units by which two neighbours' nodes differ. A node
+    that moves by s uncovers its s outermost atoms, each at most e^(epsilon of a unit) times its outer
+    neighbour.
+    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.
+    [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
+    tests/harness/clients/test_exchanged_records.py]
+    Args: epsilon: total, > 0; delta: total, in (0, 1); cap: the most records of a client that are counted,
+    where clients are zeroed out; exchanged: whether a record that is gone leaves another in its place, as
+    where a party can flip bits m of a slot: a code x becomes x ^ m, and 0 for nothing becomes m.
+    Raises: ValueError: no coins reach them; the message says which bound.
+    """
+    if not 0 < delta < 1:
+        raise ValueError("delta must be between 0 and 1")
+    if isinstance(release, FirstBelow):
+        return _plan_first_below(release, relation, epsilon, delta)
+    together = _records_together(release, relation, cap)
+    moves = possible_moves(release, relation, exchanged)
+    changed, largest = together * max(map(sum, moves)), together * max(map(max, moves))
+    node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
+    inward = exp_bounds(node_epsilon * (largest - 1))[1]
+    bits = _bits_of_a_value(delta / (changed * inward))
+    coins = design_coins(node_epsilon, bits)
+    if together > 1:
+        exact = guarantee_of_clients(coins, nodes_changed(release, relation, exchanged=exchanged), cap)
+    else:
+        exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
+    if exact.epsilon > epsilon or exact.delta > delta:
+        raise ValueError("the coins that were found do not keep to epsilon and delta")
+    return NoisePlan(
+        relation,
+        unit_of(relation),
+        epsilon,
+        release.nodes,
+        changed,
+        node_epsilon,
+        bits,
+        coins,
+        exact,
+        largest,
+        exchanged,
+        release=release,
+    )
+
+
+def _plan_first_below(
+    release: FirstBelow, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> NoisePlan:
+    """Choose the coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
+
+    A party that flips bits of a slot has two neighbours differ in another pair of codes: of two codes one
+    still exceeds all caps that the other does, so that all counts move the same way.
+    """
+    if relation is not NeighboringRelation.ZERO_OUT_ONE:
+        raise ValueError(f"which count is the first below a bound is opened of clients, not under {relation}")
+    node_epsilon = Fraction(epsilon * _EPSILON_GRID // 2, _EPSILON_GRID)
+    bits = _bits_of_a_value(delta / release.nodes)
+    coins = design_coins(node_epsilon, bits)
+    exact = guarantee_of_first_below(coins, release.queries)
+    if exact.epsilon > epsilon or exact.delta > delta:
+        raise ValueError("the coins that were found do not keep to epsilon and delta")
+    unit = unit_of(relation)
+    return NoisePlan(
+        relation, unit, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False
+    )
+
+
+def _bits_of_a_value(delta: Fraction) -> int:
+    """Return the delta_bits of coins with at most this delta. Raises: ValueError: there are none."""
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+    if bits > MAX_DELTA_BITS:
+        raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
+    return bits
+
+
+def _records_together(release: LinearRelease, relation: NeighboringRelation, cap: int) -> int:
+    """Return how many records come or go at once. Raises: ValueError: a client has one value, not a few."""
+    if cap < 1 or (cap > 1 and (release.amounts or relation is not NeighboringRelation.ZERO_OUT_ONE)):
+        raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
+    return cap
+
+
+def plan_nominal_noise(
+    release: LinearRelease, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> NoisePlan:
+    """Give every value the noise that would suit it alone, and compute what all of them really protect.
+
+    For comparison with protocols that are published with the epsilon of one value.
+    Computes: the number of values that two neighbours differ in, times epsilon and delta of one.
+    Guarantees: an upper bound (basic composition).  [test: tests/harness/releases/test_score_curves.py]
+    Raises: ValueError: no coins reach epsilon and delta.
+    """
+    changed = nodes_changed(release, relation)
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+    coins = design_coins(epsilon, bits)
+    one = guarantee(coins)
+    exact = Guarantee(one.epsilon * changed, one.delta * changed)
+    unit = unit_of(relation)
+    return NoisePlan(
+        relation, unit, epsilon, release.nodes, changed, epsilon, bits, coins, exact, release=release
+    )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that all releases about one population may spend. delta: None: not limited."""
+
+    epsilon: Fraction
+    delta: Fraction | None = None
+
+    def allows(self, total: Guarantee) -> bool:
+        """Return whether a total is within the budget; all of it may be spent."""
+        return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
+
+    def left(self, spent: Guarantee) -> Budget:
+        """Return what may still be spent, 0 where more was spent than the budget now is."""
+        delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
+        return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)
+
+
+def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Return what several releases protect together, of one unit, under one relation.
+
+    Computes: the sums of epsilon and of delta (basic composition), exactly.
+    Guarantees: holds although later releases are chosen after earlier ones were seen.
+    [test: tests/protocols/test_calibration_composed.py]
+    """
+    total = Guarantee(Fraction(0), Fraction(0))
+    for each in guarantees:
+        total = Guarantee(total.epsilon + each.epsilon, total.delta + each.delta)
+    return total
+
+
+def bits_at_most(delta: Fraction) -> int:
+    """Return the least b with 2^-b <= delta."""
+    bits = 0
+    while Fraction(1, 1 << bits) > delta:
+        bits += 1
+    return bits

@@ -1,0 +1,355 @@
+"""What noise protects, recomputed from its probability mass function alone, in exact rationals.
+
+An audit knows a law and how far a count moves; it takes nothing from how the noise was designed. Two
+neighbours' outcomes are grouped by likelihood ratio, and everything else follows from the groups: delta at
+every epsilon, the least epsilon at a delta, and the composition of several noisy values.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from math import lcm, prod
+from operator import neg
+
+import numpy as np
+
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.queries import LinearRelease
+from protocols.circuits.coins import Coin, exp_bounds
+from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
+from protocols.circuits.symmetric import SymmetricCoins, fair_bits_per_symmetric_sample, symmetric_geometric
+from protocols.noise.truncated import log_upper_bound
+from protocols.spec import ProtocolSpec
+
+MAX_SENSITIVITY = 64  # the work grows with its square
+MAX_PRODUCTS = 50_000  # of likelihood ratios, for one more value in a composition
+
+_ZERO = Fraction(0)
+
+Masses = tuple[Fraction, Fraction]  # of the same outcomes, under one data set and under its neighbour
+
+
+@dataclass(frozen=True)
+class PrivacyCurve:
+    """How well outcomes tell a data set from its neighbour: delta as a function of epsilon, exactly.
+
+    Source: the hockey-stick divergence, delta(epsilon) = max over events E of P(E) - e^epsilon Q(E).
+    Attributes: pairs: for each pair of neighbours that may be the worst, the masses (p, q) of all
+    outcomes with the same p / q, by falling p / q, q = 0 first.
+    """
+
+    pairs: tuple[tuple[Masses, ...], ...]
+
+    def delta(self, ratio: Fraction) -> Fraction:
+        """Return delta at e^epsilon = ratio, exactly."""
+        found = []
+        for ratios, sums in self._sums:
+            p, q = sums[bisect_left(ratios, -ratio, key=neg)]  # of all groups above the ratio
+            found.append(p - ratio * q)
+        return max(found)
+
+    @cached_property
+    def _sums(self) -> list[tuple[list[Fraction], list[Masses]]]:
+        """Per pair, the finite ratios, falling, and the masses of all groups before each of them."""
+        tables = []
+        for pair in self.pairs:
+            ratios = [p / q for p, q in pair if q]
+            p, q = zip(*pair, strict=True)
+            sums = list(zip(accumulate(p, initial=_ZERO), accumulate(q, initial=_ZERO), strict=True))
+            tables.append((ratios, sums[len(pair) - len(ratios) :]))
+        return tables
+
+    def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
+        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals: e^epsilon is no rational."""
+        low, high = exp_bounds(epsilon)
+        return self.delta(high), self.delta(low)
+
+    @property
+    def impossible(self) -> Fraction:
+        """The mass that tells the neighbours apart for certain: delta at every large enough epsilon."""
+        return max(sum((p for p, q in pair if not q), _ZERO) for pair in self.pairs)
+
+    def least_ratio(self, delta: Fraction) -> Fraction | None:
+        """Return the least e^epsilon >= 1 that has at most this delta, exactly; None if none has."""
+        if self.impossible > delta:
+            return None
+        return max(_least_ratio(pair, delta) for pair in self.pairs)
+
+    def least_epsilon(self, delta: Fraction) -> Fraction | None:
+        """Return an upper bound, within 10^-12, of the least epsilon at this delta; None if none has it."""
+        ratio = self.least_ratio(delta)
+        return None if ratio is None else log_upper_bound(ratio)
+
+
+def _least_ratio(pair: tuple[Masses, ...], delta: Fraction) -> Fraction:
+    """Solve p - ratio q = delta, p and q the masses of all groups above the ratio."""
+    above_p = above_q = _ZERO
+    for p, q in pair:
+        if q and above_p - p / q * above_q > delta:
+            break
+        above_p, above_q = above_p + p, above_q + q
+        if q and p <= q:
+            break
+    return max(Fraction(1), (above_p - delta) / above_q) if above_q else Fraction(1)
+
+
+def curve_of_law(law: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
+    """Return the privacy of a count that noise of this law is added to.
+
+    Args: law: mass of every value, any law; shifts: by how much neighbours' counts differ, in the law's
+    units; each is taken both ways.
+    """
+    scale = lcm(*(mass.denominator for mass in law.values()))
+    whole = {x: int(mass * scale) for x, mass in law.items()}  # integers: a law may have 10^5 values
+    pairs = []
+    for shift in shifts:
+        for moved in (shift, -shift):
+            values = whole.keys() | {x + moved for x in whole}
+            alike = Counter((whole.get(x, 0), whole.get(x - moved, 0)) for x in values)
+            pairs.append(
+                _grouped((Fraction(p * n, scale), Fraction(q * n, scale)) for (p, q), n in alike.items())
+            )
+    return PrivacyCurve(tuple(pairs))
+
+
+def second_moment(law: Mapping[int, Fraction]) -> Fraction:
+    """Return E[X^2], exactly. Args: law: mass of every value."""
+    squares: Counter[Fraction] = Counter()  # by mass, of which a law of 10^5 values may have few
+    for x, mass in law.items():
+        squares[mass] += x * x
+    return sum((mass * total for mass, total in squares.items()), _ZERO)
+
+
+def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
+    """Return the privacy of the default noise, for any number of coins.
+
+    Computes: for counts that differ by s <= sensitivity, P(X = x) / P(X = x - s) on one side of zero
+    depends on the low bits of n and on how far a carry runs above them, and the bits are independent: at
+    most 2^b (k - b + 1) groups, b the bits of s. Across zero, and at the edge, atom by atom.
+    Guarantees: equal to `curve_of_law` of the enumerated law.  [test: tests/protocols/test_exact_privacy.py]
+    Args: coins: k of them, lowest bit first; sensitivity: 1 to 64, less than 2^k.
+    Raises: ValueError: the sensitivity is out of range.
+    """
+    half = Fraction(1, 2)
+
+    def across_zero(s: int) -> list[Masses]:
+        near = [half * _mass(coins, n) for n in range(s)]  # of X = n and of X = -1-n
+        return list(zip(near, reversed(near), strict=True))
+
+    return _two_sided(coins, sensitivity, half, across_zero)
+
+
+def curve_of_symmetric_coins(coins: SymmetricCoins, sensitivity: int = 1) -> PrivacyCurve:
+    """Return the privacy of the symmetric noise, for any number of coins; otherwise as `curve_of_coins`."""
+    zero = coins.zero.probability
+    half = (1 - zero) / 2
+
+    def across_zero(s: int) -> list[Masses]:
+        near = [zero] + [half * _mass(coins.magnitude, n) for n in range(s)]  # of X = 0, of |X| = 1 ..
+        return list(zip(near, reversed(near), strict=True))
+
+    return _two_sided(coins.magnitude, sensitivity, half, across_zero)
+
+
+def _two_sided(
+    coins: tuple[Coin, ...], sensitivity: int, half: Fraction, across_zero: Callable[[int], list[Masses]]
+) -> PrivacyCurve:
+    """Return the curve of a law whose two sides have `half` the mass of G each, farther out for larger G.
+
+    Args: across_zero: masses of x and of x - s, for all x where x and x - s are not on the same side.
+    """
+    if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
+        raise ValueError(
+            f"the sensitivity must be at least 1, at most {MAX_SENSITIVITY}, and below the largest noise, "
+            f"not {sensitivity}"
+        )
+    pairs = []
+    for s in range(1, sensitivity + 1):
+        groups = across_zero(s)
+        for up, down in _one_side(coins, s):
+            groups += [(half * up, half * down), (half * down, half * up)]
+        edge = half * sum(_mass(coins, (1 << len(coins)) - 1 - n) for n in range(s))
+        groups += [(edge, _ZERO), (_ZERO, edge)]
+        pairs.append(_grouped(groups))  # the same when the count moves down: the law is its own mirror image
+    return PrivacyCurve(tuple(pairs))
+
+
+def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
+    """Return P(G = n) for coins that are the bits of G; all of n's lowest len(coins) bits."""
+    return prod(
+        (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
+        start=Fraction(1),
+    )
+
+
+def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
+    """Return masses of {n + s} and of {n}, for all n with n + s < 2^k, grouped by the ratio of the two."""
+    bits = s.bit_length()
+    low, high = coins[:bits], coins[bits:]
+    groups = []
+    for n in range(1 << bits):
+        carry, moved = divmod(n + s, 1 << bits)
+        p, q = _mass(low, moved), _mass(low, n)
+        if not carry:
+            groups.append((p, q))
+        else:
+            for coin in high:  # the carry runs over ones, up to the first zero
+                groups.append((p * coin.probability, q * (1 - coin.probability)))
+                p, q = p * (1 - coin.probability), q * coin.probability
+    return groups
+
+
+def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
+    """Merge outcomes with the same likelihood ratio; check that both sides are distributions."""
+    by_ratio: dict[Fraction | None, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
+    for p, q in masses:
+        if p or q:
+            ratio = p / q if q else None
+            seen_p, seen_q = by_ratio[ratio]
+            by_ratio[ratio] = seen_p + p, seen_q + q
+    for side in (0, 1):
+        if sum(pair[side] for pair in by_ratio.values()) != 1:
+            raise ValueError("the masses are no distribution: they do not add up to 1")
+    finite = sorted((ratio for ratio in by_ratio if ratio is not None), reverse=True)
+    first = [by_ratio[None]] if None in by_ratio else []
+    return tuple(first + [by_ratio[ratio] for ratio in finite])
+
+
+def composed(curve: PrivacyCurve, times: int) -> PrivacyCurve:
+    """Return the privacy of `times` values with independent noise, each moved as the curve says.
+
+    Computes: products of masses, grouped by the product of their ratios; exact, not a composition bound.
+    Raises: ValueError: one step would take more than 50 000 products.
+    """
+    pairs = []
+    for pair in curve.pairs:
+        total: tuple[Masses, ...] = ((Fraction(1), Fraction(1)),)
+        for _ in range(times):
+            if len(total) * len(pair) > MAX_PRODUCTS:
+                raise ValueError(f"{times} noisy values have too many likelihood ratios to list")
+            total = _grouped((p * a, q * b) for p, q in total for a, b in pair)
+        pairs.append(total)
+    return PrivacyCurve(tuple(pairs))
+
+
+def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearRelease:
+    """Return the linear map that a protocol noises. Raises: ValueError: nobody has declared it."""
+    release = spec.release(arguments) if spec.release else None
+    if not isinstance(release, LinearRelease):
+        raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
+    return release
+
+
+def values_moved(
+    release: LinearRelease, relation: NeighboringRelation, cap: int = 1, exchanged: bool = False
+) -> int:
+    """Return by how much two neighbours' noisy values differ at most, in all: the L1 sensitivity.
+
+    Where each differs by 1, that is how many do.
+
+    Computes: the largest column; where a record is replaced, the largest difference of two columns; where a
+    client is zeroed out, the largest column as many times as it has records, `cap` at most, or the largest
+    difference, if others are exchanged for them.
+    Guarantees: equal to the largest L1 distance between the values of any two neighbouring data sets.
+    [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
+    """
+    if release.amounts:
+        return max(map(sum, amounts_moved(release, relation, exchanged)))
+    columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
+    if relation is not NeighboringRelation.REPLACE_ONE and not exchanged:
+        return cap * len(columns[0])
+    most = len(columns[0]) if exchanged else 0  # for none
+    for i, column in enumerate(columns):
+        for other in columns[i + 1 :]:
+            if len(column) + len(other) <= most:
+                break  # all further ones are smaller still
+            most = max(most, len(column ^ other))
+    return cap * most
+
+
+def amounts_moved(
+    release: LinearRelease, relation: NeighboringRelation, exchanged: bool = False
+) -> set[tuple[int, ...]]:
+    """Return by how much noisy values differ, those that do, for all neighbours that listed cells make.
+
+    Computes: rows of the dense matrix of the map, or all differences of two of them, or both.
+    """
+    rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
+    for cell, column in enumerate(release.columns):
+        np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
+    if exchanged:
+        rows = np.concatenate([rows, np.zeros((1, release.nodes), dtype=np.int64)])
+    if exchanged or relation is NeighboringRelation.REPLACE_ONE:
+        rows = np.unique(np.concatenate([rows - row for row in rows]), axis=0)
+    return {tuple(sorted(np.abs(row[row != 0]).tolist())) for row in rows if row.any()}
+
+
+def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
+    """Return a bound of the mass that tells neighbours apart for certain: each count's outermost atoms."""
+    top = (1 << len(coins)) - 1
+    return sum((sum((_mass(coins, top - n) for n in range(a)), _ZERO) for a in amounts), _ZERO) / 2
+
+
+def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
+    """Return a bound of that mass where `cap` records come or go at once, in `nodes` counts each.
+
+    Computes: for every way to spread them over counts, by the ways to spread fewer; the heaviest.
+    """
+    top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
+    uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
+    for n in range(cap):
+        atom = _mass(coins, top - n) * scale if n <= top else _ZERO
+        assert atom.denominator == 1
+        uncovered.append(uncovered[-1] + atom.numerator)
+        heaviest.append(max(uncovered[s] + heaviest[n + 1 - s] for s in range(1, n + 2)))
+    return Fraction(nodes * heaviest[cap], 2 * scale)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one sample takes. ands: AND gates; depth: of ANDs, one after the other; fair_bits: secret ones."""
+
+    ands: int
+    depth: int
+    fair_bits: int
+
+
+def cost(coins: tuple[Coin, ...]) -> Cost:
+    """Return what the default noise's circuit costs, by running it on wires that count."""
+    return _cost(lambda fair: two_sided_geometric(coins, fair), fair_bits_per_sample(coins))
+
+
+def symmetric_cost(coins: SymmetricCoins) -> Cost:
+    """Return what the symmetric noise's circuit costs, likewise."""
+    return _cost(lambda fair: symmetric_geometric(coins, fair), fair_bits_per_symmetric_sample(coins))
+
+
+def _cost(circuit: Callable[[list[_Wire]], list[_Wire]], fair_bits: int) -> Cost:
+    _Wire.ands = 0
+    out = circuit([_Wire() for _ in range(fair_bits)])
+    return Cost(_Wire.ands, max(bit.depth for bit in out), fair_bits)
+
+
+class _Wire:
+    """A bit that knows how many ANDs lie before it."""
+
+    ands = 0  # made since the count was last set to 0
+
+    def __init__(self, depth: int = 0) -> None:
+        self.depth = depth
+
+    def __and__(self, other: _Wire) -> _Wire:
+        _Wire.ands += 1
+        return _Wire(max(self.depth, other.depth) + 1)
+
+    def __xor__(self, other: _Wire) -> _Wire:
+        return _Wire(max(self.depth, other.depth))
+
+    def __invert__(self) -> _Wire:
+        return self

@@ -1,0 +1,45 @@
+"""Rounds what is spent up and what is left down: nothing that is shown is better than what holds."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+
+def float_up(value: Fraction) -> float:
+    """Return the least float that is not below value."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def digits_up(value: Fraction, digits: int) -> str:
+    """Return value with so many significant digits, rounded up: 0.99700211 as 0.9971 for 4."""
+    return _digits(value, digits, ROUND_CEILING)
+
+
+def digits_down(value: Fraction, digits: int) -> str:
+    """Return value with so many significant digits, rounded down: 0.99709 as 0.9970 for 4."""
+    return _digits(value, digits, ROUND_FLOOR)
+
+
+def interval_shown(low: float, high: float, decimals: int) -> str:
+    """Return an interval with so many decimals, rounded outwards: it holds what it held.
+
+    Computes: beyond the twelfth decimal ends are what floats make of them, and are rounded to nearest.
+    [test: tests/harness/pipeline/test_manifest.py]
+    """
+    return f"{_end(low, decimals, ROUND_FLOOR)} – {_end(high, decimals, ROUND_CEILING)}"
+
+
+def _end(value: float, decimals: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value}"
+    exact = Decimal(str(round(float(value), 12)))
+    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding) + 0:,f}"  # + 0: no -0.000
+
+
+def _digits(value: Fraction, digits: int, rounding: str) -> str:
+    context = Context(prec=digits, rounding=rounding)
+    rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{rounded:g}" if abs(rounded.adjusted()) < 5 else f"{rounded:e}"

@@ -1,0 +1,4 @@
+"""Local differential privacy: a client randomises its own record; estimates and audits of that.
+
+Imports: `protocols.noise`. Start with `randomizers`.
+"""

@@ -1,0 +1,353 @@
+"""Group means and gaps from locally private reports: estimates, exact variances, intervals that hold.
+
+All formulas are in the scale from -1 to 1 and for any number of groups d; results are in the declared range.
+a: probability that a group is kept; p = (1 - a) / (d - 1): of each other; c: the gain of a kept value.
+
+Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from protocols.local_dp.randomizers import Floats, Mechanism, Reports
+
+CONFIDENCE = 0.95
+USEFUL = 0.1  # of the range: an error of a gap that people can work with
+
+
+@dataclass(frozen=True)
+class Tally:
+    """All that estimates need of reports, per reported group: how many, and the sum of values.
+
+    Tallies of different clients add up, so any number of clients takes the same memory.
+    """
+
+    counts: npt.NDArray[np.int64]
+    sums: Floats
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.counts + other.counts, self.sums + other.sums)
+
+    @property
+    def clients(self) -> int:
+        return int(self.counts.sum())
+
+
+def tally(reports: Reports, mechanism: Mechanism) -> Tally:
+    """Count reports and add up their values, in the scale from -1 to 1.
+
+    Raises: ValueError: a report names no declared group.
+    """
+    d = mechanism.grr.groups
+    if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
+        raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")
+    counts = np.bincount(reports.groups, minlength=d)
+    sums = np.bincount(reports.groups, reports.values / mechanism.unit, minlength=d)
+    return Tally(counts, sums.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean or a gap in the declared range's unit, and an interval that holds it with the confidence asked.
+
+    Attributes: groups: which, one for a mean, two for a gap; value: unbiased where group sizes are known, so
+    it may lie outside the range; nan where a group's estimated size is not above 0; low, high: within what
+    the range allows; says_something: whether they exclude any of that; False: too few clients.
+    """
+
+    groups: tuple[int, ...]
+    value: float
+    low: float
+    high: float
+    says_something: bool = True
+
+
+def estimate_sizes(found: Tally, mechanism: Mechanism) -> Floats:
+    """Return each group's estimated size, unbiased: (reports - p K) / (a - p)."""
+    keep, move = _grr(mechanism)
+    return np.asarray((found.counts - move * found.clients) / (keep - move), dtype=np.float64)
+
+
+def size_half_width(mechanism: Mechanism, clients: int, failure: float) -> float:
+    """Return t with P(|estimated size - size| >= t) <= failure, whatever the sizes.
+
+    Computes: Hoeffding's inequality for `clients` independent values 0 or 1.
+    """
+    keep, move = _grr(mechanism)
+    return math.sqrt(clients * math.log(2 / failure) / 2) / (keep - move)
+
+
+def estimate_means(
+    found: Tally,
+    mechanism: Mechanism,
+    sizes: Sequence[int] | None = None,
+    confidence: float = CONFIDENCE,
+) -> list[Estimate]:
+    """Estimate each group's mean value.
+
+    Computes: sum of reported values / (a c n), n the group's size if `sizes` is given, else its estimate.
+    Guarantees: each interval holds with at least this confidence; they may fail together.
+    [test: tests/statistical/test_local_dp.py]
+    Edge cases: a group of size 0, or whose size may be 0 for all that the reports say: the whole range.
+    Args: sizes: true ones, if they are known.  Raises: ValueError: they do not add up to the clients.
+    """
+    return [_in_range(mean, mechanism) for mean in _means(found, mechanism, sizes, 1 - confidence)]
+
+
+def estimate_gaps(
+    found: Tally,
+    mechanism: Mechanism,
+    sizes: Sequence[int] | None = None,
+    confidence: float = CONFIDENCE,
+) -> list[Estimate]:
+    """Estimate mean of A - mean of B for all pairs A < B: signed, as an absolute value would be biased up.
+
+    Computes: the difference of the estimated means. Its interval: with known sizes `half_width` of the
+    difference itself; else the difference of two intervals of half the failure each.
+    Guarantees, Edge cases, Args, Raises: as for `estimate_means`.
+    """
+    failure = 1 - confidence
+    means = _means(found, mechanism, sizes, failure / 2)
+    gaps = []
+    for a, b in combinations(means, 2):
+        low, high = a.low - b.high, a.high - b.low
+        value = a.value - b.value
+        if sizes is not None and sizes[a.groups[0]] and sizes[b.groups[0]]:
+            t = half_width(mechanism, sizes, gap_weights(sizes, a.groups[0], b.groups[0]), failure)
+            low, high = value - t, value + t
+        gaps.append(_in_range(Estimate((*a.groups, *b.groups), value, low, high), mechanism))
+    return gaps
+
+
+def mean_weights(sizes: Sequence[float], group: int) -> Floats:
+    """Return the weights that make a linear estimate of a group's mean."""
+    weights = np.zeros(len(sizes))
+    weights[group] = 1 / sizes[group]
+    return weights
+
+
+def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
+    """Return the weights that make a linear estimate of mean of a - mean of b."""
+    return mean_weights(sizes, a) - mean_weights(sizes, b)
+
+
+def variance(
+    mechanism: Mechanism, sizes: Sequence[float], weights: Floats, mean_squares: Sequence[float] | None = None
+) -> float:
+    """Return the variance of sum over groups of weight x (sum of the reported values) / (a c).
+
+    Computes: a client of g adds w_h v' for its reported group h; clients are independent, so with
+    E[v'] = c v kept, 0 moved, the sum over g of
+    n_g (a w_g^2 E[v'^2 | kept] + p E[v'^2 | moved] sum of w_h^2 over h != g - a^2 c^2 w_g^2 E[v^2]),
+    divided by (a c)^2. For one mean and d = 2 these are Eqs. 19 and 20. A client is in one reported group and
+    adds a mean other than 0 to one group only, so two groups' means are uncorrelated: Theorem 9, any d.
+    Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client above it.
+    [test: tests/protocols/test_local_estimates.py]
+    Args: sizes: of the groups; mean_squares: E[v^2] per group, in the scale from -1 to 1; None: the worst.
+    """
+    keep, move = _grr(mechanism)
+    gain, total = mechanism.gain, 0.0
+    worst = float(mechanism.kept_square(1.0) - mechanism.kept_square(0.0) > keep * gain**2)
+    all_squares = float(np.sum(weights**2))
+    for n, weight, square in zip(sizes, weights, mean_squares or [worst] * len(sizes), strict=True):
+        kept = keep * mechanism.kept_square(square) - (keep * gain) ** 2 * square
+        total += n * (kept * weight**2 + move * mechanism.moved_square * (all_squares - weight**2))
+    return total / (keep * gain) ** 2
+
+
+def chebyshev(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
+    """Return the half-width that Chebyshev's inequality gives, as in the paper, values at their worst."""
+    return math.sqrt(variance(mechanism, sizes, weights) / failure)
+
+
+def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
+    """Return t with P(|estimate - truth| >= t) <= failure, whatever the values; tighter than `chebyshev`.
+
+    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) adds up, over
+    clients, a bound of ln E[e^(s (T - E[T]))], T what one adds. With t_h = s w_h / (a c), a client of g with
+    value v has E[e^(sT)] = a E[e^(t_g v') | kept] + p (sum of E[e^(t_h v') | moved] over h != g), and
+    E[sT] = a c t_g v; the worst v in [-1, 1] is taken. -s gives the same bound, with -v for v.
+    Guarantees: holds for every n, in floating-point arithmetic.  [test: tests/statistical/test_local_dp.py]
+    Args: sizes, weights, as for `variance`; failure: in (0, 1).
+    """
+    keep, move = _grr(mechanism)
+    slopes = weights / (keep * mechanism.gain)
+    most = mechanism.most_exponent / float(np.max(np.abs(slopes)))
+    level = math.log(2 / failure)
+
+    def bounds(s: Floats) -> Floats:
+        moved = [mechanism.moved_moment(s * slope) - 1 for slope in slopes]
+        psi = np.zeros(len(s))
+        for g, n in enumerate(sizes):
+            psi += n * mechanism.worst_exponent(s * slopes[g], move * (sum(moved) - moved[g]))
+        return (psi + level) / s
+
+    guess = math.sqrt(2 * level / variance(mechanism, sizes, weights))
+    return least_value(bounds, min(guess, most) / 1e3, most * (1 - 1e-9))
+
+
+def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:
+    """Return a value of a function with one valley, near its least one between two points above 0."""
+    for _ in range(4):
+        points = np.geomspace(low, high, 25)
+        values = function(points)
+        at = int(np.argmin(values))
+        low, high = points[max(at - 1, 0)], points[min(at + 1, len(points) - 1)]
+    return float(values[at])
+
+
+def clients_needed(
+    mechanism: Mechanism,
+    shares: tuple[float, float],
+    error: float,
+    failure: float,
+    bound: Callable[[Mechanism, Sequence[float], Floats, float], float] = half_width,
+) -> int:
+    """Return how many clients, to 1 %, put the gap of two groups within `error` of the truth.
+
+    Args: shares: of the two groups among all clients; error: in the declared range's unit; failure:
+    probability that it is exceeded; bound: `half_width` or `chebyshev`.
+    """
+    d = mechanism.grr.groups
+    rest = (1 - sum(shares)) / max(1, d - 2)
+    if not min(shares) > 0 or sum(shares) > 1 + 1e-9 or (d == 2 and sum(shares) < 1 - 1e-9):
+        raise ValueError("the shares of two groups are above 0 and add up to 1, or less if there are others")
+
+    def enough(clients: float) -> bool:
+        sizes = [clients * share for share in (*shares, *[rest] * (d - 2))]
+        found = bound(mechanism, sizes, gap_weights(sizes, 0, 1), failure)
+        return found * mechanism.declared.radius <= error
+
+    return least_enough(enough)
+
+
+def clients_that_would_do(
+    found: Tally,
+    mechanism: Mechanism,
+    groups: tuple[int, int],
+    sizes: Sequence[int] | None = None,
+    confidence: float = CONFIDENCE,
+) -> int | None:
+    """Return how many clients put a gap's interval within a tenth of the range on either side.
+
+    For estimates that say nothing: the groups' shares are taken to stay as they are, means to be any.
+    Edge cases: None where a group's size, known or estimated, is not above 0.
+    Args: groups: of the gap; sizes, confidence: as for `estimate_gaps`.
+    """
+    listed = estimate_sizes(found, mechanism) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    two = listed[list(groups)]
+    if not found.clients or min(two) <= 0:
+        return None
+    a, b = (two / max(found.clients, two.sum())).tolist()
+    declared = mechanism.declared
+    bound = half_width if sizes is not None else _width_of_unknown_sizes
+    return clients_needed(mechanism, (a, b), USEFUL * (declared.high - declared.low), 1 - confidence, bound)
+
+
+def _width_of_unknown_sizes(
+    mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float
+) -> float:
+    """Return how far the interval of a gap reaches on either side, at most, where sizes are estimated.
+
+    Computes: with `_means_of_unknown_sizes`' t of a sum and u of a size, (m n + t) / (n - u) - m for a mean
+    m of n clients by estimate, at most (t + u) / (n - u); a quarter of the failure each for two groups.
+    """
+    u, width = size_half_width(mechanism, math.ceil(sum(sizes)), failure / 4), 0.0
+    for g in np.flatnonzero(weights).tolist():
+        if sizes[g] <= u:
+            return math.inf
+        most = min(sizes[g] + u, sum(sizes))
+        others = [(sum(sizes) - most) / (len(sizes) - 1)] * len(sizes)
+        others[g] = most
+        t = half_width(mechanism, others, most * mean_weights(others, g), failure / 4)
+        width += (t + u) / (sizes[g] - u)
+    return width
+
+
+def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
+    """Return a number that is enough, at most 1 % above one that is not, where more is better.
+
+    Args: start: at least 1, the first that is tried; half of it is taken not to be enough.
+    """
+    high = start
+    while not enough(high):
+        high *= 2
+    low = high / 2
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return math.ceil(high)
+
+
+def _means(found: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float) -> list[Estimate]:
+    """Return the means in the scale from -1 to 1, intervals not yet cut to it."""
+    if sizes is None:
+        return _means_of_unknown_sizes(found, mechanism, failure)
+    if len(sizes) != mechanism.grr.groups or min(sizes) < 0 or sum(sizes) != found.clients:
+        raise ValueError(
+            f"sizes of all {mechanism.grr.groups} groups must add up to the {found.clients} clients heard of"
+        )
+    scale = float(mechanism.grr.keep) * mechanism.gain
+    means = []
+    for g, n in enumerate(sizes):
+        if not n:
+            means.append(Estimate((g,), math.nan, -math.inf, math.inf))
+            continue
+        value, t = (
+            float(found.sums[g]) / (scale * n),
+            half_width(mechanism, sizes, mean_weights(sizes, g), failure),
+        )
+        means.append(Estimate((g,), value, value - t, value + t))
+    return means
+
+
+def _means_of_unknown_sizes(found: Tally, mechanism: Mechanism, failure: float) -> list[Estimate]:
+    """Half of the failure goes to the group's size, half to its sum.
+
+    The bound of the sum grows with the group's size, since a kept client spreads more than a moved one (a >=
+    p), so the largest size in its interval bounds all. A true mean is a sum in its interval divided by a size
+    in its own.
+    """
+    scale, clients = float(mechanism.grr.keep) * mechanism.gain, found.clients
+    if not clients:
+        return [Estimate((g,), math.nan, -math.inf, math.inf) for g in range(mechanism.grr.groups)]
+    around = size_half_width(mechanism, clients, failure / 2)
+    means = []
+    for g, n in enumerate(estimate_sizes(found, mechanism).tolist()):
+        total = float(found.sums[g]) / scale
+        value = total / n if n > 0 else math.nan
+        least, most = n - around, min(n + around, clients)
+        low, high = -math.inf, math.inf
+        if least > 0:
+            others = (clients - most) / (mechanism.grr.groups - 1)
+            sizes = [most if h == g else others for h in range(mechanism.grr.groups)]
+            t = half_width(mechanism, sizes, most * mean_weights(sizes, g), failure / 2)
+            low = min((total - t) / least, (total - t) / most)
+            high = max((total + t) / least, (total + t) / most)
+        means.append(Estimate((g,), value, low, high))
+    return means
+
+
+def _in_range(estimate: Estimate, mechanism: Mechanism) -> Estimate:
+    """Cut the interval to what the range allows, and return all in the range's unit."""
+    declared, most = mechanism.declared, float(len(estimate.groups))
+    shift = declared.centre if len(estimate.groups) == 1 else 0.0
+    low, high = min(max(estimate.low, -most), most), max(min(estimate.high, most), -most)
+    return Estimate(
+        estimate.groups,
+        shift + declared.radius * estimate.value,
+        shift + declared.radius * low,
+        shift + declared.radius * high,
+        low > -most or high < most,
+    )
+
+
+def _grr(mechanism: Mechanism) -> tuple[float, float]:
+    return float(mechanism.grr.keep), float(mechanism.grr.move)

@@ -1,0 +1,84 @@
+"""What M_R and M_L protect, recomputed from their laws over all inputs and outputs; no formula is reused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import product
+from math import log
+
+from protocols.local_dp.randomizers import MechanismR
+from protocols.noise.truncated import log_upper_bound
+
+_ENDS = (-1, 0, 1)  # of the value; and of the output, where slopes change
+
+Law = dict[tuple[int, int], Fraction]  # probability of each report, group and value
+
+
+def law_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Law:
+    """Return the probability of each of the 2 d reports of M_R, step by step as the mechanism goes."""
+    grr, law = mechanism.grr, Law()
+    for said in range(grr.groups):
+        chance = grr.keep if said == group else (1 - grr.keep) / (grr.groups - 1)
+        up = (1 + (value if said == group else Fraction(0))) / 2
+        for told in (-1, 1):
+            right = up if told == 1 else 1 - up
+            law[said, told] = chance * (right * mechanism.truth + (1 - right) * (1 - mechanism.truth))
+    return law
+
+
+def worst_ratio(laws: Iterable[Law]) -> Fraction:
+    """Return e^epsilon: the largest ratio of an outcome's probabilities under two of the laws, exactly."""
+    listed = list(laws)
+    return max(one[y] / other[y] for one, other in product(listed, repeat=2) for y in one)
+
+
+def epsilon_of_r(mechanism: MechanismR) -> Fraction:
+    """Return M_R's epsilon over all inputs and outputs, rounded up to a multiple of 10^-12.
+
+    Computes: each report's probability is affine in the value, so a ratio is largest at ends of the range;
+    groups but two are alike, so three stand for all.
+    """
+    groups = range(min(mechanism.grr.groups, 3))
+    inputs = [(group, Fraction(end)) for group in groups for end in (-1, 1)]
+    return log_upper_bound(worst_ratio(law_of_r(mechanism, *one) for one in inputs))
+
+
+def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
+    """Return M_L's epsilon over all inputs and outputs, rounded up; None if no epsilon is one.
+
+    Computes: in the scale from -1 to 1, the law of an output y is keep C e^(-r |y - v|) where the group is
+    kept, r = epsilon_2 / 2, else move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the logarithm of
+    the ratio of the two has a slope for all large |y|: no bound. Else C = C', and it is ln(odds) plus what is
+    piecewise linear in y and in v, extreme where slopes change: y and v in {-1, 0, 1}, on any such grid.
+    Args: odds: keep / move.
+    """
+    rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
+    if rate != moved_rate:
+        return None
+    found = []
+    for y, v, other in product(_ENDS, repeat=3):
+        kept_and_kept = rate * (abs(y - other) - abs(y - v))
+        kept_and_moved = rate * (abs(y) - abs(y - v))
+        ratio = odds if odds >= 1 else 1 / odds
+        sign = 1 if odds >= 1 else -1
+        ln = sign * log_upper_bound(ratio)
+        found += [kept_and_kept, kept_and_moved + ln, -kept_and_moved - ln]
+    return max(found)
+
+
+def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
+    """Return ln of the ratio between value 1 in the reported group and another group, at an output >= 1.
+
+    Computes: continuous Laplace noise: epsilon_1 + ln(k / 2) + epsilon_2 (|y| / k - |y - 1| / 2). For k < 2
+    it grows with y, for k > 2 it falls: a counterexample to any epsilon.
+    """
+    return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
+
+
+def claimed_for_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction) -> float:
+    """Return what the paper's Theorem 6, Eq. (1), claims for any k."""
+    shift = log(2 / k)
+    return max(
+        float(epsilon_2), shift + float(epsilon_2 / 2 - epsilon_1), -shift + float(epsilon_2 / k + epsilon_1)
+    )

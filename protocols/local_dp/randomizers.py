@@ -1,0 +1,379 @@
+"""A client's group and performance value under local differential privacy: GRR, M_R and M_L.
+
+A client library: numpy only. The client perturbs its tuple (group, value) on its own device; whoever collects
+the reports is trusted with nothing. What can be learned from reports is in `protocols.local_dp.estimators`.
+
+Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1; notation as there, d
+the number of groups. The allocation of budgets is corrected: `MechanismR.private` and `MechanismL.private`
+keep to epsilon; with the published one, by `with_budgets`, `epsilon` is what it really gives.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from protocols.circuits.coins import exp_bounds
+from protocols.noise.exact_sampling import (
+    WORD_BITS,
+    Bools,
+    Integers,
+    below,
+    coins,
+    discrete_laplace,
+    round_at_random,
+)
+from protocols.noise.truncated import log_upper_bound
+
+MAX_EPSILON = Fraction(20)
+MAX_GROUPS = 1 << 16
+MAX_STEPS = 1 << 18
+DEFAULT_STEPS = 1 << 16
+
+_EPSILON_GRID = 10**9  # budgets are rounded down to it, so that noise can be drawn exactly
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """The declared range of a client's performance value: public, and the same for all clients."""
+
+    low: float = -1.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ValueError(f"a range has two finite ends, the lower first, not {self.low} and {self.high}")
+
+    @property
+    def centre(self) -> float:
+        return self.low / 2 + self.high / 2
+
+    @property
+    def radius(self) -> float:
+        return self.high / 2 - self.low / 2
+
+    def scaled(self, values: npt.ArrayLike) -> Floats:
+        """Map the range to [-1, 1]. Raises: ValueError: a value is outside it, or no number."""
+        array = np.asarray(values, dtype=np.float64)
+        for value in array[~((self.low <= array) & (array <= self.high))][:1]:
+            raise ValueError(
+                f"value {value:g} is outside the declared range [{self.low:g}, {self.high:g}]; declare one "
+                "that holds every client's value, or clip to it first"
+            )
+        return np.clip((array - self.centre) / self.radius, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What clients send: a group and a value each, perturbed. Values are integers, in units of 1/unit."""
+
+    groups: Integers
+    values: Integers
+
+    def __post_init__(self) -> None:
+        if self.groups.shape != self.values.shape or self.groups.ndim != 1:
+            raise ValueError("reports have one group and one value per client")
+
+
+@dataclass(frozen=True)
+class Grr:
+    """Generalised randomised response: the true group with probability `keep`, else another, uniformly.
+
+    Attributes: groups: d, how many; keep: a multiple of 2^-64, at least 1/d, below 1.
+    """
+
+    groups: int
+    keep: Fraction
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.groups <= MAX_GROUPS:
+            raise ValueError(f"there must be 2 to {MAX_GROUPS} groups, not {self.groups}")
+        if not Fraction(1, self.groups) <= self.keep < 1 or (self.keep * (1 << WORD_BITS)).denominator != 1:
+            raise ValueError(f"the true group is kept with a multiple of 2^-{WORD_BITS} in [1/d, 1)")
+
+    @classmethod
+    def private(cls, groups: int, epsilon: Fraction) -> Grr:
+        """Return the response that is epsilon-LDP for the group alone, to within 2^-64 of keep."""
+        return cls(groups, _keep(groups, exp_bounds(_budget(epsilon))[0]))
+
+    @property
+    def move(self) -> Fraction:
+        """The probability of each other group."""
+        return (1 - self.keep) / (self.groups - 1)
+
+    @property
+    def odds(self) -> Fraction:
+        """The worst likelihood ratio, e^epsilon, exactly."""
+        return self.keep / self.move
+
+    def perturb(self, groups: npt.ArrayLike) -> Integers:
+        """Return a group per client. Args: groups: integers from 0 to d - 1. Raises: ValueError: others."""
+        true = np.asarray(groups)
+        if true.ndim != 1 or not (true.size == 0 or np.issubdtype(true.dtype, np.integer)):
+            raise ValueError("groups are a list of integers, one per client")
+        for unknown in true[(true < 0) | (true >= self.groups)][:1]:
+            raise ValueError(f"group {unknown} is unknown; the declared ones are 0 to {self.groups - 1}")
+        kept = coins(self.keep, true.size)
+        other = below(self.groups - 1, true.size)
+        return np.where(kept, true, other + (other >= true)).astype(np.int64)
+
+
+class Mechanism(ABC):
+    """What M_R and M_L have in common: GRR on the group, the value set to 0 where the group moved.
+
+    With v in [-1, 1] and v' the reported value, in the same scale: E[v' | kept] = gain v, E[v' | moved] = 0.
+    """
+
+    grr: Grr
+    declared: ValueRange
+
+    def perturb(self, groups: npt.ArrayLike, values: npt.ArrayLike) -> Reports:
+        """Perturb clients' tuples, each independently of all others.
+
+        Guarantees: `epsilon`-LDP per tuple and call: what a client says twice is charged twice.
+        [test: tests/protocols/test_local_mechanisms.py]
+        Args: groups: integers from 0 to d - 1; values: in the declared range; as many.
+        Raises: ValueError: an unknown group, a value outside the range.
+        """
+        true = np.asarray(groups)
+        scaled = self.declared.scaled(values)
+        if true.shape != scaled.shape:
+            raise ValueError("each client has one group and one value")
+        said = self.grr.perturb(true)
+        return Reports(said, self._perturb_values(scaled, said == true))
+
+    @property
+    @abstractmethod
+    def unit(self) -> int:
+        """How many units of a report's value make 1 of the scale from -1 to 1."""
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> Fraction:
+        """The exact guarantee, over all inputs and outputs, rounded up to a multiple of 10^-12."""
+
+    @property
+    @abstractmethod
+    def gain(self) -> float:
+        """E[v' | kept] / v."""
+
+    @property
+    @abstractmethod
+    def moved_square(self) -> float:
+        """E[v'^2 | moved]."""
+
+    @abstractmethod
+    def kept_square(self, mean_square: float) -> float:
+        """Return E[v'^2 | kept] where E[v^2] is this, rounding to the grid at its worst."""
+
+    @property
+    @abstractmethod
+    def most_exponent(self) -> float:
+        """Below which |theta| the moments E[e^(theta v')] exist and can be computed."""
+
+    @abstractmethod
+    def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
+        """Return max over v of ln(1 + rest + a E[e^(theta v') - 1 | kept]) - a gain v theta, a = grr.keep."""
+
+    @abstractmethod
+    def moved_moment(self, theta: Floats) -> Floats:
+        """Return E[e^(theta v') | moved]."""
+
+    @abstractmethod
+    def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers: ...
+
+
+@dataclass(frozen=True)
+class MechanismR(Mechanism):
+    """M_R: the value rounded at random to -1 or 1, then told truly with probability `truth`.
+
+    Computes: P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
+    """
+
+    grr: Grr
+    truth: Fraction
+    declared: ValueRange = ValueRange()
+
+    def __post_init__(self) -> None:
+        if not Fraction(1, 2) < self.truth < 1 or (self.truth * (1 << WORD_BITS)).denominator != 1:
+            raise ValueError(f"the truth is told with a multiple of 2^-{WORD_BITS} in (1/2, 1)")
+
+    @classmethod
+    def with_budgets(
+        cls, groups: int, epsilon_1: Fraction, epsilon_2: Fraction, declared: ValueRange = ValueRange()
+    ) -> MechanismR:
+        """Return M_R with a budget for the group and one for the value; `epsilon` says what they add up to.
+
+        Source: the paper's Theorem 5 claims max(epsilon_1, epsilon_2), which does not hold: 1.380 at 1 and 1.
+        """
+        return cls(Grr.private(groups, epsilon_1), _keep(2, exp_bounds(_budget(epsilon_2))[0]), declared)
+
+    @classmethod
+    def private(cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange()) -> MechanismR:
+        """Return the M_R that is epsilon-LDP and tells most.
+
+        Computes: epsilon_2 = epsilon, epsilon_1 = ln((e^epsilon + 1) / 2), both rounded down to coins.
+        """
+        ratio = exp_bounds(_budget(epsilon))[0]
+        truth = _keep(2, ratio)
+        return cls(Grr(groups, _keep(groups, ratio / (2 * truth))), truth, declared)
+
+    @property
+    def worst_ratio(self) -> Fraction:
+        """e^epsilon exactly: the largest ratio of an output's probabilities under two inputs.
+
+        Computes: the law is affine in v, so ends of the range are worst: another value of the same group,
+        truth / (1 - truth); another group, 2 keep truth / move, or move / (2 keep (1 - truth)).
+        """
+        odds = self.grr.odds
+        return max(self.truth / (1 - self.truth), 2 * odds * self.truth, 1 / (2 * odds * (1 - self.truth)))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return log_upper_bound(self.worst_ratio)
+
+    @property
+    def unit(self) -> int:
+        return 1
+
+    @property
+    def gain(self) -> float:
+        return float(2 * self.truth - 1)
+
+    @property
+    def moved_square(self) -> float:
+        return 1.0
+
+    def kept_square(self, mean_square: float) -> float:  # noqa: ARG002
+        return 1.0
+
+    @property
+    def most_exponent(self) -> float:
+        return 300.0
+
+    def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
+        """By hand: E[e^(theta v')] = cosh theta + gain v sinh theta, so it is concave in v."""
+        keep = float(self.grr.keep)
+        base, slope = rest + keep * (np.cosh(theta) - 1), keep * self.gain
+        rise, fall = slope * np.sinh(theta), slope * theta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = np.clip(np.nan_to_num(1 / fall - (1 + base) / rise), -1.0, 1.0)
+        found: Floats = np.max([np.log1p(base + rise * v) - fall * v for v in (best, -1.0, 1.0)], axis=0)
+        return found
+
+    def moved_moment(self, theta: Floats) -> Floats:
+        return np.cosh(theta)
+
+    def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers:
+        bits = round_at_random((1 + np.where(kept, scaled, 0.0)) / 2)
+        lies = ~coins(self.truth, len(bits))
+        return 2 * (bits ^ lies) - 1
+
+
+@dataclass(frozen=True)
+class MechanismL(Mechanism):
+    """M_L with k = 2: the value plus discrete Laplace noise of scale 2/epsilon_2, whether moved or not.
+
+    Any other k, noise of scale k/epsilon_2 where the group moved, is no LDP at any epsilon; see
+    `protocols.local_dp.exact_privacy`.
+    Computes: v rounded at random to a multiple of 1/steps, plus X/steps, P(X = x) proportional to
+    e^(-|x| epsilon_2 / (2 steps)), x any integer: drawn exactly, so the guarantee is that of the formula.
+    """
+
+    grr: Grr
+    epsilon_2: Fraction
+    steps: int = DEFAULT_STEPS
+    declared: ValueRange = ValueRange()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= MAX_STEPS:
+            raise ValueError(
+                f"the grid has 1 to {MAX_STEPS} steps on each side of the centre, not {self.steps}"
+            )
+        if _budget(self.epsilon_2) != self.epsilon_2:
+            raise ValueError("epsilon_2 must be a multiple of 10^-9")
+
+    @classmethod
+    def with_budgets(
+        cls,
+        groups: int,
+        epsilon_1: Fraction,
+        epsilon_2: Fraction,
+        declared: ValueRange = ValueRange(),
+        steps: int = DEFAULT_STEPS,
+    ) -> MechanismL:
+        """Return M_L with a budget for the group and one for the value."""
+        return cls(Grr.private(groups, epsilon_1), _budget(epsilon_2), steps, declared)
+
+    @classmethod
+    def private(
+        cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange(), steps: int = DEFAULT_STEPS
+    ) -> MechanismL:
+        """Return the M_L that is epsilon-LDP: epsilon_2 = epsilon, epsilon_1 = epsilon / 2."""
+        total = _budget(epsilon)
+        return cls.with_budgets(groups, total / 2, total, declared, steps)
+
+    @property
+    def epsilon(self) -> Fraction:
+        odds = log_upper_bound(self.grr.odds)
+        return max(self.epsilon_2, self.epsilon_2 / 2 + odds)
+
+    @property
+    def scale(self) -> Fraction:
+        """Of the noise, in units of the grid."""
+        return 2 * self.steps / self.epsilon_2
+
+    @property
+    def unit(self) -> int:
+        return self.steps
+
+    @property
+    def gain(self) -> float:
+        return 1.0
+
+    @property
+    def moved_square(self) -> float:
+        return 1 / (2 * (self.steps * math.sinh(1 / (2 * float(self.scale)))) ** 2)
+
+    def kept_square(self, mean_square: float) -> float:
+        return mean_square + self.moved_square + 1 / (4 * self.steps**2)
+
+    @property
+    def most_exponent(self) -> float:
+        return float(self.epsilon_2 / 2)
+
+    def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
+        """By hand: convex in v: an end is worst; rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
+        keep = float(self.grr.keep)
+        noise = np.log(self.moved_moment(theta)) + theta**2 / (8 * self.steps**2)
+        ends = [np.log1p(rest + keep * np.expm1(noise + theta * v)) - keep * theta * v for v in (-1.0, 1.0)]
+        found: Floats = np.max(ends, axis=0)
+        return found
+
+    def moved_moment(self, theta: Floats) -> Floats:
+        """With r = 1/scale and x = theta/steps, (1 - e^-r)^2 / ((1 - e^(x-r)) (1 - e^(-x-r)))."""
+        half, x = 1 / (2 * float(self.scale)), theta / (2 * self.steps)
+        moment: Floats = np.sinh(half) ** 2 / (np.sinh(half + x) * np.sinh(half - x))
+        return moment
+
+    def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers:
+        rounded = round_at_random(np.where(kept, scaled, 0.0) * self.steps)
+        return rounded + discrete_laplace(self.scale, len(rounded))
+
+
+def _budget(epsilon: Fraction) -> Fraction:
+    if not Fraction(1, _EPSILON_GRID) <= epsilon <= MAX_EPSILON:
+        raise ValueError(f"epsilon must be from 10^-9 to {MAX_EPSILON}, not {float(epsilon):g}")
+    return Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
+
+
+def _keep(d: int, odds: Fraction) -> Fraction:
+    """Return the largest multiple of 2^-64 with keep / move <= odds."""
+    return Fraction(odds / (odds + d - 1) * (1 << WORD_BITS) // 1, 1 << WORD_BITS)

@@ -1,0 +1,221 @@
+"""A histogram as a tree of block counts: cumulative counts with one epsilon for all of them.
+
+A record is in one bin, so in one block of every level. Sums of few blocks make every cumulative
+count, so its noise grows with the number of blocks, not of bins; least squares uses all blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.queries import LinearRelease
+from protocols.noise.truncated import mean_square_error
+
+MAX_LEVELS = 8
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CountTree:
+    """Blocks of neighbouring bins, on several levels, aligned at the highest bin.
+
+    The lowest block of a level holds what is left over. Nodes are numbered level by level, bins first,
+    within a level from the lowest block up.
+
+    Attributes: bins: how many, lowest first; blocks: bins per block of each level, from 1 up, each a
+    multiple of the one before; (1,) is the flat histogram.
+    """
+
+    bins: int
+    blocks: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        pairs = zip(self.blocks, self.blocks[1:], strict=False)
+        if self.bins < 1 or self.blocks[:1] != (1,) or self.blocks[-1] > max(1, self.bins):
+            raise ValueError(f"blocks {self.blocks} must go from 1 to at most {self.bins} bins")
+        if any(large % small or large <= small for small, large in pairs):
+            raise ValueError(f"each of the blocks {self.blocks} must be a multiple of the one before")
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many blocks each level has."""
+        return tuple(-(-self.bins // size) for size in self.blocks)
+
+    @property
+    def nodes(self) -> int:
+        return sum(self.counts)
+
+    def block_of(self, level: int) -> npt.NDArray[np.int64]:
+        """Return each bin's block on a level, shape (bins,)."""
+        return _grouped(self.bins, self.blocks[level])
+
+    def release(self, histograms: int) -> LinearRelease:
+        """Return the release of this tree for each of some disjoint histograms.
+
+        Nodes are numbered level by level over all histograms, so that the bins of all come first.
+        """
+        blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
+        first = histograms * np.cumsum([0, *self.counts[:-1]])
+        nodes = [first + h * np.array(self.counts) + blocks for h in range(histograms)]
+        columns = tuple(tuple(column) for column in np.concatenate(nodes).tolist())
+        return LinearRelease(histograms * self.nodes, columns)
+
+    def estimator(self) -> Floats:
+        """Return the matrix that maps unbiased node values to the least-squares cumulative counts.
+
+        Computes: row j estimates how many records are in bins j and above; among all bin counts, those
+        nearest to the nodes, which have noise of equal variance. Two passes over the levels: up, each
+        node's best estimate from what is below it; down, what it differs by is shared among its children
+        by their variances (Hay et al. 2010, for any number of children).
+        Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
+        Returns: shape (bins, nodes).
+        """
+        values = np.split(np.eye(self.nodes), np.cumsum(self.counts)[:-1])
+        variances = [np.ones(count) for count in self.counts]
+        sums: list[Floats] = [values[0]]  # of the children's estimates, per node
+        spread = [variances[0]]  # of their variances
+        for level in range(1, len(self.blocks)):
+            first = np.searchsorted(self._parents(level), np.arange(self.counts[level]))
+            sums.append(np.add.reduceat(values[level - 1], first, axis=0))
+            spread.append(np.add.reduceat(variances[level - 1], first))
+            share = spread[level] / (1 + spread[level])  # of the node's own noisy value
+            values[level] = share[:, None] * values[level] + (1 - share)[:, None] * sums[level]
+            variances[level] = share
+        for level in reversed(range(1, len(self.blocks))):
+            parent = self._parents(level)
+            share = variances[level - 1] / spread[level][parent]
+            values[level - 1] = values[level - 1] + share[:, None] * (values[level] - sums[level])[parent]
+        cumulative: Floats = np.cumsum(values[0][::-1], axis=0)[::-1]
+        return cumulative
+
+    def _parents(self, level: int) -> npt.NDArray[np.int64]:
+        """Return, for each block of the level below, the block of this level that it is in."""
+        return _grouped(self.counts[level - 1], self.blocks[level] // self.blocks[level - 1])
+
+    def mean_variance(self) -> float:
+        """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
+
+        Computes: a cumulative count is w times the estimate of a block that it ends in, plus an error
+        independent of it, of variance r, plus whole blocks; w and r follow level by level.
+        Guarantees: that of `estimator`, without the matrix.  [test: tests/protocols/test_count_tree.py]
+        """
+        blocks = self.blocks
+
+        @cache
+        def node(level: int, size: int) -> tuple[float, list[tuple[float, float]]]:
+            """Return the variance from what is below, and (w, r) of each cumulative count in a block."""
+            if level == 0:
+                return 1.0, [(1.0, 0.0)]
+            children = [node(level - 1, part) for part in _parts(size, blocks[level - 1])]
+            total = sum(variance for variance, _ in children)
+            before, inside = 0.0, []
+            for variance, counts in children:
+                for w, r in counts:
+                    part = before + w * variance
+                    inside.append((part / total, before + w * w * variance - part * part / total + r))
+                before += variance
+            return 1 / (1 + 1 / total), inside
+
+        summed = before = 0.0
+        for size in _parts(self.bins, blocks[-1]):
+            variance, counts = node(len(blocks) - 1, size)
+            summed += sum(before + w * w * variance + r for w, r in counts)
+            before += variance
+        return summed / self.bins
+
+
+def _grouped(count: int, size: int) -> npt.NDArray[np.int64]:
+    """Group `count` things, so many to a group from the last one down; return the group of each."""
+    from_the_top = np.arange(count)[::-1] // size
+    return from_the_top[:1] - from_the_top
+
+
+def _parts(size: int, part: int) -> list[int]:
+    """Cut a block into parts, from the highest bin down."""
+    return [part] * (size // part) + [size % part] * (size % part > 0)
+
+
+@lru_cache(maxsize=64)
+def best_tree(
+    bins: int,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int = 1,
+    exchanged: bool = False,
+) -> CountTree:
+    """Choose the levels and blocks whose cumulative counts have the least mean square error.
+
+    Computes: for each number of levels, with the coins that its nodes would get, a descent over the
+    blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
+    Guarantees: no neighbour (a block's factor one more or less) is better.
+    [test: tests/protocols/test_count_tree.py]
+    Args: cap, exchanged: as for `plan_noise`.
+    Raises: ValueError: no noise fits epsilon and delta.
+    """
+    best, least = CountTree(bins, (1,)), float("inf")
+    for levels in range(1, MAX_LEVELS + 1):
+        tree = _descend(bins, levels)
+        if tree is None:
+            break
+        error = tree.mean_variance() * float(node_variance(tree, relation, epsilon, delta, cap, exchanged))
+        if error >= least:
+            break
+        best, least = tree, error
+    return best
+
+
+def node_variance(
+    tree: CountTree,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    cap: int = 1,
+    exchanged: bool = False,
+) -> Fraction:
+    """Return the mean square error of one node's noise. Raises: ValueError: no noise fits."""
+    return mean_square_error(plan_noise(tree.release(1), relation, epsilon, delta, cap, exchanged).coins)
+
+
+def _descend(bins: int, levels: int) -> CountTree | None:
+    """Return the best blocks for so many levels, from equal factors by steps of one; None: too many."""
+    factor = max(2, round(bins ** (1 / levels)))
+    tree = _tree(bins, (factor,) * (levels - 1))
+    while tree is None and factor > 2:
+        factor -= 1
+        tree = _tree(bins, (factor,) * (levels - 1))
+    if tree is None:
+        return None
+    error, improved = tree.mean_variance(), True
+    while improved:
+        improved = False
+        for neighbour in neighbours(tree):
+            if (other := neighbour.mean_variance()) < error:
+                tree, error, improved = neighbour, other, True
+                break
+    return tree
+
+
+def neighbours(tree: CountTree) -> list[CountTree]:
+    """Return the trees with as many levels and one factor between two levels one more or less."""
+    factors = [large // small for small, large in zip(tree.blocks, tree.blocks[1:], strict=False)]
+    changed = [
+        tuple(factor + step * (i == j) for j, factor in enumerate(factors))
+        for i in range(len(factors))
+        for step in (1, -1)
+    ]
+    return [found for each in changed if (found := _tree(tree.bins, each)) is not None]
+
+
+def _tree(bins: int, factors: tuple[int, ...]) -> CountTree | None:
+    blocks = [1]
+    for factor in factors:
+        blocks.append(blocks[-1] * factor)
+    return CountTree(bins, tuple(blocks)) if min(factors, default=2) > 1 and blocks[-1] <= bins else None

@@ -1,0 +1,264 @@
+"""Privacy that grows with the group: the noisy shifted logarithm, its guarantee per count, and its error.
+
+A count's logarithm gets noise of one scale, so that the noise is about proportional to the count. A record
+in a large group then moves less of what is opened than one in a small group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from math import exp
+
+import numpy as np
+import numpy.typing as npt
+
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.queries import logarithms
+from protocols.circuits.coins import MIN_EPSILON, Coin
+from protocols.circuits.logarithm import scale_bits
+from protocols.noise.truncated import Guarantee, error_bound, guarantee_of_moves
+
+Floats = npt.NDArray[np.float64]
+
+_POINTS = 1 << 9  # counts per power of two at which errors are computed, beyond that many: bounds between
+_SHARES = 64  # parts of epsilon that the search tells apart
+_MORE_COINS = 6  # of a magnitude with so many times less epsilon
+
+
+@dataclass(frozen=True)
+class ShiftedLog:
+    """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
+
+    Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
+    Attributes: offset: >= 1; most: counts above it lie on the last straight line.
+    """
+
+    offset: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.offset < 1 or self.most < 1:
+            raise ValueError(f"offset and most must be at least 1, not {self.offset} and {self.most}")
+
+    @property
+    def bits(self) -> int:
+        """E."""
+        return scale_bits(self.offset, self.most)
+
+    @property
+    def lowest(self) -> int:
+        """o: the whole part of log2(offset)."""
+        return self.offset.bit_length() - 1
+
+    def step(self, count: int) -> int:
+        """Return the most by which one record moves g where `count` are, one fewer or one more.
+
+        Computes: 2^(E-i), i the whole part of log2(max(count, 1) - 1 + offset), E - 1 at most; it never
+        rises with the count.                             [test: tests/protocols/test_shifted_log.py]
+        """
+        power = (max(count, 1) - 1 + self.offset).bit_length() - 1
+        return 1 << (self.bits - min(power, self.bits - 1))
+
+    @property
+    def first_step(self) -> int:
+        """The most by which a record moves g anywhere: what a release is charged for."""
+        return self.step(0)
+
+    def value(self, counts: npt.ArrayLike) -> Floats:
+        """Return g at real counts >= 0."""
+        shifted = np.asarray(counts, dtype=np.float64) + self.offset
+        power = np.clip(np.floor(np.log2(shifted)), self.lowest, self.bits - 1)
+        unit = 2.0**self.bits
+        return (power - self.lowest) * unit + (shifted / 2.0**power - 1) * unit
+
+    def highest(self, count: int) -> int:
+        """Return g at a whole count, on the last straight line if it is above `most`."""
+        return round(float(self.value(min(count, self.most)))) + 2 * max(0, count - self.most)
+
+    def estimate(self, logarithms: npt.ArrayLike) -> Floats:
+        """Return the count whose g is opened + 1/2, held within [0, most].
+
+        Guarantees: as likely at most the true count as at least (median-unbiased), as X + 1/2 is symmetric
+        and the inverse rises.                            [test: tests/protocols/test_shifted_log.py]
+        """
+        return np.clip(self._inverse(np.asarray(logarithms, dtype=np.float64)), 0.0, self.most)
+
+    def _inverse(self, z: Floats) -> Floats:
+        unit = 2.0**self.bits
+        part = np.clip(np.floor(z / unit), 0, self.bits - 1 - self.lowest)
+        found: Floats = 2.0 ** (part + self.lowest) * (1 + z / unit - part) - self.offset
+        return found
+
+    def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
+        """Return bounds that miss the true count with probability `failure` at most, shape (..., 2).
+
+        Computes: g within the exact bound of |X + 1/2|.
+        """
+        bound = float(error_bound(coins, failure))
+        z = np.asarray(logarithms, dtype=np.float64)
+        return np.stack([self.estimate(z - bound), self.estimate(z + bound)], axis=-1)
+
+    def guarantee_at(self, count: int, coins: tuple[Coin, ...]) -> Guarantee:
+        """Return (epsilon, delta) for a record of a group with `count` records, added or removed.
+
+        Computes: `count` or a neighbour of it; the worst ratio of the noise once per unit that g moves, and
+        the outermost atoms that this uncovers.
+        Guarantees: never rises with the count.           [test: tests/protocols/test_shifted_log.py]
+        """
+        return guarantee_of_moves(coins, [(self.step(count),)])
+
+
+def expected_errors(law: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
+    """Return E|estimate - count| at real counts in [0, most], up to rounding of floats.
+
+    Args: coins: the noise's, or the probabilities of coins that need not exist.
+    """
+    above, below = _error_parts(law, np.asarray(counts, dtype=np.float64), coins)
+    return above + below
+
+
+def worst_relative_error(law: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
+    """Return a bound of E|estimate - n| / n over all whole n from `least` to `law.most`.
+
+    Computes: between neighbouring points a < b at which it is computed, estimates rise with the count, so
+    E|.| <= E(.)+ at b + E(.)- at a + (b - a). Exact up to 512 counts per power of two, where all counts
+    are points; above that at most 1/512 of n too large.   [test: tests/protocols/test_shifted_log.py]
+    """
+    if not 1 <= least <= law.most:
+        raise ValueError(f"the least count must be from 1 to {law.most}, not {least}")
+    points = _points(least, law.most)
+    above, below = _error_parts(law, points, coins)
+    found = float(((above + below) / points).max())
+    wide = np.flatnonzero(np.diff(points) > 1)
+    if len(wide):
+        gaps = points[wide + 1] - points[wide]
+        found = max(found, float(((above[wide + 1] + below[wide] + gaps) / points[wide]).max()))
+    return found
+
+
+@dataclass(frozen=True)
+class ErrorTarget:
+    """What estimates have to keep to: E|estimate - n| <= relative * n for all n from `least` to `most`."""
+
+    relative: float
+    least: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.relative <= 1 or not 1 <= self.least <= self.most:
+            raise ValueError(
+                "a relative error is above 0 and at most 1, from a count of at least 1 to a larger one"
+            )
+
+    def met_by(self, law: ShiftedLog, coins: Sequence[Coin | float]) -> bool:
+        """Return whether it is, by `worst_relative_error`."""
+        return worst_relative_error(law, self.least, coins) <= self.relative
+
+
+@lru_cache(maxsize=32)
+def plan_logarithm(
+    target: ErrorTarget, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+) -> tuple[ShiftedLog, Fraction]:
+    """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
+
+    Computes: what a record in a large group gives away depends on the noise alone, so the most noise that
+    keeps to the target, for the least power of 2 as offset with which a record in a small group gives
+    away epsilon at most: larger offsets err more on small groups, and others protect as much as the power
+    of 2 below them. With offset > most it is plain noise.
+    Args: epsilon, delta: the most that a release may be charged.
+    Returns: the logarithm, and the epsilon that the release is charged.
+    Raises: ValueError: not even plain noise keeps to the target; the message says what it reaches.
+    """
+
+    def planned(law: ShiftedLog, share: Fraction) -> NoisePlan:
+        return plan_noise(logarithms(2, law.first_step), relation, epsilon * share, delta)
+
+    reached = float("inf")
+    for power in range(target.most.bit_length() + 1):
+        law = ShiftedLog(1 << power, target.most)
+        if epsilon < 4 * law.first_step * MIN_EPSILON:  # a unit of the logarithm would have too little
+            continue
+        whole = planned(law, Fraction(1))
+        reached = worst_relative_error(law, target.least, whole.coins)
+        if reached > target.relative:
+            continue
+        low, high = _SHARES // 4 - 1, _SHARES  # high / _SHARES of epsilon keeps to the target
+        while high - low > 1:
+            middle = (low + high) // 2
+            unit = float(whole.node_epsilon) * middle / _SHARES
+            if target.met_by(law, _ideal_coins(unit, len(whole.coins) + _MORE_COINS)):
+                high = middle
+            else:
+                low = middle
+        for share in range(high, _SHARES):  # real coins err a little more than ideal ones
+            if target.met_by(law, planned(law, Fraction(share, _SHARES)).coins):
+                return law, epsilon * Fraction(share, _SHARES)
+        return law, epsilon
+    raise ValueError(
+        f"a relative error of {target.relative:g} from {target.least} records on cannot be reached; "
+        f"{reached:.3g} can"
+    )
+
+
+def _ideal_coins(epsilon: float, count: int) -> list[float]:
+    """Return the chances of the bits of a geometric magnitude with ratio e^-epsilon."""
+    return [1 / (1 + exp(min(epsilon * 2.0**i, 700.0))) for i in range(count)]
+
+
+def _points(least: int, most: int) -> Floats:
+    """Return counts from `least` to `most`: all up to 512 per power of two, and so many beyond."""
+    low, points = least, []
+    while low <= most:
+        high = min(1 << low.bit_length(), most + 1)
+        points.append(np.arange(low, high, max(1, (1 << (low.bit_length() - 1)) // _POINTS)))
+        low = high
+    return np.unique(np.concatenate([*points, [most]])).astype(np.float64)
+
+
+def _error_parts(law: ShiftedLog, counts: Floats, coins: Sequence[Coin | float]) -> tuple[Floats, Floats]:
+    """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
+
+    Computes: the estimate is one straight line per power of 2, so each needs no more of the noise's
+    magnitude G than its mass and its mean between the ends of the line.
+    """
+    unit, lines = float(1 << law.bits), law.bits - law.lowest
+    z = law.value(counts)
+    ends = unit * np.arange(lines + 1)
+    ends[0], ends[-1] = law.value(0), law.value(law.most)  # the estimate is held within these
+    parts = []
+    for sign in (1.0, -1.0):  # of the noise: the estimate is that of z + sign * (G + 1/2)
+        order = ends if sign > 0 else ends[::-1]
+        cuts = [np.maximum(np.ceil(sign * (end - z) - 0.5), 0.0) for end in order]
+        below = [_mass_and_mean_below(coins, cut) for cut in cuts]
+        total = (1 - below[-1][0]) * ((law.most if sign > 0 else 0.0) - counts)
+        for line, (first, last) in enumerate(pairwise(below)):
+            power = line if sign > 0 else lines - 1 - line
+            width = 2.0 ** (power + law.lowest)
+            mass, mean = last[0] - first[0], last[1] - first[1]
+            at_half = width * (1 - power + (z + sign / 2) / unit) - law.offset
+            total += (at_half - counts) * mass + sign * width / unit * mean
+        parts.append(sign * total / 2)
+    return parts[0], parts[1]
+
+
+def _mass_and_mean_below(coins: Sequence[Coin | float], ends: Floats) -> tuple[Floats, Floats]:
+    """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0, from its bits."""
+    chances = [float(coin.probability) if isinstance(coin, Coin) else coin for coin in coins]
+    n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
+    mass, mean = np.zeros(n.shape), np.zeros(n.shape)
+    equal, prefix = np.ones(n.shape), np.zeros(n.shape)
+    rest = float(sum((1 << i) * p for i, p in enumerate(chances)))
+    for i in reversed(range(len(chances))):
+        p = chances[i]
+        rest -= (1 << i) * p  # the mean of the bits below
+        one = (n >> i & 1).astype(bool)
+        part = np.where(one, equal * (1 - p), 0.0)
+        mass, mean = mass + part, mean + part * (prefix + rest)
+        equal, prefix = equal * np.where(one, p, 1 - p), prefix + np.where(one, float(1 << i), 0.0)
+    whole = n >= 1 << len(chances)
+    all_of_it = float(sum((1 << i) * p for i, p in enumerate(chances)))
+    return np.where(whole, 1.0, mass), np.where(whole, all_of_it, mean)

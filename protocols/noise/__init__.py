@@ -1,0 +1,4 @@
+"""The laws of noise, exactly: distributions, quantiles, sums, draws.
+
+Imports: `protocols.circuits`. Start with `truncated`, the default noise.
+"""

@@ -1,0 +1,177 @@
+"""What the default noise is, exactly: its distribution, its privacy, its error.
+
+`circuits.coins` decides, during compilation, that coins are private; here the same facts are derived
+a second time, from the probability mass function, and turned into the numbers that a manifest prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
+
+from protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
+
+ENUMERABLE_COINS = 12
+
+_EPSILON_GRID = 10**12  # a printed epsilon is rounded up to this many parts
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy, both exact rational upper bounds.
+
+    `epsilon` is the least multiple of 10^-12 whose exponential provably reaches the worst ratio.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+
+def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
+    """Return what one release protects whose counts move by `units` in all, each by at most 1.
+
+    Computes: the worst likelihood ratio to the power `units`; `units` edge atoms (basic composition).
+    Guarantees: exact for one count; an upper bound for several.
+    [test: tests/protocols/test_truncated_noise.py]
+    """
+    return Guarantee(log_upper_bound(worst_ratio(coins) ** units), edge_mass(coins) * units)
+
+
+def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
+    """Return the mass of so many outermost values on one side: what a count that moves by them uncovers."""
+    return (1 - magnitude_below(coins, max(0, (1 << len(coins)) - values))) / 2
+
+
+def guarantee_of_moves(coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]]) -> Guarantee:
+    """Return what one release protects whose counts move by any of these, an amount per count that moves.
+
+    Computes: over all possible moves the most of: the worst ratio of neighbouring atoms, once per unit; the
+    outermost atoms that each count uncovers (basic composition).
+    Guarantees: exact deltas; epsilon up to the rounding of `log_upper_bound`, once per unit.
+    [test: tests/protocols/test_exact_moves.py]
+    """
+    listed = set(moves)
+    units = max(map(sum, listed))
+    uncovered = {amount: outer_mass(coins, amount) for move in listed for amount in move}
+    delta = max(sum((uncovered[amount] for amount in move), Fraction(0)) for move in listed)
+    return Guarantee(units * log_upper_bound(worst_ratio(coins)), delta)
+
+
+def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
+    """Return what one release of counts protects from which `cap` records may be missing at once.
+
+    Computes: a record is in `nodes` counts, one of each level; the records of a client spread over a level
+    in any way. The worst ratio of neighbouring atoms, once per record and level; per level the most that
+    counts uncover which move by `cap` in all. Records that are exchanged move twice as many: on each level
+    counts that fall, by `cap` in all, and counts that rise.
+    Guarantees: deltas of basic composition, for every way to spread.
+    [test: tests/harness/releases/test_client_unit.py, tests/harness/clients/test_exchanged_records.py]
+    """
+    epsilon = nodes * cap * log_upper_bound(worst_ratio(coins))
+    return Guarantee(epsilon, nodes * most_uncovered(coins, cap))
+
+
+def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
+    """Return a bound of the mass that counts uncover which move by so many units in all.
+
+    Computes: with each outer atom raised to the heaviest further out, what s units uncover is convex in s,
+    so that it is most when one count moves by all of them. Where atoms do not get lighter inwards nothing
+    is raised, and the bound is what that count uncovers.
+    """
+    total = heaviest = before = Fraction(0)
+    for uncovered in (outer_mass(coins, s) for s in range(1, units + 1)):
+        heaviest = max(heaviest, uncovered - before)
+        total, before = total + heaviest, uncovered
+    return total
+
+
+def log_upper_bound(ratio: Fraction) -> Fraction:
+    """Return the least multiple of 10^-12 that provably is at least ln(ratio), 1 <= ratio <= e^64."""
+    with localcontext() as context:
+        context.prec = 60
+        guess = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * _EPSILON_GRID
+        parts = max(0, int(guess.to_integral_value(rounding=ROUND_CEILING)) - 1)
+    while exp_bounds(Fraction(parts, _EPSILON_GRID))[0] < ratio:
+        parts += 1
+    return Fraction(parts, _EPSILON_GRID)
+
+
+def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
+    """Return the noise's probability mass function, every atom exactly, by full enumeration.
+
+    Raises: ValueError: more than 12 coins, whose 2^13 atoms and more are not worth listing.
+    """
+    if len(coins) > ENUMERABLE_COINS:
+        raise ValueError(f"{len(coins)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
+    magnitudes = [Fraction(1)]
+    for coin in coins:
+        p = coin.probability
+        magnitudes = [mass * (1 - p) for mass in magnitudes] + [mass * p for mass in magnitudes]
+    half = Fraction(1, 2)
+    masses = {g: half * mass for g, mass in enumerate(magnitudes)}
+    masses |= {-1 - g: half * mass for g, mass in enumerate(magnitudes)}
+    return dict(sorted(masses.items()))
+
+
+def largest_noise(coins: tuple[Coin, ...]) -> int:
+    """Return the largest value; the smallest is its complement."""
+    return (1 << len(coins)) - 1
+
+
+def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
+    """Return E[G] and E[G^2], from the independence of the bits."""
+    mean = sum(((1 << i) * coin.probability for i, coin in enumerate(coins)), Fraction(0))
+    variance = sum(
+        ((1 << 2 * i) * coin.probability * (1 - coin.probability) for i, coin in enumerate(coins)),
+        Fraction(0),
+    )
+    return mean, variance + mean**2
+
+
+def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
+    """Return E[(X + 1/2)^2], the error of opened + 1/2."""
+    mean, square = magnitude_moments(coins)
+    return square + mean + Fraction(1, 4)
+
+
+def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
+    """Return P(G < n) for the magnitude G, exactly, for any number of coins.
+
+    Computes: digit by digit from the highest, since the bits are independent.
+    """
+    if n >= 1 << len(coins):
+        return Fraction(1)
+    below, equal_so_far = Fraction(0), Fraction(1)
+    for i in reversed(range(len(coins))):
+        p = coins[i].probability
+        if n >> i & 1:
+            below += equal_so_far * (1 - p)
+            equal_so_far *= p
+        else:
+            equal_so_far *= 1 - p
+    return below
+
+
+def cumulative(coins: tuple[Coin, ...], x: int) -> Fraction:
+    """Return P(X <= x), exactly, for any number of coins."""
+    if x < 0:
+        return (1 - magnitude_below(coins, -1 - x)) / 2
+    return (1 + magnitude_below(coins, x + 1)) / 2
+
+
+def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:
+    """Return the least t with P(|X + 1/2| > t) <= failure, exactly.
+
+    Computes: |X + 1/2| = G + 1/2 whatever the sign; bisection on P(G < n).
+    [test: tests/protocols/test_truncated_noise.py]
+    """
+    low, high = 1, 1 << len(coins)  # least n with P(G < n) >= 1 - failure
+    while low < high:
+        middle = (low + high) // 2
+        if magnitude_below(coins, middle) >= 1 - failure:
+            high = middle
+        else:
+            low = middle + 1
+    return low - Fraction(1, 2)

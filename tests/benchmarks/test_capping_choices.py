@@ -1,0 +1,112 @@
+"""Caps that are chosen: by the rule, by π_CAP and from a noisy histogram; and what they leave."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from benchmarks.studies.capping.choices import (
+    AIMS,
+    HISTOGRAM,
+    MECHANISMS,
+    PI_CAP,
+    Chooser,
+    Setting,
+    by_rule,
+    geometric_mean,
+    target,
+)
+from benchmarks.studies.capping.curves import BINS, CURVE_QUANTITIES, RATES
+from benchmarks.studies.capping.errors import COUNTS, QUANTITIES, SUM, WEIGHTS, Errors, ExpectedErrors
+from benchmarks.studies.capping.population import Floats, Population, zipf
+from harness.inputs.records import RecordDomain
+from harness.releases.contribution_cap import NextRelease
+from protocols.mechanisms.above_threshold import best_cap, caps_up_to
+
+CAPS = caps_up_to(64)
+POPULATION = zipf(300, 1.5, 1)
+
+
+@pytest.fixture(scope="module")
+def chooser() -> Chooser:
+    return Chooser(POPULATION, CAPS, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_targets_are_those_of_the_command(active: bool) -> None:
+    epsilon = Fraction(1)
+    domain, setting = RecordDomain(("a", "b"), ("0", "1"), 1000), Setting(epsilon, active)
+    for task, quantities in (("weights", (WEIGHTS,)), ("thresholds", CURVE_QUANTITIES)):
+        release = NextRelease(task, epsilon * Fraction(4, 5), Fraction(1, 2**40), BINS, active)
+        for quantity in quantities:
+            wanted = target(setting.left(Fraction(1, 5)), quantity, AIMS[quantity])
+            assert wanted == pytest.approx(
+                release.allowed_above(domain), rel=0.01
+            )  # rounded noise, small cap
+
+
+def test_targets() -> None:
+    assert target(Fraction(1), SUM, 1) == 0 and target(Fraction(1, 10), SUM, 1) == 9
+    assert target(Fraction(1), COUNTS, 1) == 3 and target(Fraction(1, 2), WEIGHTS, 8) == 63
+    sizes = np.array([9, 7, 7, 5, 3, 2, 1])
+    population = Population("few", np.zeros(7, int), np.stack([sizes, 0 * sizes], axis=1))
+    assert by_rule(population, tuple(range(1, 11)), Fraction(1, 3), SUM) == 7  # the third largest
+    assert by_rule(population, tuple(range(1, 11)), Fraction(1), COUNTS) == 5  # the fourth largest
+
+
+def test_with_much_epsilon_both_choose_what_the_rule_does(chooser: Chooser) -> None:
+    sizes = zipf(300, 1.5, 1).sizes
+    for above in (0, 3, 40):
+        expected = chooser.caps.index(best_cap(sizes, chooser.caps, above))
+        histogram = chooser.law_of_histogram(60.0, above)
+        near = slice(max(0, expected - 1), expected + 2)  # noise is ½ at least, however large epsilon is
+        assert histogram[near].sum() > 0.99 and histogram[expected] > 0.8
+        law = chooser.law_of_pi_cap(Fraction(20), above)
+        assert (
+            law.sum() == pytest.approx(1) and law[expected] > 0.4
+        )  # within one cap of it: X_0 - X_i is a tie
+        assert law[near].sum() > 0.8
+
+
+def test_the_histogram_has_its_law() -> None:
+    """Three caps, two noisy buckets: against all noise listed. 6 standard deviations."""
+    sizes = np.array([1] * 5 + [2] * 3 + [4] * 2)
+    population = Population("few", np.zeros(10, int), np.stack([sizes, 0 * sizes], axis=1))
+    rng = np.random.default_rng(3)
+    chooser = Chooser(population, (1, 2, 4), rng)
+    q, expected = np.exp(-1.0), np.zeros(3)
+    noise = {x: (1 - q) / 2 * q ** (x if x >= 0 else -1 - x) for x in range(-40, 40)}
+    for (a, p), (b, r) in itertools.product(noise.items(), repeat=2):
+        first, second = 3 + a + 2 + b + 1, 2 + b + 0.5
+        expected[0 if first <= 2 else 1 if second <= 2 else 2] += p * r
+    found = chooser.law_of_histogram(1.0, 2)
+    assert np.abs(found - expected).max() < 6 * 0.5 / 64  # of 4096 histograms
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_choices(active: bool, chooser: Chooser) -> None:
+    """In active models the release's noise is as if for half of epsilon; that of the cap's choice is not."""
+    setting, share, by = Setting(Fraction(2), active), Fraction(1, 5), 2 if active else 1
+    errors = ExpectedErrors(POPULATION, CAPS, np.random.default_rng(1))
+    free, left = errors.at(2 / by), errors.at(1.6 / by)
+    rates = Errors(CAPS, *np.ones((3, len(CAPS))))
+    found = list(chooser.choices(setting, share, {**left, RATES: rates}, {**free, RATES: rates}))
+    assert len(found) == len(MECHANISMS) * (10 + 5)  # sum and counts with one aim, others with four, or five
+    assert {c.quantity for c in found} == {*QUANTITIES, RATES}
+    one = next(c for c in found if (c.mechanism, c.quantity) == (PI_CAP, COUNTS))
+    law = chooser.law_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5) / by, COUNTS, 1))
+    expected = float(law @ left[COUNTS].total) / free[COUNTS].total.min()
+    assert one.regret == pytest.approx(expected) and one.regret > 1
+    assert one.low <= one.middle <= one.high and {one.low, one.middle, one.high} <= set(CAPS)
+    assert any(c.mechanism == HISTOGRAM and c.regret != one.regret for c in found)
+    assert all(c.regret == pytest.approx(1) for c in found if c.quantity == RATES)
+
+
+def test_quantiles_and_means(chooser: Chooser) -> None:
+    law: Floats = np.zeros(len(CAPS))
+    law[[2, 5]] = 0.3, 0.7
+    assert [chooser.quantile(law, at) for at in (0.05, 0.29, 0.5, 0.95)] == [CAPS[i] for i in (2, 2, 5, 5)]
+    assert geometric_mean([1.0, 4.0]) == pytest.approx(2)

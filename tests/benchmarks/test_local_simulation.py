@@ -1,0 +1,109 @@
+"""Simulated clients: the library's estimates, in bounded memory; what is no population is refused."""
+
+from __future__ import annotations
+
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from benchmarks.studies.local.simulation import (
+    CHUNK,
+    Population,
+    Simulated,
+    drawn_in_chunks,
+    population_of,
+    simulate,
+)
+from protocols.local_dp.estimators import estimate_gaps, estimate_means, estimate_sizes
+from protocols.local_dp.randomizers import MechanismL, MechanismR, ValueRange
+
+RATES = ValueRange(0, 1)
+R, L = MechanismR.private(3, Fraction(4), RATES), MechanismL.private(3, Fraction(4), RATES)
+MEGABYTE = 1 << 20
+
+
+def test_clients_of_one_tuple_are_one_entry() -> None:
+    found = population_of([1, 0, 1, 1], [0.5, 0.25, 0.5, 0.75], 3)
+    assert [each.tolist() for each in found.values] == [[0.25], [0.5, 0.75], []]
+    assert [each.tolist() for each in found.clients] == [[1], [2, 1], []]
+    assert found.sizes.tolist() == [1, 3, 0]
+
+
+def test_estimates_are_those_of_the_library() -> None:
+    population = Population(
+        (np.array([0.5, 0.9]), np.array([0.1]), np.array([0.6])),
+        (np.array([7, 8]) * 1000, np.array([9000]), np.array([8000])),
+    )
+    for found in simulate([R, L], population, 2, np.random.default_rng(1)):
+        truth = [each.tolist() for each in (found.sizes, found.means)]
+        assert truth == [[15_000, 9000, 8000], pytest.approx([(3.5 + 7.2) / 15, 0.1, 0.6])]
+        for run in (0, 1):
+            tally = found.tally(run)
+            assert tally.clients == 32_000
+            assert found.estimated_sizes()[run] == pytest.approx(estimate_sizes(tally, found.mechanism))
+            for known, sizes in ((True, found.sizes.tolist()), (False, None)):
+                means = [each.value for each in estimate_means(tally, found.mechanism, sizes)]
+                assert found.estimated_means(sizes_known=known)[run] == pytest.approx(means)
+                for gap in estimate_gaps(tally, found.mechanism, sizes):
+                    ours = found.estimated_gaps(*gap.groups, sizes_known=known)
+                    assert ours[run] == pytest.approx(gap.value)
+
+
+def test_an_empty_group_has_no_mean() -> None:
+    (found,) = simulate([R], population_of([0], [0.5], 3), 5, np.random.default_rng(1))
+    assert np.isnan(found.means[1:]).all() and np.isnan(found.estimated_means()[:, 1:]).all()
+    unlikely = Simulated(R, found.sizes, found.means, np.array([[100, 0, 0]]), np.zeros((1, 3)))
+    assert np.isnan(unlikely.estimated_means(sizes_known=False)[0, 1])
+
+
+def test_the_same_seed_gives_the_same_runs() -> None:
+    def heard(mechanisms: list[MechanismR | MechanismL]) -> list[list[float]]:
+        population = population_of([0, 1, 2], [0.5, 0.5, 0.1], 3)
+        return [
+            found.sums.tolist() for found in simulate(mechanisms, population, 9, np.random.default_rng(5))
+        ]
+
+    both = heard([R, L])
+    assert both == heard([R, L]) and both[0] == heard([R])[0]
+
+
+def test_a_thousand_million_clients_take_little_memory() -> None:
+    """Where they share tuples, nothing grows with their number; else only a chunk is there at a time."""
+    rng, done = np.random.default_rng(2), list[int]()
+    shared = Population(
+        tuple(np.full(1, 0.5) for _ in range(3)), tuple(np.full(1, n) for n in (5 * 10**8, 4 * 10**8, 10**8))
+    )
+    tracemalloc.start()
+    for found in simulate([R, L], shared, 10, rng):
+        assert found.counts.sum(axis=1).tolist() == [10**9] * 10
+    assert tracemalloc.get_traced_memory()[1] < 4 * MEGABYTE
+    tracemalloc.reset_peak()
+    chunk = CHUNK // 64
+    chunks = drawn_in_chunks([40 * chunk, chunk, 1], lambda _, n: rng.random(n), chunk)
+    (found,) = simulate([R], chunks, 3, rng, done.append)
+    # A few arrays of a chunk, and of 3 runs of a chunk; the whole population's values alone take 41 chunks.
+    assert tracemalloc.get_traced_memory()[1] < 16 * 8 * chunk
+    tracemalloc.stop()
+    assert found.sizes.tolist() == [40 * chunk, chunk, 1]
+    assert done == [chunk * n for n in range(1, 42)] + [41 * chunk + 1]
+
+
+def test_values_of_their_own_are_drawn_in_bounded_pieces() -> None:
+    values = np.random.default_rng(1).random(CHUNK // 4)
+    population = population_of(np.zeros(len(values), int), values, 2)
+    tracemalloc.start()
+    (found,) = simulate([MechanismL.private(2, Fraction(1), RATES)], population, 40, np.random.default_rng(2))
+    assert tracemalloc.get_traced_memory()[1] < 64 * MEGABYTE  # all at once: 80 MB for each array
+    tracemalloc.stop()
+    assert found.counts.sum(axis=1).tolist() == [len(values)] * 40
+
+
+def test_no_population() -> None:
+    with pytest.raises(ValueError, match="outside the declared range"):
+        simulate([R], population_of([0, 1, 2], [0.5, 1.5, 0], 3), 1, np.random.default_rng(1))
+    with pytest.raises(ValueError, match="has 2 groups, the mechanism 3"):
+        simulate([R], population_of([0, 1], [0.5, 0.5], 2), 1, np.random.default_rng(1))
+    with pytest.raises(ValueError, match="number of clients that hold it"):
+        Population((np.zeros(2),), (np.zeros(1, int),))

@@ -1,0 +1,107 @@
+"""The measures of the utility benchmark, on curves whose figures are visible fractions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.studies.utility.measures import (
+    MEASURES,
+    areas,
+    balanced_accuracy,
+    gap,
+    measure,
+    rates_under,
+    unmitigated,
+)
+from benchmarks.studies.utility.populations import SyntheticPopulation, curves_of, histogram_of
+from benchmarks.studies.utility.study import generator
+from harness.postprocessing.curves import GroupCurves
+from harness.postprocessing.thresholds.rules import ThresholdRule
+
+GROUPS = ("a", "b")
+GRID = np.array([0.0, 0.5, 1.0])
+
+
+def curves(tp: list[list[float]], fp: list[list[float]]) -> GroupCurves:
+    """Return curves of two groups; the first count of each is its total."""
+    positives, negatives = np.array(tp, dtype=float), np.array(fp, dtype=float)
+    return GroupCurves(GROUPS, GRID, positives, negatives, positives[:, 0], negatives[:, 0])
+
+
+# Rates at thresholds 0, 1/2, 1 and none: a: TPR 1, 3/4, 0; FPR 1, 1/4, 0. b: TPR 1, 1/2, 0; FPR 1, 1/2, 0.
+EXACT = curves([[4, 3, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
+
+
+def test_areas_are_sums_of_trapezia() -> None:
+    """a: 1/4 * 3/8 + 3/4 * 7/8 = 3/4; b is the diagonal."""
+    assert areas(EXACT.points()).tolist() == [0.75, 0.5]
+
+
+def test_rates_of_a_mixed_rule_are_averages() -> None:
+    rules = {"a": ThresholdRule((0.0, 0.5), (0.25, 0.75)), "b": ThresholdRule((0.5, 2.0), (0.5, 0.5))}
+    tpr, fpr = rates_under(rules, EXACT.points())
+    assert tpr.tolist() == [1 / 4 + 3 / 4 * 3 / 4, 1 / 4]
+    assert fpr.tolist() == [1 / 4 + 3 / 4 * 1 / 4, 1 / 4]
+    assert gap(tpr, fpr) == 13 / 16 - 1 / 4
+    assert gap(np.array([0.5, 0.25]), np.array([0.0, 1.0])) == 1
+
+
+def test_unmitigated_is_the_threshold_one_half() -> None:
+    """TPR 8 of 14, FPR 7 of 18 in all; between the groups both differ by 1/4."""
+    between, accuracy = unmitigated(EXACT.points())
+    assert between == 1 / 4
+    assert accuracy == pytest.approx((8 / 14 + 11 / 18) / 2)
+
+
+def test_balanced_accuracy_weighs_groups_by_their_records() -> None:
+    assert balanced_accuracy(np.array([1.0, 0.0]), np.array([0.0, 0.0]), EXACT.points()) == (4 / 14 + 1) / 2
+
+
+def test_errors_by_hand() -> None:
+    """One count of a's positives is 2 off, of 4: at the one inner threshold but 1 its rate is off by 1/2."""
+    off = curves([[4, 1, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
+    found = measure(off, EXACT, EXACT.points())
+    assert set(found) == set(MEASURES)
+    assert found["count_rmse"] == pytest.approx((2**2 / 12) ** 0.5)
+    assert found["tpr_rmse"] == pytest.approx((0.5**2 / 4) ** 0.5)  # two groups, thresholds 1/2 and 1
+    assert found["fpr_rmse"] == 0
+    assert found["auc_error"] == pytest.approx((0.25**2 / 2) ** 0.5)  # a's area falls from 3/4 to 1/2
+    assert found["chosen"] == 1
+
+
+def test_undefined_rates_count_as_one_half_and_nobody_is_mitigated() -> None:
+    none = curves([[0, 0, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
+    found = measure(none, EXACT, EXACT.points())
+    assert found["chosen"] == 0
+    assert found["gap_whole"] == found["gap_counted"] == 1 / 4
+    assert found["tpr_rmse"] == pytest.approx(((0.25**2 + 0.5**2) / 4) ** 0.5)
+    assert found["auc_error"] == pytest.approx((0.25**2 / 2) ** 0.5)
+
+
+def test_planted_gap() -> None:
+    """At 1/2 the true positive rates are (1 - 1/8)^2 and (1 - 1/4)^2, which differ by 13/64."""
+    population = SyntheticPopulation(2)
+    whole = population.sample(1, 2, generator("planted")).whole.points()
+    assert unmitigated(whole)[0] == pytest.approx(13 / 64)
+    assert population.shares().tolist() == pytest.approx(np.array([[0.4, 4 / 15], [4 / 15, 1 / 15]]))
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_samples_are_of_the_population(groups: int) -> None:
+    """n = 10^6 records; each share within 8 standard errors of the population's, which add up to 1."""
+    population, n = SyntheticPopulation(groups, thresholds=21), 1_000_000
+    assert population.shares().sum() == pytest.approx(1)
+    sample = population.sample(n, 1, generator("sample"))
+    assert sample.histograms.sum() == n
+    counted, whole = sample.counted(0), sample.whole
+    for name in ("tp", "fp", "positives", "negatives"):
+        share = getattr(whole, name)
+        assert (abs(getattr(counted, name) / n - share) <= 8 * np.sqrt(share / n)).all()
+
+
+def test_histogram_of_records() -> None:
+    group, truth, score = np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]), np.array([0.2, 0.5, 1.0, 0.99])
+    found = histogram_of(group, truth, score, (0.0, 0.5, 1.0), 2)
+    assert found.tolist() == [[[0, 0, 0], [1, 1, 0]], [[0, 1, 1], [0, 0, 0]]]
+    assert curves_of(GROUPS, GRID, np.zeros((2, 2, 4))).positives.tolist() == [0, 0]

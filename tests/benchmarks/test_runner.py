@@ -1,0 +1,228 @@
+"""The runner: what is missing is run, what is there stays, and nothing is mixed; parties are stood in for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.measure import runner
+from benchmarks.measure.cell import Identity
+from benchmarks.measure.factors import Exclusion, Grid, Planned, Suite, axis
+from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start, time_left
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample, load
+from harness.errors import MixedResultsError, OptionError
+
+SUITE = Suite(
+    "some",
+    "Something",
+    (
+        Grid([axis("model", "ring", "mpyc")], 2),
+        Grid(
+            [axis("model", "spdz2k")], 2, excluded=[Exclusion({"model": ("spdz2k",)}, "It takes too long.")]
+        ),
+    ),
+    (Grid([axis("model", "mpyc")], 1),),
+)
+CHOSEN = Chosen("some")
+ENVIRONMENT = {"cores": 2}
+
+
+def sample(model: str, repetition: int, status: str = OK, program: str = "p", **more: Any) -> Sample:
+    reason = None if status == OK else "So it is."
+    times = {**dict.fromkeys(TIMES), "mpc_s": 1.0, "wall_s": {"ring": 2.0, "mpyc": 4.0}.get(model, 9.0)}
+    return Sample(
+        *("some", {"model": model}, repetition, status, "now", ENVIRONMENT, reason),
+        times=times,
+        program_hash=program,
+        engine_version="MP-SPDZ x",
+        **more,
+    )
+
+
+class StandIn:
+    """Instead of parties: what each model does, what ran, and what is there to run it."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, int]] = []
+        self.does: Callable[[str, int], Sample] = sample
+        self.program, self.version = "p", "MP-SPDZ x"
+        self.absent: set[str] = set()
+
+    def measure(self, _suite: str, planned: Planned, repetition: int, *_: object) -> Sample:
+        model = str(planned.cell["model"])
+        if self.why_not(planned):
+            return sample(model, repetition, SKIPPED)
+        self.ran.append((model, repetition))
+        return self.does(model, repetition)
+
+    def why_not(self, planned: Planned) -> str | None:
+        return planned.excluded or ("There is none." if planned.cell["model"] in self.absent else None)
+
+    def identity(self, cell: Mapping[str, Level]) -> Identity | None:
+        return None if cell["model"] in self.absent else Identity(self.program, self.version)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    made = StandIn()
+    monkeypatch.setattr(runner, "SUITES", {"some": SUITE})
+    for name in ("measure", "why_not", "identity"):
+        monkeypatch.setattr(runner, name, getattr(made, name))
+    return made
+
+
+@pytest.fixture
+def found(stand_in: StandIn, tmp_path: Path) -> Path:
+    start(tmp_path / "found", CHOSEN)
+    return tmp_path / "found"
+
+
+def run(directory: Path, chosen: Chosen = CHOSEN) -> list[Standing]:
+    seen: list[Standing] = []
+    go_on(directory, chosen, seen.append, lambda _: None)
+    return seen
+
+
+def about(directory: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((directory / "about.json").read_text())
+    return read
+
+
+def statuses(directory: Path) -> dict[tuple[str, int], str]:
+    return {(str(each.cell["model"]), each.repetition): each.status for each in load(directory)}
+
+
+def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(found: Path, stand_in: StandIn) -> None:
+    assert about(found)["finished"] is False
+    seen = run(found)
+    assert stand_in.ran == [("ring", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
+    assert statuses(found)["spdz2k", 0] == SKIPPED and ("spdz2k", 1) not in statuses(found)
+    assert len(load(found)) == 5
+    assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]
+    assert {standing.total for standing in seen} == {4}
+    assert about(found)["finished"] is True and about(found)["command"] == "./inv bench.some"
+    assert {path.name for path in found.iterdir()} == {"samples.jsonl", "about.json"}
+
+
+def test_a_finished_suite_has_nothing_more_to_run(found: Path, stand_in: StandIn) -> None:
+    run(found)
+    stand_in.ran.clear()
+    assert run(found) == [] and stand_in.ran == []
+    assert len(load(found)) == 5
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"schema": 1, "sui'])
+def test_after_an_interrupt_the_rest_is_run(torn: bytes, found: Path, stand_in: StandIn) -> None:
+    def interrupted(model: str, repetition: int) -> Sample:
+        if (model, repetition) == ("ring", 1):
+            raise KeyboardInterrupt
+        return sample(model, repetition)
+
+    stand_in.does = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        run(found)
+    assert statuses(found) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
+    assert about(found)["finished"] is False
+    with (found / "samples.jsonl").open("ab") as file:
+        file.write(torn)
+    stand_in.ran.clear()
+    stand_in.does = sample
+    run(found)
+    assert stand_in.ran == [("ring", 1), ("mpyc", 1)]
+    assert len(load(found)) == 5 and about(found)["finished"] is True
+
+
+def test_a_cell_that_fails_is_not_run_again_until_the_next_command(found: Path, stand_in: StandIn) -> None:
+    stand_in.does = lambda model, number: sample(model, number, FAILED if model == "ring" else OK)
+    run(found)
+    assert stand_in.ran == [("ring", 0), ("mpyc", 0), ("mpyc", 1)]
+    assert [each.cell["model"] for each in runner.failures(load(found))] == ["ring"]
+    assert about(found)["finished"] is False
+    stand_in.ran.clear()
+    stand_in.does = sample
+    run(found)
+    assert stand_in.ran == [("ring", 0), ("ring", 1)]
+    assert runner.failures(load(found)) == []
+
+
+def test_what_was_skipped_is_run_once_it_can_be(found: Path, stand_in: StandIn) -> None:
+    stand_in.absent = {"ring"}
+    run(found)
+    assert stand_in.ran == [("mpyc", 0), ("mpyc", 1)] and statuses(found)["ring", 0] == SKIPPED
+    assert about(found)["finished"] is True and runner.failures(load(found)) == []
+    stand_in.absent, stand_in.ran = set(), []
+    run(found)
+    assert stand_in.ran == [("ring", 0), ("ring", 1)]
+
+
+@pytest.mark.parametrize(
+    ("program", "version", "named"),
+    [("other", "MP-SPDZ x", "program, circuits or compile options"), ("other", "MP-SPDZ y", "MP-SPDZ y now")],
+)
+def test_another_program_than_on_file_is_refused_before_it_runs(
+    program: str, version: str, named: str, found: Path, stand_in: StandIn
+) -> None:
+    run(found)
+    before = (found / "samples.jsonl").read_bytes()
+    stand_in.program, stand_in.version, stand_in.ran = program, version, []
+    with pytest.raises(MixedResultsError, match=named) as raised:
+        run(found, Chosen("some", repetitions=3))
+    assert "--out" in str(raised.value)
+    assert stand_in.ran == [] and (found / "samples.jsonl").read_bytes() == before
+
+
+def test_a_program_that_changes_meanwhile_is_refused(found: Path, stand_in: StandIn) -> None:
+    stand_in.does = lambda model, number: sample(model, number, program=f"p{number}")
+    with pytest.raises(MixedResultsError):
+        run(found)
+    assert statuses(found) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
+
+
+def test_what_cannot_run_here_now_is_kept_unchecked(found: Path, stand_in: StandIn) -> None:
+    run(found)
+    stand_in.absent = {"ring", "mpyc"}
+    stand_in.program = "other"
+    run(found)
+    assert [sample.status for sample in load(found)].count(OK) == 4
+
+
+def test_only_one_command_measures_into_a_directory(found: Path, stand_in: StandIn) -> None:
+    def nested(model: str, repetition: int) -> Sample:
+        with pytest.raises(OptionError, match="Another command"):
+            run(found)
+        return sample(model, repetition)
+
+    stand_in.does = nested
+    run(found)
+
+
+def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: StandIn) -> None:
+    run(found)
+    stand_in.ran.clear()
+    more = Chosen("some", models=("ring",), repetitions=3, timeout_s=60.0)
+    run(found, more)
+    assert stand_in.ran == [("ring", 2)]
+    assert runner.chosen_in(found, "some") == more
+    assert about(found)["command"] == "./inv bench.some --models ring --repetitions 3 --timeout 60"
+
+
+def test_time_left_is_told_by_the_cells_that_ran() -> None:
+    todo = missing(SUITE.plan(models=("ring", "mpyc")), [])
+    assert time_left(todo, []) is None
+    assert time_left(todo, [sample("spdz2k", 0, SKIPPED)]) is None
+    assert time_left(todo, [sample("ring", 0)]) == 4 * 2.0
+    assert time_left(todo, [sample("ring", 0), sample("mpyc", 0)]) == 2 * 2.0 + 2 * 4.0
+
+
+def test_directories_that_are_there_and_other_suites_are_refused(found: Path, stand_in: StandIn) -> None:
+    with pytest.raises(OptionError, match="--resume"):
+        start(found, CHOSEN)
+    with pytest.raises(OptionError, match="no results of suite other"):
+        runner.chosen_in(found, "other")
+    with pytest.raises(OptionError, match="nothing to run"):
+        start(found.parent / "new", Chosen("some", models=("rep4-ring",)))
+    assert not (found.parent / "new").exists()

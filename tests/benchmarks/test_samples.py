@@ -1,0 +1,109 @@
+"""Measured runs on file: they come back as they went, and a machine that died costs one line at most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.measure.samples import TIMES, Sample, Summary, append, by_cell, load, summary
+from harness.errors import ResultFileError
+
+
+def sample(repetition: int = 0, mpc_s: float | None = 0.5, **more: Any) -> Sample:
+    """Return a run of one of two cells."""
+    fields: dict[str, Any] = {
+        "suite": "noise",
+        "cell": {"model": "ring", "records": 4},
+        "repetition": repetition,
+        "status": "ok",
+        "time": "2026-01-01T00:00:00+00:00",
+        "environment": {"cores": 2},
+        "times": {**dict.fromkeys(TIMES), "mpc_s": mpc_s, "party_mpc_s": [0.5, 0.25]},
+        "sent_bytes": (3, 4),
+        **more,
+    }
+    return Sample(**fields)
+
+
+def test_samples_come_back_as_they_went(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    written = [
+        sample(),
+        sample(1, status="failed", reason="Party 1 was killed by SIGKILL."),
+        sample(2, client_sent_bytes=(1, 2, 3), compile_options=("-R", "64"), network={"rtt_s": 0.04}),
+    ]
+    for each in written:
+        append(path, each)
+    assert load(path) == load(tmp_path) == written
+
+
+@pytest.mark.parametrize("torn", [b'{"schema": 1, "su', b'{"schema": 1}', b"\0" * 100])
+def test_a_torn_last_line_is_dropped_and_written_over(torn: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    append(path, sample())
+    with path.open("ab") as file:
+        file.write(torn)
+    assert load(path) == [sample()]
+    append(path, sample(1))
+    assert load(path) == [sample(), sample(1)]
+    assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_a_file_that_is_torn_from_the_start_has_no_runs(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_bytes(b'{"schema"')
+    assert load(path) == []
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"schema": 1}', '{"schema": 1, "a": 2}', '{"schema": 2}'])
+def test_a_damaged_line_among_others_is_named(damaged: str, tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    append(path, sample())
+    with path.open("a") as file:
+        file.write(damaged + "\n")
+    append(path, sample(1))
+    with pytest.raises(ResultFileError, match="line 2"):
+        load(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ResultFileError, match="No such file"):
+        load(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": "good"},
+        {"status": "skipped"},
+        {"reason": "But it is ok."},
+        {"times": {"mpc_s": 1.0}},
+        {"repetition": -1},
+        {"cell": {}},
+        {"cell": {"model": ["ring"]}},
+        {"cell": {"model": True}},
+    ],
+)
+def test_samples_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"cell|sample|run"):
+        sample(**wrong)
+
+
+def test_cells_hold_the_last_attempt_of_each_repetition() -> None:
+    other = sample(cell={"records": 4, "model": "semi2k"})
+    again = sample(0, 0.75)
+    found = by_cell([sample(1), sample(0, status="failed", reason="It did not end."), other, again])
+    assert found == {
+        (("model", "ring"), ("records", 4)): [again, sample(1)],
+        (("model", "semi2k"), ("records", 4)): [other],
+    }
+
+
+def test_summary_is_of_the_runs_that_went_well_and_know_the_time() -> None:
+    failed = sample(3, 100.0, status="failed", reason="It did not end.")
+    runs = [sample(0, 1.0), sample(1, 4.0), sample(2, 2.0), failed, sample(4, None)]
+    assert summary(runs) == Summary(n=3, median=2.0, low=1.0, high=4.0)
+    assert summary(runs, "online_s") is None
+    assert summary([failed]) is None

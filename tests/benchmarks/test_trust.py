@@ -1,0 +1,195 @@
+"""Trust models: closed forms against enumerated noise and by hand, estimates against those of `./inv gap`."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from benchmarks.commands.trust import powers
+from benchmarks.studies.trust import models as trust_models
+from benchmarks.studies.trust.models import (
+    IN_COMPUTATION,
+    LAPLACE,
+    MODELS,
+    PER_AGGREGATOR,
+    PUBLISHED,
+    REPAIRED,
+    STEPS,
+    Central,
+    NoiseInComputation,
+    NoisePerAggregator,
+    TrustModel,
+    population,
+    trust_model,
+)
+from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.values import ValueGrid
+from harness.releases.gaps import gaps
+from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.queries import sums_and_sizes
+from protocols.circuits.coins import design_coins
+from protocols.local_dp.estimators import least_enough
+from protocols.noise.truncated import Guarantee, probability_mass
+
+ONE = Fraction(1)
+FAILURE = 0.01
+epsilons = pytest.mark.parametrize("epsilon", [Fraction(1, 10), ONE, Fraction(4)])
+
+
+@epsilons
+def test_all_protect_a_replaced_client_at_the_same_epsilon(epsilon: Fraction) -> None:
+    for name in (REPAIRED, LAPLACE, PER_AGGREGATOR, IN_COMPUTATION):
+        exact = trust_model(name, epsilon).guarantee
+        assert 0.998 * epsilon < exact.epsilon <= epsilon
+        assert exact.delta == 0 or (name == IN_COMPUTATION and exact.delta <= Fraction(1, 2**40))
+    assert trust_model(PER_AGGREGATOR, epsilon).guarantee.epsilon == epsilon
+    assert trust_model(PUBLISHED, epsilon).guarantee.epsilon > 1.1 * epsilon
+
+
+def test_one_aggregator_s_noise_alone_meets_epsilon() -> None:
+    """A move by s costs s times the rate; of all replaced clients, the one that moves furthest costs 1."""
+    model, costs = NoisePerAggregator(ONE), set()
+    for (g, v), (other, w) in product(product((0, 1), (-STEPS, 0, STEPS)), repeat=2):
+        one, two = np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64)
+        one[2 * g : 2 * g + 2] = v, STEPS
+        two[2 * other : 2 * other + 2] = w, STEPS
+        costs.add(int(abs(one - two).sum()) * model.rate)
+    assert max(costs) == 1 and model.guarantee == Guarantee(ONE, Fraction(0))
+
+
+def law_of_aggregators(rate: float, aggregators: int) -> dict[float, float]:
+    most = int(40 / rate)
+    one = np.exp(-rate * abs(np.arange(-most, most + 1)))
+    law = np.ones(1)
+    for _ in range(aggregators):
+        law = np.convolve(law, one / one.sum())
+    middle = len(law) // 2
+    return {float(x - middle): p for x, p in enumerate(law)}
+
+
+def small_models() -> list[tuple[Central, dict[float, float]]]:
+    """Return models with noise of a few values, and its law."""
+    coins = design_coins(ONE, 40)
+    exact = Guarantee(ONE, Fraction(1, 2**40))
+    wide = NoisePerAggregator(Fraction(STEPS), 2)  # a rate of 1/4
+    return [
+        (NoiseInComputation(coins, exact), {x + 0.5: float(p) for x, p in probability_mass(coins).items()}),
+        (wide, law_of_aggregators(0.25, 2)),
+        (NoisePerAggregator(Fraction(2 * STEPS), 3), law_of_aggregators(0.5, 3)),
+    ]
+
+
+@pytest.mark.parametrize(("model", "law"), small_models())
+def test_moments_are_those_of_the_noise(model: Central, law: dict[float, float]) -> None:
+    x, p = np.array(list(law)), np.array(list(law.values()))
+    assert model.noise_variance == pytest.approx(float(p @ x**2))
+    theta = min(1.0, model.most_exponent) * np.array([-0.6, 0.001, 0.05, 0.4])
+    expected = np.log(np.exp(np.outer(theta, x)) @ p)
+    assert model.log_moment(theta) == pytest.approx(expected)
+    assert model.log_moment(-theta) == pytest.approx(model.log_moment(theta))
+
+
+@pytest.mark.parametrize(("model", "law"), small_models())
+def test_tails_are_above_the_enumerated_ones(model: Central, law: dict[float, float]) -> None:
+    """T and s, of four and of two independent values; and not far above: Chernoff's bound is no looser."""
+    least, most = trust_models._bounds(model, FAILURE)
+    p = np.array(list(law.values()))
+    x = np.array(list(law))
+
+    def beyond(values: int, t: float) -> float:
+        sums = p
+        for _ in range(values - 1):
+            sums = np.convolve(sums, p)
+        at = values * x[0] + np.arange(len(sums))
+        return float(sums[at > t].sum())
+
+    assert 2 * beyond(1, least) <= 0.1 * FAILURE
+    assert 2 * beyond(4, most) + 4 * beyond(2, most) <= 0.9 * FAILURE
+    assert 2 * beyond(4, 0.6 * most) > FAILURE
+    assert 2 * beyond(1, 0.6 * least) > 0.1 * FAILURE
+
+
+def test_what_the_bound_rests_on() -> None:
+    """|e1 - e2| <= max(|A1 - A2|, |A1|, |A2|) n / (n - T), for noise of either sign and any means."""
+    rng = np.random.default_rng(3)
+    n, least = 100.0, 60.0
+    x1, y1, x2, y2 = np.maximum(rng.laplace(scale=25, size=(4, 20_000)), -least)
+    m1, m2 = rng.uniform(-1, 1, (2, 20_000))
+    one, other = (x1 - m1 * y1) / (n + y1), (x2 - m2 * y2) / (n + y2)
+    assert one + m1 == pytest.approx((m1 * n + x1) / (n + y1))
+    a, b = (x1 - m1 * y1) / n, (x2 - m2 * y2) / n
+    bound = np.max(abs(np.array([a - b, a, b])), axis=0) * n / (n - least)
+    assert (abs(one - other) <= bound * (1 + 1e-12)).all()
+    assert (abs(one - other) > abs(a - b) * n / (n - least)).any()
+
+
+@epsilons
+@pytest.mark.parametrize("error", [0.1, 0.01])
+def test_clients_needed_in_closed_form(epsilon: Fraction, error: float) -> None:
+    """As docs/local-privacy.md derives them; found to 1 %."""
+    e, z = math.exp(epsilon), math.sqrt(2 * math.log(2 / FAILURE))
+    local = (2 * z / error * (e + 3) / (e - 1)) ** 2
+    closed = {
+        REPAIRED: local,
+        IN_COMPUTATION: (83 + 96 / error) / epsilon,
+        PER_AGGREGATOR: (96 + 122 / error) / epsilon,
+    }
+    for name, expected in closed.items():
+        model = trust_model(name, epsilon)
+
+        def enough(clients: float, model: TrustModel = model) -> bool:
+            return model.half_width(clients, FAILURE) <= error
+
+        assert least_enough(enough) == pytest.approx(float(expected), rel=0.02)
+
+
+def test_too_few_clients_have_no_bound() -> None:
+    model = trust_model(IN_COMPUTATION, ONE)
+    assert math.isinf(model.half_width(80, FAILURE)) and model.half_width(90, FAILURE) < 100
+    fine = model.half_width(1e12, FAILURE)
+    assert 1 / STEPS < fine < 1.001 / STEPS
+
+
+@pytest.mark.parametrize("clients", [100, 101, 10**8])
+def test_the_simulated_population(clients: int) -> None:
+    people = population(clients)
+    assert people.sizes.tolist() == [clients // 2] * 2
+    for values, n, rate in zip(people.values, people.clients, (0.8901, 0.7177), strict=True):
+        assert float(values @ n / n.sum()) == pytest.approx(
+            2 * rate - 1, abs=0.05 if clients < 1000 else 1e-6
+        )
+        assert (n >= 0).all() and values.min() == -1 and values.max() == 1
+
+
+def test_estimates_are_those_of_the_gap_command() -> None:
+    domain = RecordDomain(("a", "b"), (), 1, detail=Detail.VALUE, values=ValueGrid(-1.0, 1.0, STEPS))
+    plan = plan_noise(sums_and_sizes(2, STEPS), NeighboringRelation.REPLACE_ONE, ONE, trust_models.DELTA)
+    model, people, runs = NoiseInComputation(plan.coins, plan.exact), population(200), 40
+    errors = model.errors(200, runs, np.random.default_rng(1))
+    noise = model.draw((runs, 4), np.random.default_rng(1))
+    sums = [float(v @ n) for v, n in zip(people.values, people.clients, strict=True)]
+    truth = sums[0] / 100 - sums[1] / 100
+    exact = np.array([STEPS * sums[0], STEPS * sums[1], 100 * STEPS, 100 * STEPS])
+    for error, each in zip(errors, exact + noise, strict=True):
+        (gap,) = gaps(each[[0, 2, 1, 3]], domain, plan).gaps.values()
+        expected = 0.0 if math.isnan(gap.estimate) else min(max(gap.estimate, -2), 2)
+        assert error == pytest.approx(expected - truth)
+    nothing = NoisePerAggregator(Fraction(1, 100)).errors(200, 200, np.random.default_rng(1))
+    cut = np.isclose(nothing, -truth, atol=0.02).sum()  # a size not above 0: an estimate of 0
+    assert cut > 50 and abs(nothing).max() <= 2 + abs(truth) + 0.02
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_by_name(name: str) -> None:
+    assert trust_model(name, ONE).half_width(10**6, FAILURE) < 0.04
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(9742, "9,740"), (491_000, "491,000"), (10**6, "10^6"), (4_699_457, "4.7·10^6")]
+)
+def test_numbers_for_people(number: int, shown: str) -> None:
+    assert powers(number) == shown

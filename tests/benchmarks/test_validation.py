@@ -1,0 +1,247 @@
+"""`bench.validate` passes whole results, and each kind of check fails on results that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from benchmarks.measure.samples import Sample
+from benchmarks.validation import Validation, validate
+from benchmarks.validation.cells import Measured
+from benchmarks.validation.findings import Explanation, Status
+from tests.support import synthetic as made_up
+from tests.support.synthetic import Change, slower, spoilt
+
+PLANS = {
+    suite: {sample.key: made_up.REPETITIONS for sample in made_up.samples() if sample.suite == suite}
+    for suite in ("table2", "scale")
+}
+
+
+# Runs that take as long as in Table 2 cannot take as long as in Figure 2.
+KNOWN = (Explanation("ratio.figure2", 0.30, 0.31, "Table 2 and Figure 2 differ by 3.3"),)
+
+
+def judged(samples: Sequence[Sample], **more: Any) -> Validation:
+    return validate(Measured.of(samples, plans=PLANS, **more), KNOWN)
+
+
+def keys(found: Validation, status: Status) -> set[str]:
+    return {finding.check.key for finding in found.of(status)}
+
+
+def test_whole_results_pass() -> None:
+    found = judged(made_up.samples())
+    assert keys(found, Status.FAILED) == set()
+    assert found.passed
+    assert keys(found, Status.NOT_JUDGED) == set()
+    assert keys(found, Status.EXPLAINED) == {"ratio.figure2"}
+    assert len(found.of(Status.PASSED)) > 100
+
+
+def takes(exponent: float) -> Any:
+    """Return a change that makes a cost of clients grow with a power of them."""
+
+    def changed(sample: Sample) -> Sample:
+        seconds = 1e-6 * float(sample.cell["clients"]) ** exponent
+        sent = (round(seconds * 1e9),) * len(sample.sent_bytes)
+        return replace(sample, times={**sample.times, "mpc_s": seconds}, sent_bytes=sent)
+
+    return changed
+
+
+def more_bytes(sample: Sample) -> Sample:
+    return replace(sample, sent_bytes=tuple(n + int(sample.cell["clients"]) % 7 for n in sample.sent_bytes))
+
+
+def resized(**levels: int) -> Any:
+    return lambda sample: replace(sample, cell={**sample.cell, **levels})
+
+
+def network(**measured: float) -> Change:
+    """Return a change that makes runs have a network of 40 ms and 100 Mbit/s, measured a little worse."""
+    wanted = {"rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
+    found = {"measured_rtt_s": 0.042, "measured_bandwidth_bits_per_s": 0.9e8, **measured}
+    return lambda sample: replace(sample, network={"profile": "wan", **wanted, **found})
+
+
+PRODUCT = {"suite": "scale", "variant": "product"}
+NOT_LINEAR = {f"linear.clients.scale.pi_rw.product.*.{cost}" for cost in ("seconds", "bytes")}
+# What is spoilt, in which runs, and all checks that have to fail for it.
+SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
+    "order of parties": (
+        slower(1 / 100),
+        {"model": "semi2k", "protocol": "pi_rw", "variant": "default", "shape": "ads"},
+        {"order.parties.pi_rw.default.ads.semi2k.ring.seconds"},
+    ),
+    "order of adversaries": (
+        slower(100),
+        {"model": "ring", "protocol": "pi_roc", "variant": "default", "shape": "ml-1m"},
+        {
+            "order.adversary.pi_roc.default.ml-1m.*-ring.ring.seconds",
+            "order.parties.pi_roc.default.ml-1m.semi2k.ring.seconds",
+        },
+    ),
+    "order of bytes": (
+        lambda sample: replace(sample, sent_bytes=(1, 1)),
+        {"model": "semi2k", "protocol": "pi_roc", "variant": "default", "shape": "ads"},
+        {"order.parties.pi_roc.default.ads.semi2k.ring.bytes"},
+    ),
+    "order of phases": (
+        slower(1000),
+        {"model": "ring", "protocol": "pi_rw", "variant": "default", "shape": "ads"},
+        {"order.phases.pi_roc.default.ads.ring", "order.*.pi_rw.default.ads.*.ring.seconds"},
+    ),
+    "more than linear": (takes(1.2), PRODUCT, {*NOT_LINEAR, "ratio.figure1"}),
+    "less than linear": (takes(0.8), PRODUCT, {*NOT_LINEAR, "ratio.figure1"}),
+    "not constant": (
+        more_bytes,
+        {"suite": "scale", "variant": "default"},
+        {"constant.clients.scale.pi_rw.default.*.bytes"},
+    ),
+    "one repetition is missing": (
+        lambda sample: None,
+        {"suite": "table2", "model": "spdz2k", "variant": "product", "shape": "ads", "repetition": 1},
+        {"whole.table2.repetitions"},
+    ),
+    "a cell is missing": (
+        lambda sample: None,
+        {"suite": "table2", "model": "rep4-ring", "variant": "product", "shape": "ads"},
+        {"whole.table2.repetitions"},
+    ),
+    "a run failed": (
+        lambda sample: replace(sample, status="failed", reason="Party 1 was killed by SIGKILL."),
+        {"suite": "scale", "variant": "default", "clients": 100, "repetition": 2},
+        {"whole.scale.repetitions"},
+    ),
+    "mixed programs": (
+        lambda sample: replace(sample, program_hash="another"),
+        {"suite": "table2", "model": "ring", "variant": "product", "shape": "ads", "repetition": 2},
+        {"whole.table2.program"},
+    ),
+    "mixed versions": (
+        lambda sample: replace(sample, engine_version="MP-SPDZ 0.4.3"),
+        {"suite": "table2", "model": "ring", "variant": "product", "shape": "ads"},
+        {"whole.table2.versions"},
+    ),
+    "wrong number of clients": (
+        resized(clients=110),
+        {"suite": "table2", "model": "ring", "variant": "product", "shape": "ads"},
+        {"exact.clients.ads", "whole.table2.repetitions"},
+    ),
+    "wrong number of records": (
+        resized(records=26_161),
+        {"suite": "table2", "model": "ring", "variant": "default", "shape": "ads", "protocol": "pi_roc"},
+        {"exact.records.ads", "whole.table2.repetitions"},
+    ),
+    "wrong number of thresholds": (
+        resized(thresholds=1000),
+        {"suite": "table2", "model": "ring", "variant": "default", "shape": "ads", "protocol": "pi_roc"},
+        {"exact.thresholds", "whole.table2.repetitions"},
+    ),
+    "wrong number of parties": (
+        lambda sample: replace(sample, sent_bytes=sample.sent_bytes[:2]),
+        {"suite": "table2", "model": "sy-rep-ring", "variant": "default", "repetition": 0},
+        {"exact.parties.sy-rep-ring"},
+    ),
+    "far from the paper": (
+        slower(20),
+        {"suite": "table2", "protocol": "pi_rw", "variant": "product", "model": "spdz2k", "shape": "ads"},
+        {"ratio.table2.pi_rw.ads.spdz2k", "ratio.models.pi_rw.ads.spdz2k"},
+    ),
+    "far from a figure": (slower(10), PRODUCT, {"ratio.figure1"}),
+    "a network that does not bite": (
+        network(measured_rtt_s=0.001),
+        {"suite": "scale", "clients": 100, "variant": "default"},
+        {"network.rtt.scale.pi_rw.default.100.ring"},
+    ),
+    "a network without its limit": (
+        network(measured_bandwidth_bits_per_s=9e9),
+        {"suite": "scale", "clients": 100, "variant": "default"},
+        {"network.bandwidth.scale.pi_rw.default.100.ring"},
+    ),
+    "no gain": (
+        slower(20_000),
+        {"suite": "table2", "variant": "default", "protocol": "pi_roc", "model": "spdz2k", "shape": "ads"},
+        {"gain.pi_roc.ads.spdz2k"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_each_check_fails_on_results_that_break_it(name: str) -> None:
+    change, levels, expected = SPOILT[name]
+    found = judged(spoilt(change, **levels))
+    failed = keys(found, Status.FAILED)
+    assert not found.passed
+    for pattern in expected:
+        assert any(fnmatchcase(key, pattern) for key in failed), (pattern, failed)
+    assert all(any(fnmatchcase(key, pattern) for pattern in expected) for key in failed), failed
+
+
+def test_an_unfinished_suite_fails() -> None:
+    for finished, status in ((False, Status.FAILED), (True, Status.PASSED)):
+        found = judged(made_up.samples(), abouts={"scale": {"finished": finished}})
+        assert "whole.scale.finished" in keys(found, status)
+
+
+def test_a_network_that_bites_passes() -> None:
+    found = judged(spoilt(network(), suite="scale", clients=100))
+    about = [f.check.key.split(".")[1] for f in found.findings if f.check.kind == "network"]
+    assert sorted(about) == ["bandwidth", "bandwidth", "rtt", "rtt"]
+    assert found.passed
+
+
+def test_without_a_plan_nobody_knows_what_is_missing() -> None:
+    found = validate(Measured.of(made_up.samples()), KNOWN)
+    assert {"whole.scale.repetitions", "whole.table2.repetitions"} <= keys(found, Status.NOT_JUDGED)
+
+
+def test_no_two_checks_have_one_name() -> None:
+    found = [finding.check.key for finding in judged(made_up.samples()).findings]
+    assert len(found) == len(set(found))
+
+
+def test_nothing_is_no_pass() -> None:
+    assert not judged([]).passed
+
+
+def test_what_was_not_measured_is_never_a_pass() -> None:
+    def skipped(sample: Sample) -> Sample:
+        return replace(sample, status="skipped", reason="Model spdz2k is not built.", sent_bytes=())
+
+    found = judged(spoilt(skipped, model="spdz2k"))
+    about = [finding for finding in found.findings if "spdz2k" in finding.check.key]
+    assert len(about) > 50
+    assert {finding.status for finding in about} == {Status.NOT_JUDGED}
+    assert {finding.reason for finding in about} >= {"Model spdz2k is not built."}
+    assert found.passed  # of the rest, which was judged
+
+
+def test_runs_that_overlap_have_no_order() -> None:
+    def noisy(sample: Sample) -> Sample:
+        return replace(sample, times={**sample.times, "mpc_s": (1.0, 9.0, 2.0)[sample.repetition]})
+
+    found = judged(spoilt(noisy, suite="table2", protocol="pi_roc", variant="default", shape="ads"))
+    overlapping = [f for f in found.findings if f.check.key.startswith("order.parties.pi_roc.default.ads.")]
+    seconds = [f for f in overlapping if f.check.key.endswith("seconds")]
+    assert {f.status for f in seconds} == {Status.NOT_JUDGED}
+    assert all("overlap" in f.reason for f in seconds)
+
+
+def test_a_constant_cost_is_not_called_linear() -> None:
+    found = judged(spoilt(takes(0.0), **PRODUCT))
+    assert not keys(found, Status.PASSED) & {
+        k.check.key for k in found.findings if "linear.clients" in k.check.key
+    }
+
+
+def test_two_levels_tell_nothing_of_linearity() -> None:
+    few = [s for s in made_up.samples() if s.cell["clients"] in (109, 75, 100, 1_000_000)]
+    found = judged(few)
+    linear = [f for f in found.findings if f.check.key.startswith("linear.clients")]
+    assert linear and {f.status for f in linear} == {Status.NOT_JUDGED}

@@ -1,0 +1,95 @@
+"""`./inv audit`: rows, picture, table; options that make no sense end in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli import terminal as cli
+from tests.support.command import call, files_below, succeed
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_reference_set_as_json(tmp_path: Path) -> None:
+    """Standard output is JSON alone, without Python's Infinity."""
+    printed = succeed("audit", "--json", "--out", "found", cwd=tmp_path)
+
+    def refuse(token: str) -> None:
+        raise AssertionError(token)
+
+    rows = json.loads(printed, parse_constant=refuse)["rows"]
+    assert {tuple(row) for row in rows} == {("subject", "parameters", "value")}
+    values = {row["subject"]: row["value"] for row in rows}
+    assert values["pi_lap.published.raw.delta"] == pytest.approx(0.817, abs=1e-3)
+    assert values["pi_lap.published.rounded.delta"] == pytest.approx(1.19e-4, rel=1e-2)
+    assert values["pi_roc.published.epsilon"] == 1001
+    assert files_below(tmp_path) == {"found", "found/audit.json", "found/delta.png"}
+    assert (tmp_path / "found" / "audit.json").read_text(encoding="utf-8") == printed
+    assert (tmp_path / "found" / "delta.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ("--sampler default --epsilon 1/3 --delta 2^-60", "1.45e-19"),
+        ("--sampler symmetric --sensitivity 3", "symmetric"),
+        ("--release confusion --labels 3", "confusion"),
+        ("--release thresholds --thresholds 101", "thresholds"),
+        ("--sampler published --epsilon 2", "published, rounded (MP-SPDZ)"),
+        ("--release weights --groups 3 --labels 2 --neighboring-relation replace_one", "replace_one"),
+    ],
+)
+def test_one_thing(options: str, shown: str, tmp_path: Path) -> None:
+    done = call("audit", *options.split(), "--out", "found", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert shown in done.stdout
+    assert (tmp_path / "found" / "delta.png").read_bytes().startswith(PNG)
+
+
+def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli.out, "width", 80)
+    done = call("audit", "--sampler", "default", "--out", "found", cwd=tmp_path)
+    assert "7.06e-14" in done.stdout and "…" not in done.stdout
+    assert "A terminal of 110 columns shows also: at 10⁻⁹, at 2⁻⁴⁰, ANDs, bits." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--sampler default --epsilon 1e-9", "epsilon per unit must be between 10^-7 and 20, not 1e-09"),
+        ("--sampler default --delta 2^-140", "delta must be between 2^-128 and 2^-20"),
+        ("--sampler default --delta 0", "--delta must be a number between 0 and 1"),
+        ("--sampler default --sensitivity 65", "--sensitivity must be a whole number from 1 to 64; got '65'"),
+        ("--sampler nobody", "--sampler must be default, symmetric or published; got 'nobody'"),
+        ("--sampler default --release weights", "Audit either a --sampler or a --release"),
+        ("--sampler published --delta 2^-40", "--delta does not go with --sampler published"),
+        ("--sampler published --epsilon 1e-4", "too small for the published sampler"),
+        ("--sampler default --groups 2", "--groups does not go with --sampler"),
+        ("--release nothing", "--release must be"),
+        ("--release weights --sensitivity 2", "--sensitivity does not go with --release weights"),
+        ("--release weights --thresholds 11", "--thresholds does not go with --release weights"),
+        ("--release thresholds --epsilon 1e-7", "No noise fits --epsilon 1/10000000"),
+        ("--release weights --groups a,b", "--groups must be a whole number from 2 to 4096; got 'a,b'"),
+        ("--release weights --epsilon 1e-8", "No noise fits --epsilon 1/100000000"),
+        ("--epsilon 1", "--epsilon does not go with the reference set"),
+    ],
+)
+def test_options_that_make_no_sense(options: str, said: str, tmp_path: Path) -> None:
+    done = call("audit", *options.split(), "--out", "found", cwd=tmp_path)
+    assert done.returncode == 1
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert not files_below(tmp_path)
+
+
+def test_a_guarantee_that_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures are written all the same; the exit code tells."""
+    monkeypatch.setattr("protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
+    options = "--release weights --neighboring-relation replace_one --out found"
+    done = call("audit", *options.split(), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "A guarantee does not hold. weights at ε = 1: a record moves 2 values" in done.stderr
+    assert "holds, by this second derivation" not in done.stdout
+    assert (tmp_path / "found" / "audit.json").exists()

@@ -1,0 +1,90 @@
+"""`bench.utility` and `bench.trust` as a user runs them: files, tables, what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.studies.trust.models import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
+from benchmarks.studies.utility.measures import MEASURES
+from benchmarks.studies.utility.releases import METHODS, NOISE_FREE
+from tests.support.command import call
+
+QUICK = ("bench.utility", "--quick", "--repetitions", "2")
+
+
+def test_quick_suite(tmp_path: Path) -> None:
+    done = call(*QUICK, "--out", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = tmp_path / "found"
+    assert sorted(path.name for path in found.iterdir()) == [
+        "about.json",
+        "samples.jsonl",
+        "summary.csv",
+        "utility-groups.png",
+        "utility.png",
+    ]
+    shown = json.loads(done.stdout)
+    with (found / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
+    assert len(shown) == len(rows) == len(lines) == 2 * (1 + 2 * len(METHODS))
+    assert {line["method"] for line in lines} == {NOISE_FREE, *METHODS}
+    for line, row, summary in zip(lines, rows, shown, strict=True):
+        assert all(len(line[name]) == 2 for name in MEASURES)
+        middle = sum(line["gap_whole"]) / 2  # the median of two
+        assert float(row["gap_whole_median"]) == summary["gap_whole_median"]
+        assert summary["gap_whole_median"] == pytest.approx(middle, rel=1e-4)
+        if line["method"] != NOISE_FREE:
+            assert 0.9 * line["epsilon"] < line["epsilon_exact"] <= line["epsilon"]
+    about = json.loads((found / "about.json").read_text())
+    assert about["command"] == (
+        "./inv bench.utility --quick --repetitions 2 --neighboring-relation replace_one"
+    )
+    for name in ("utility.png", "utility-groups.png"):
+        assert (found / name).read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--repetitions", "1"), "--repetitions"),
+        (("--neighboring-relation", "other"), "--neighboring-relation"),
+    ],
+)
+def test_wrong_options_are_refused(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
+    done = call("bench.utility", "--quick", *options, "--out", "found", cwd=tmp_path)
+    assert done.returncode == 1
+    assert named in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_commands_of_the_suite_are_listed_and_explained(tmp_path: Path) -> None:
+    listed = call("--list", cwd=tmp_path).stdout
+    assert "bench.utility" in listed
+    assert "weights" in listed
+    assert "--repetitions" in call("--help", "bench.utility", cwd=tmp_path).stdout
+
+
+def test_trust_models_quickly(tmp_path: Path) -> None:
+    done = call("bench.trust", "--quick", "--runs", "200", "--out", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = tmp_path / "found"
+    files = ["about.json", "clients.csv", "samples.jsonl", "summary.csv", "trust.png"]
+    assert sorted(path.name for path in found.iterdir()) == files
+    shown = json.loads(done.stdout)
+    assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
+    lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
+    for line, summary in zip(lines, shown["errors"], strict=True):
+        assert len(line["errors"]) == 200 and line["model"] == summary["model"]
+        assert summary["epsilon_exact"] <= 1 or line["model"] == PUBLISHED
+    needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
+    assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
+    assert "M_R, repaired" in done.stderr
+    assert json.loads((found / "about.json").read_text())["command"] == "./inv bench.trust --quick --runs 200"
+    refused = call("bench.trust", "--quick", "--runs", "1", "--out", "other", cwd=tmp_path)
+    assert refused.returncode == 1 and "--runs must be" in refused.stderr
+    assert not (tmp_path / "other").exists()

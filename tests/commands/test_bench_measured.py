@@ -1,0 +1,149 @@
+"""`bench.table2` and its like as a user runs them: real parties, interrupted, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.measure.cell import identity, measure
+from benchmarks.measure.factors import Planned
+from benchmarks.measure.samples import FAILED, OK, Level, load
+from tests.support.command import call, command, files_below, finish, processes_below, start
+from tests.support.running import until
+
+WEIGHTS: dict[str, Level] = {
+    "protocol": "pi_rw",
+    "variant": "default",
+    "input_path": "shares",
+    "shape": "",
+    "clients": 5,
+    "records": 20,
+    "groups": 2,
+    "labels": 2,
+    "epsilon": "1",
+    "network": "none",
+}
+CURVES: dict[str, Level] = {**WEIGHTS, "protocol": "pi_roc", "thresholds": 21}
+SENT: dict[str, Level] = {"variant": "product", "input_path": "clients"}
+NOISE: dict[str, Level] = {
+    "protocol": "pi_lap",
+    "variant": "default",
+    "samples": 4,
+    "epsilon": "1",
+    "network": "none",
+}
+KINDS: dict[str, dict[str, Level]] = {
+    "weights": {**WEIGHTS, "model": "mpyc"},
+    "product": {**WEIGHTS, **SENT, "model": "ring"},
+    "records": {**CURVES, "variant": "records", "model": "ring"},
+    "published": {**CURVES, "variant": "published", "thresholds": 2, "model": "semi2k"},
+    "noise": {**NOISE, "model": "ring"},
+}
+LEFT = {"found", "found/samples.jsonl", "found/about.json"}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        pytest.param(
+            cell, id=name, marks=pytest.mark.mpspdz(cell["model"]) if cell["model"] != "mpyc" else ()
+        )
+        for name, cell in KINDS.items()
+    ],
+)
+def test_a_sample_holds_what_a_run_cost(cell: dict[str, Level], tmp_path: Path) -> None:
+    known = identity(cell)
+    sample = measure("some", Planned(cell, 1, 60.0), 0, tmp_path, lambda _: None)
+    assert (sample.status, sample.reason, sample.cell) == (OK, None, cell)
+    assert known is not None
+    assert (sample.program_hash, sample.engine_version) == (known.program_hash, known.engine_version)
+    parties = len(sample.sent_bytes)
+    assert min(sample.sent_bytes) > 0 and len(sample.times["party_mpc_s"]) == parties
+    assert 0 < sample.times["mpc_s"] < sample.times["wall_s"]
+    assert len(sample.peak_memory_bytes) == parties and min(sample.peak_memory_bytes) > 2**20
+    sent = sample.client_sent_bytes
+    assert (sent is None) == (cell["protocol"] == "pi_lap")
+    assert sent is None or (len(sent) == parties and min(sent) > 0)
+    assert sample.environment["cores"] > 0 and len(sample.environment["load_average"]) == 3
+    assert list(tmp_path.iterdir()) == []  # the run's own directory is gone
+
+
+def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
+    done = command(
+        *("bench.table2", "--quick", "--out", "found", "--json"),
+        cwd=tmp_path,
+        environment={"MP_SPDZ_HOME": "none"},
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    of_model = {model: [row for row in rows if row["cell"]["model"] == model] for model in ("mpyc", "ring")}
+    assert [row["cell"]["variant"] for row in of_model["mpyc"]] == ["default", "product"]
+    assert all(row["ok"] == 1 and row["mpc_s"]["low"] > 0 for row in of_model["mpyc"])
+    assert [(row["skipped"], row["mpc_s"]) for row in of_model["ring"]] == [(1, None)]
+    assert "switched off" in of_model["ring"][0]["reason"]
+    assert files_below(tmp_path) == LEFT  # no ledger, no run's directory, no compiled program
+    about = json.loads((tmp_path / "found" / "about.json").read_text())
+    assert about["command"] == "./inv bench.table2 --quick" and about["finished"] is True
+
+
+def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
+    options = ("--quick", "--models", "mpyc", "--timeout", "0.01", "--out", "found")
+    done = call("bench.noise", *options, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "1 failed" in done.stderr and "--resume found" in done.stderr
+    (sample,) = load(tmp_path / "found")
+    assert sample.status == FAILED and "0.01 s" in str(sample.reason)
+    assert files_below(tmp_path) == LEFT and processes_below(tmp_path) == {}
+
+
+def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(tmp_path: Path) -> None:
+    running = start(
+        *("bench.noise", "--quick", "--models", "mpyc", "--repetitions", "3", "--out", "found"), cwd=tmp_path
+    )
+    samples = tmp_path / "found" / "samples.jsonl"
+    until(lambda: samples.exists() and samples.read_bytes().count(b"\n") > 0)
+    running.send_signal(signal.SIGINT)
+    done = finish(running)
+    assert done.returncode == 130
+    assert "--resume found" in done.stderr and "results are in found" in done.stderr
+    assert files_below(tmp_path) == LEFT and processes_below(tmp_path) == {}
+    first = load(samples)
+    assert 1 <= len(first) < 3
+
+    done = call("bench.noise", "--resume", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [row["ok"] for row in json.loads(done.stdout)] == [3]
+    assert load(samples)[: len(first)] == first
+    assert sorted(sample.repetition for sample in load(samples)) == [0, 1, 2]
+
+
+def test_results_of_another_program_are_refused_by_one_sentence(tmp_path: Path) -> None:
+    quick = ("bench.noise", "--quick", "--models", "mpyc", "--repetitions", "1")
+    assert call(*quick, "--out", "found", cwd=tmp_path).returncode == 0
+    samples = tmp_path / "found" / "samples.jsonl"
+    line: dict[str, Any] = json.loads(samples.read_text())
+    samples.write_text(json.dumps({**line, "program_hash": "ab" * 32}) + "\n")
+    done = call("bench.noise", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("Error:") == 1 and "they cannot be in one table" in done.stderr
+    assert len(load(samples)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--models", "ring,other"), "--models"),
+        (("--repetitions", "0"), "--repetitions"),
+        (("--out", "one", "--resume", "two"), "--resume"),
+        (("--resume", "nowhere"), "nowhere"),
+    ],
+)
+def test_wrong_options_are_refused(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
+    done = call("bench.scale", "--quick", *options, cwd=tmp_path)
+    assert done.returncode == 1
+    assert named in done.stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,84 @@
+"""The measured runs that the repository carries: they pass, and the report that it carries is of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.commands.judged import RESULTS
+from benchmarks.report import html as report
+from benchmarks.report.markdown import MarkdownReport
+from benchmarks.report.plots import drawings
+from benchmarks.validation import multiplications, validate
+from benchmarks.validation.cells import Measured
+from benchmarks.validation.findings import Explanation, Status, explanations
+from tests.support.command import call
+
+REPORT = RESULTS / "report"
+
+
+def test_recorded_runs_pass(tmp_path: Path) -> None:
+    done = call("bench.validate", "--json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    failed = [finding for finding in found["findings"] if finding["status"] == "failed"]
+    assert failed == []
+    assert done.returncode == 0
+    assert found["passed"]
+    assert found["counts"]["passed"] > 100
+    assert {finding["check"].split(".")[0] for finding in found["findings"]} >= {
+        *("whole", "exact", "order", "linear", "constant", "ratio", "gain"),
+    }
+    assert len(found["table2"]) == 20
+
+
+def test_results_that_break_a_check_fail_the_command(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS / "table2", tmp_path / "table2")
+    samples = tmp_path / "table2" / "samples.jsonl"
+    lines = samples.read_text().splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if '"status": "ok"' in line)
+    samples.write_text("".join(lines[:first] + lines[first + 1 :]))
+    done = call("bench.validate", "--results", "table2", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "failed whole.table2.repetitions" in done.stdout
+
+
+def test_no_results_are_an_error(tmp_path: Path) -> None:
+    done = call("bench.validate", "--results", str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "There are no measured runs in" in done.stderr
+
+
+def test_every_known_explanation_is_needed() -> None:
+    """Those that explain nothing on record would hide what comes."""
+    measured = Measured.read(RESULTS)
+    needed = [finding.check for finding in validate(measured).findings if finding.status is Status.EXPLAINED]
+
+    def used(explanation: Explanation) -> bool:
+        return any(explanation.explains(check) for check in needed)
+
+    assert [known.checks for known in explanations() if not used(known)] == []
+
+
+@pytest.mark.mpspdz("ring")
+def test_recorded_report_is_of_the_recorded_runs() -> None:
+    measured = Measured.read(RESULTS)
+    found = validate(measured, programs=multiplications.checks())
+    drawn = list(drawings(measured, found))
+    written = MarkdownReport(*report.titles(measured))
+    report.fill(written, measured, found, drawn)
+    assert (REPORT / "report.md").read_text(encoding="utf-8") == written.text()
+    assert {path.name for path in REPORT.glob("*.png")} == {f"{drawing.name}.png" for drawing in drawn}
+    assert (REPORT / "report.html").stat().st_size < 2**20
+
+
+def test_report_is_a_command(tmp_path: Path) -> None:
+    done = call("bench.report", "--results", str(RESULTS / "table2"), "--out", "found", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "found").iterdir()} >= {
+        "report.md",
+        "report.html",
+        "table2.png",
+    }

@@ -1,0 +1,59 @@
+"""`./inv count`, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import call, command, files_below
+
+RECORDS = "client_id,group,label\n" + "".join(f"c{i % 40},{'ab'[i % 5 == 0]},{i % 2}\n" for i in range(2000))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "records.csv").write_text(RECORDS)
+    return tmp_path
+
+
+def test_counts_and_what_they_protect(directory: Path) -> None:
+    options = "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --json --out found"
+    domain = {"groups": ["a", "b", "c"], "labels": ["0", "1"], "max_count": 100}
+    (directory / "domain.json").write_text(json.dumps(domain))
+    done = command("count", *options.split(), cwd=directory)
+    assert done.returncode == 0, done.stderr
+    printed, found = json.loads(done.stdout), json.loads((directory / "found" / "count.json").read_text())
+    assert printed == found
+    truth = [[800, 800], [200, 200], [0, 0]]
+    for row, bounds, counts in zip(found["counts"], found["counts_interval"], truth, strict=True):
+        for estimate, (low, high), count in zip(row, bounds, counts, strict=True):
+            assert 0 <= low <= estimate <= high <= 2000
+            assert abs(estimate - count) < 3 * count + 100  # far beyond the expected error
+    privacy = json.loads((directory / "found" / "manifest.json").read_text())["privacy"]
+    assert privacy["epsilon_requested"] == "1"  # of which this error takes less
+    by_size = found["privacy_by_size"]
+    assert [each["records"] for each in by_size] == [0, 10, 100, 1000]
+    assert by_size[0]["epsilon"] == privacy["epsilon"] < 0.9 and by_size[0]["delta"] == privacy["delta"]
+    assert by_size[-1]["epsilon"] < privacy["epsilon"] / 10
+    assert "records in a cell" in done.stderr and "charged for the smallest" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--relative-error 2", "--relative-error must be a number above 0 and at most 1"),
+        ("--error-from 5000 --error-to 100", "--error-from 5000 is above --error-to 100"),
+        ("--error-from 0", "--error-from must be a whole number from 1"),
+        ("--error-from 3 --error-to 500", "--epsilon 1 does not do: a relative error of 0.1 from 3 records"),
+        ("--model spdz2k", "pi_count is not linear in its plain shares"),
+        ("--model rep4-ring", "use a passive model"),
+    ],
+)
+def test_bad_options(options: str, message: str, directory: Path) -> None:
+    before = files_below(directory)
+    done = call("count", "--records", "records.csv", "--epsilon", "1", *options.split(), cwd=directory)
+    assert done.returncode == 1
+    assert message in done.stderr and done.stderr.count("Error") == 1 and "Traceback" not in done.stderr
+    assert files_below(directory) == before

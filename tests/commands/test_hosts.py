@@ -1,0 +1,185 @@
+"""Hosts over ssh, on this machine: what is looked at, what is set up, and what each fault is called."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.parties.certificates import make_key
+from harness.errors import HostUnfitError, HostUnreachableError
+from harness.hosts import connection
+from harness.hosts.connection import Connection
+from tests.support.command import call, files_below
+from tests.support.ssh import Site, copy_of_project, site, write_key
+
+ENGINES = ("embedded", "mp-spdz")
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Yield three hosts that are set up."""
+    with site(tmp_path_factory.mktemp("site"), 3) as made:
+        done = call("hosts.setup", cwd=made.home)
+        assert done.returncode == 0, done.stderr
+        yield made
+
+
+@pytest.fixture
+def hosts(three: Site) -> Iterator[Site]:
+    """Yield the hosts, and leave them as they were."""
+    kept = three.ssh_directory.parent / "kept"
+    for i in range(3):
+        shutil.copytree(three.directory(i) / "keys", kept / str(i))
+    yield three
+    three.write()
+    for i in range(3):
+        shutil.rmtree(three.directory(i) / "keys")
+        (kept / str(i)).rename(three.directory(i) / "keys")
+
+
+def faults(hosts: Site, model: str = "mpyc") -> dict[tuple[int, str], str]:
+    """Return what `hosts.check` says is wrong, by party and what it looked at."""
+    done = call("hosts.check", "--model", model, "--json", cwd=hosts.home)
+    found = {
+        (one["party"], name): said for one in json.loads(done.stdout) for name, said in one["faults"].items()
+    }
+    assert done.returncode == bool(found)
+    assert all(said.startswith(f"Host 127.0.0.1 (party {party})") for (party, _), said in found.items())
+    return found
+
+
+def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
+    done = call("hosts.check", "--model", "mpyc", cwd=hosts.home)
+    assert (done.returncode, "✗" in done.stdout) == (0, False), done.stdout
+    assert "All 3 hosts can take their part in runs of model mpyc (MPyC 0.11)." in done.stdout
+    for i in range(3):
+        own = {f"keys/{engine}/P{i}.{suffix}" for engine in ENGINES for suffix in ("key", "pem")}
+        peers = {f"keys/{engine}/peers/P{j}.pem" for engine in ENGINES for j in range(3) if j != i}
+        places = {f"keys/{engine}{below}" for engine in ENGINES for below in ("", "/peers")}
+        assert files_below(hosts.directory(i)) == {"keys", "keys/party"} | own | peers | places
+    assert files_below(hosts.home) == {"hosts.toml"}
+
+
+def test_a_clock_that_is_off_a_port_that_is_taken_a_stale_program(hosts: Site, tmp_path: Path) -> None:
+    late = "import time\nreal = time.time\ntime.time = lambda: real() - 3600\n"
+    slow, stale = copy_of_project(tmp_path / "slow", late), copy_of_project(tmp_path / "stale")
+    program = stale / "Programs" / "Source" / "pi_rw.mpc"
+    program.write_text(program.read_text() + "\n")
+    changed = hosts.with_host(0, project=str(slow)).with_host(2, project=str(stale))
+    taken = hosts.hosts[0].ssh_port  # where the sshd listens
+    found = faults(changed.with_host(1, port=taken).with_host(2, client_port=taken - 1))
+    assert found.keys() == {(0, "clock"), (1, "port"), (2, "project"), (2, "clients")}
+    said = re.search(r"its clock is (\d+) s behind this machine's", found[0, "clock"])
+    assert said is not None and 3500 < int(said[1]) <= 3600  # less by what it took to answer
+    assert "Its party cannot listen on port" in found[1, "port"]
+    assert f"For clients it cannot listen on port {taken}: " in found[2, "clients"]
+    assert f"the programs and circuits in {stale} (commit unknown) are not those here" in found[2, "project"]
+
+
+def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site, tmp_path: Path) -> None:
+    """At the last, as behind a firewall or by a wrong address, something else may even answer."""
+    changed = hosts.with_host(0, mp_spdz_home=str(tmp_path)).with_host(1, directory=str(tmp_path / "none"))
+    port = hosts.hosts[0].ssh_port
+    elsewhere = dict.fromkeys(("reached_at", "client_reached_at"), f"127.0.0.1:{port}")
+    found = faults(changed.with_host(2, **elsewhere), "ring")
+    assert found.keys() >= {(0, "engine"), (1, "directory"), (2, "port"), (2, "clients")}
+    assert f"MP_SPDZ_HOME is {tmp_path}, but there is no compile.py in it" in found[0, "engine"]
+    assert f"There is no directory {tmp_path / 'none'}" in found[1, "directory"]
+    assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in found[2, "port"]
+    assert f"it for clients at 127.0.0.1:{port}: something else answers there" in found[2, "clients"]
+
+
+def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:
+    """As if party 1 had not renewed its key, and somebody had come in party 2's place."""
+    make_key(hosts.directory(1) / "keys" / "embedded", "P1", "MPyC party 1", timedelta(minutes=-5))
+    make_key(hosts.directory(2) / "keys" / "embedded", "P2", "MPyC party 2")
+    found = faults(hosts)
+    assert found.keys() == {(0, "certificates"), (1, "certificates")}
+    assert "holds another certificate of party 2 (" in found[0, "certificates"]
+    assert "its certificate expired on" in found[1, "certificates"]
+    assert "hosts.setup --renew" in found[1, "certificates"]
+    assert call("hosts.setup", "--renew", cwd=hosts.home).returncode == 0
+    assert faults(hosts) == {}
+
+
+def test_a_project_without_an_environment_is_given_one(hosts: Site, tmp_path: Path) -> None:
+    project = copy_of_project(tmp_path / "project")
+    (project / ".venv").rename(project / "made")
+    (project / "inv").write_text("#!/bin/sh\nmv made .venv\n")
+    (project / "inv").chmod(0o700)
+    changed = hosts.with_host(0, project=str(project))
+    with pytest.raises(HostUnfitError, match=r"/project has no \.venv yet; \./inv hosts\.setup makes it"):
+        Connection(changed.hosts[0])
+    assert call("hosts.setup", cwd=hosts.home).returncode == 0
+    assert (project / ".venv").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ssh_port": 1}, "ssh cannot reach it: "),
+        ({"ssh_user": "nobody-of-that-name"}, "ssh let nobody in as nobody-of-that-name"),
+        ({"known_hosts": "/dev/null"}, "its ssh host key is not in /dev/null; connect once by ssh"),
+        ({"project": "/nowhere"}, "FairShares is not in /nowhere"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_a_host_that_ssh_does_not_get_into(three: Site, change: dict[str, Any], said: str) -> None:
+    with pytest.raises((HostUnreachableError, HostUnfitError)) as error:
+        Connection(replace(three.hosts[2], **change))
+    assert str(error.value).startswith(f"Host 127.0.0.1 (party 2): {said}")
+
+
+def test_another_ssh_host_key_than_the_known_one(three: Site, tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    known.write_text(f"[127.0.0.1]:{three.hosts[0].ssh_port} {write_key(tmp_path / 'other')}\n")
+    before = known.read_text()
+    with pytest.raises(HostUnreachableError, match="its ssh host key is not the one in"):
+        Connection(replace(three.hosts[1], known_hosts=str(known)))
+    assert known.read_text() == before  # nothing is taken on trust
+
+
+def test_a_login_that_talks_is_no_agent(three: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_AGENT", "echo Welcome;")
+    with pytest.raises(HostUnreachableError, match=r"^Host 127\.0\.0\.1 \(party 0\) went away"):
+        Connection(three.hosts[0])
+
+
+INVITING = ["--invite", "for-clients", "--clients", "2", "--groups", "a,b", "--labels", "0,1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--shares", "s", *INVITING], "Give either --shares or --invite"),
+        (INVITING[:4], "--invite needs --domain, or --groups and --labels"),
+        (INVITING[:2], "--invite and --clients (how many) go together"),
+        (INVITING[4:], "the domain is the one that was shared; leave out the options for it"),
+        (["--task", "confusion", *INVITING], "pi_cf takes no values by input path 'clients'"),
+        (["--model", "mpyc", *INVITING], "Input path 'clients' needs MP-SPDZ"),
+        (
+            ["--model", "rep4-ring", *INVITING],
+            "need a client_port of every host in hosts.toml; host h3",
+        ),
+    ],
+)
+def test_invitations_are_refused_before_any_host_is_asked(
+    tmp_path: Path, options: list[str], told: str
+) -> None:
+    text = "".join(
+        f'[[host]]\nparty = {i}\naddress = "h{i}"\ndirectory = "/d"\nproject = "/p"\nport = 1\n'
+        + "client_port = 2\n" * (i < 3)
+        for i in range(4)
+    )
+    (tmp_path / "hosts.toml").write_text(text)
+    done = call("hosts.run", "--epsilon", "1", "--out", "none", *options, cwd=tmp_path)
+    assert done.returncode == 1 and told in " ".join(done.stderr.split())
+    assert files_below(tmp_path) - {"for-clients"} == {"hosts.toml"}

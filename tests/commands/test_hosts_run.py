@@ -1,0 +1,400 @@
+"""Runs with parties on hosts: the machine that starts them learns nothing secret; each fault is named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from harness.engines.parties.certificates import fingerprint, make_key
+from harness.engines.registry import choose_model
+from harness.errors import HostUnreachableError
+from harness.hosts import wire
+from harness.hosts.connection import Connection
+from harness.inputs import shares as sharing
+from harness.inputs.rings import DOMAINS
+from harness.system.files import PREFIX
+from tests.support.command import call, files_below, finish, processes_below, start
+from tests.support.running import until
+from tests.support.ssh import Site, copy_of_project, site
+
+MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
+RUN = ["hosts.run", "--model", MODEL.name, "--epsilon", "1", "--out", "results"]
+# Clients' records: 30 of group a and label 0, 20 of b and 1.
+RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
+NOISE = 40  # beyond it with probability below 1e-13, as the noise's atoms end there
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Yield hosts that are set up, and have each its own shares of records that were shared elsewhere."""
+    directory = tmp_path_factory.mktemp("site")
+    dealer = directory / "dealer"
+    dealer.mkdir()
+    rows = (f"c{i},{group},{label}\n" for i, (group, label) in enumerate(RECORDS))
+    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
+    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--model", MODEL.name]
+    assert call("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer).returncode == 0
+    with site(directory, MODEL.parties) as made:
+        done = call("hosts.setup", cwd=made.home)
+        assert done.returncode == 0, done.stderr
+        for i in range(MODEL.parties):
+            shutil.copytree(dealer / "shares" / f"party-{i}", made.directory(i) / "shares")
+        yield made
+
+
+def below(hosts: Site) -> list[set[str]]:
+    """Return what is on each host, but for the directory of results, which stays."""
+    return [files_below(hosts.directory(i)) - {"results"} for i in range(MODEL.parties)]
+
+
+class Opened:
+    """The names of the files that this process opens to write them, while it listens."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.listens = False
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.listens and event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            self.names.append(str(arguments[0]))
+
+
+OPENED = Opened()  # an audit hook stays for good
+
+
+@pytest.fixture
+def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Have this machine remove no file, and keep to its home; note what hosts tell it."""
+    shutil.rmtree(hosts.home / "results", ignore_errors=True)  # of another test
+    heard: list[bytes] = []
+    read = wire.read_line
+
+    def read_line(stream: BinaryIO) -> bytes | None:
+        line = read(stream)
+        heard.append(line or b"")
+        return line
+
+    ask = Connection.ask
+
+    def no_forgetting(self: Connection, request: str, *arguments: Any, **details: Any) -> Any:
+        return None if request == "forget" else ask(self, request, *arguments, **details)
+
+    monkeypatch.setattr(wire, "read_line", read_line)
+    monkeypatch.setattr(Connection, "ask", no_forgetting)  # as if it had gone away before
+    monkeypatch.setattr(shutil, "rmtree", lambda *arguments, **options: None)
+    monkeypatch.setattr(Path, "unlink", lambda *arguments, **options: None)
+    monkeypatch.setenv("HOME", str(hosts.home))
+    return heard
+
+
+def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
+    """Return what nobody but its party may hold, by what it is, in the forms that it may come in."""
+    found: dict[str, list[bytes]] = {"keys": [b"PRIVATE KEY"], "shares": [], "bits": []}
+    for i in range(MODEL.parties):
+        keys = [path.read_bytes().split(b"\n")[1] for path in hosts.directory(i).rglob("*.key")]
+        found["keys"] += keys
+        (upload,) = (hosts.directory(i) / "shares").glob("*.share")
+        payload = upload.read_bytes().split(b"\n", 1)[1]
+        header = sharing.read_header(upload)
+        if header.content == "seed":
+            found["shares"] += [payload, payload.hex().encode()]
+            payload = header.domain.to_bytes(header.domain.expand(payload, header.values))
+        size = DOMAINS[MODEL.domain.name].value_bytes
+        values = [payload[at : at + size] for at in range(0, len(payload), size)]
+        found["shares"] += values[:8]
+        found["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]
+    for word in drawn.read_text().split():
+        if int(word) >= 1 << 32:  # a small number could be anything
+            found["bits"] += [word.encode(), int(word).to_bytes(8, "little")]
+    assert len(found["bits"]) > 4 and len(found["shares"]) > 10 and len(found["keys"]) > MODEL.parties
+    return found
+
+
+def run_in(directory: Path) -> str:
+    """Return the run whose record is on a host."""
+    (record,) = (directory / "results").iterdir()
+    return record.stem
+
+
+def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
+    hosts: Site, observed: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file that it wrote is kept, and looked into, and every line that came from a host."""
+    drawn = tmp_path / "drawn"
+    custom = (
+        "import secrets\nreal = secrets.randbits\n"
+        f"def randbits(n):\n    x = real(n)\n    open({str(drawn)!r}, 'a').write(f'{{x}}\\n')\n    return x\n"
+        "secrets.randbits = randbits\n"
+    )
+    hosts.with_host(0, project=str(copy_of_project(tmp_path / "project", custom)))
+    before = below(hosts)
+    ledger = ["--population", "people", "--budget", "1"]
+    OPENED.listens = True
+    done = call(*RUN, *ledger, cwd=hosts.home)
+    OPENED.listens = False
+    monkeypatch.undo()
+    assert done.returncode == 0, done.stderr
+    files = {path for path in hosts.home.rglob("*") if path.is_file()}
+    bytecode = {path for path in OPENED.names if "__pycache__" in path}  # of modules that it imports
+    written = {Path(hosts.home, path) for path in OPENED.names if path not in bytecode}
+    assert written and all(path.is_relative_to(hosts.home) for path in written - {Path(os.devnull)})
+    assert {"weights.json", "manifest.json", "ledger.sqlite", "party-0.head"} <= {path.name for path in files}
+    told = {"files": b"".join(path.read_bytes() for path in files), "hosts": b"".join(observed)}
+    for kind, secret in secrets_of(hosts, drawn).items():
+        for where, text in told.items():
+            assert not any(one in text for one in secret), (kind, where)
+
+    weights = json.loads((hosts.home / "results" / "weights.json").read_text())
+    counts = [count for row in weights["noisy_counts"] for count in row]
+    assert all(abs(count - true) < NOISE for count, true in zip(counts, (30, 0, 0, 20), strict=True))
+    assert "This machine saw no share, no key and no random bit" in done.stdout
+    kept = [files - before[i] for i, files in enumerate(below(hosts))]  # as nobody said that it was read
+    assert kept == [{f"results/{run_in(hosts.directory(0))}.json"}] * len(kept)
+
+    refused = call(*RUN[:-1], "again", *ledger, cwd=hosts.home)
+    assert refused.returncode == 1 and "budget" in refused.stderr and not (hosts.home / "again").exists()
+
+    collected = call("hosts.collect", "--out", "collected", cwd=hosts.home)
+    assert collected.returncode == 0 and "(agree)" in collected.stdout
+    (record,) = (json.loads(path.read_text()) for path in (hosts.home / "collected").iterdir())
+    assert [value + 0.5 for value in record["outputs"]["counts"]] == counts
+    assert set(record["parties"]) == {str(i) for i in range(MODEL.parties)}
+    cleaned = call("hosts.clean", cwd=hosts.home)
+    assert cleaned.stdout.count("0 processes ended, 0 directories removed, 1 record removed") == MODEL.parties
+    assert below(hosts) == before
+
+
+class Hit:
+    """A run in whose midst party 0 is stopped, so that the others wait for it."""
+
+    def __init__(self, hosts: Site) -> None:
+        self.hosts = hosts
+        hosts.write()
+        shutil.rmtree(hosts.home / "results", ignore_errors=True)
+        (hosts.home / "hit.sqlite").unlink(missing_ok=True)  # else these uploads have been used
+        self.before, self.home_before = below(hosts), files_below(hosts.home)
+        self.process = start(*RUN, "--ledger", "hit.sqlite", cwd=hosts.home)
+        until(lambda: self.is_running(0) or self.process.poll() is not None)
+        assert self.process.poll() is None, self.process.communicate()
+        os.kill(self.party(0), signal.SIGSTOP)
+        until(lambda: all(map(self.is_running, range(MODEL.parties))))
+
+    def processes(self, i: int) -> dict[int, Path]:
+        return processes_below(self.hosts.directory(i))
+
+    def party(self, i: int) -> int:
+        return next(pid for pid, cwd in self.processes(i).items() if cwd.name == "party")
+
+    def is_running(self, i: int) -> bool:
+        """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
+        for pid, cwd in self.processes(i).items():
+            machine = Path(f"/proc/{pid}/exe").readlink().name
+            if os.path.lexists(cwd / "Player-Data" / f"Input-P{i}-0"):
+                return MODEL.virtual_machine in (None, machine)
+        return False
+
+    def agent(self, i: int) -> int:
+        """Return a host's agent: its party's parent."""
+        return parent(self.party(i))
+
+    def ends(self, code: int) -> str:
+        """Check that command, parties and agents end, and leave no result; return what was said."""
+        done = finish(self.process)
+        assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+        until(lambda: not any(self.processes(i) for i in range(MODEL.parties)))
+        assert not (self.hosts.home / "results").exists()
+        return done.stderr
+
+    def left_nothing(self) -> bool:
+        until(lambda: below(self.hosts) == self.before)
+        return files_below(self.hosts.home) - {"hit.sqlite"} <= self.home_before
+
+
+def agents(directory: Path) -> list[int]:
+    """Return the agents of a host's directory."""
+    command = b"\0harness.hosts.agent\0" + os.fsencode(directory)
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if command in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
+
+
+@needs_proc
+def test_a_party_that_is_killed_is_named(hosts: Site) -> None:
+    run = Hit(hosts)
+    os.kill(run.party(1), signal.SIGKILL)
+    said = run.ends(1)
+    assert (
+        "Error: Party 1 (on 127.0.0.1) was killed by SIGKILL; the others were stopped and no result" in said
+    )
+    assert run.left_nothing()
+
+
+@needs_proc
+def test_parties_die_with_whoever_started_them(hosts: Site) -> None:
+    run = Hit(hosts)
+    run.process.kill()
+    run.ends(-signal.SIGKILL)
+    until(lambda: below(hosts) == run.before)
+
+
+@needs_proc
+def test_a_host_that_goes_away_is_named_and_what_it_left_is_cleaned_up(hosts: Site) -> None:
+    """The party dies with its agent; its directory, with shares in it, stays until somebody cleans up."""
+    run = Hit(hosts)
+    os.kill(run.agent(1), signal.SIGKILL)
+    said = run.ends(1)
+    assert "Error: Party 1 (on 127.0.0.1) went away: the connection to its host broke; the others" in said
+    (left,) = hosts.directory(1).glob(f"{PREFIX}*")
+    assert (left / "party" / "Player-Data" / "P1.key").is_symlink()
+    cleaned = call("hosts.clean", cwd=hosts.home)
+    assert cleaned.stdout.count("0 processes ended, 1 directory removed, 0 records removed") == 1
+    assert run.left_nothing()
+
+
+@needs_proc
+def test_a_silent_agent_counts_as_gone(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a network that vanished: no connection is closed, and nothing comes."""
+    monkeypatch.setattr(wire, "BEAT_S", 0.1)
+    hosts.write()
+    connection = Connection(hosts.hosts[0])
+    (pid,) = agents(hosts.directory(0))
+    os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(wire, "SILENCE_S", 1.0)  # not before: to start takes an agent as long as it takes
+    try:
+        with pytest.raises(HostUnreachableError, match=r"Host 127\.0\.0\.1 \(party 0\) went away"):
+            connection.ask("collect")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        connection.close()
+
+
+def invite(hosts: Site) -> subprocess.Popen[str]:
+    """Start a run that two clients are invited to, at two addresses; return it once they are (Linux)."""
+    hosts.with_host(0, client_reached_at=f"127.0.0.2:{hosts.hosts[0].client_port}")
+    shutil.rmtree(hosts.home / "results", ignore_errors=True)
+    rows = "".join(f"me,a,{label}\n" for _, label in RECORDS)
+    for k, text in enumerate((rows, "")):
+        (hosts.home / f"{k}.csv").write_text("client_id,group,label\n" + text)
+    options = ["--invite", "invited", "--clients", "2", "--groups", "a,b", "--labels", "0,1"]
+    options += ["--input-form", "product", "--population", "none", "--timeout", "60"]
+    run = start(*RUN, *options, cwd=hosts.home)
+    until(lambda: (hosts.home / "invited" / "client-1.json").exists() or run.poll() is not None, 60)
+    assert run.poll() is None, run.communicate()
+    return run
+
+
+@needs_proc
+@pytest.mark.mpspdz("ring")
+def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
+    """A stranger, with an invitation but for its key, changes nothing."""
+    before, run = below(hosts), invite(hosts)
+    invitations = [hosts.home / "invited" / f"client-{k}.json" for k in (0, 1)]
+    certificate = make_key(tmp_path, "C0", "C0")
+    own = {"certificate": certificate.read_text(), "key": certificate.with_suffix(".key").read_text()}
+    forged, known = tmp_path / "forged.json", tmp_path / "known.txt"
+    forged.write_text(json.dumps({**json.loads(invitations[0].read_text()), **own}))
+    refused = call("send", "--records", "0.csv", "--invitation", str(forged), cwd=hosts.home)
+    assert refused.returncode == 1 and "refused or ended the connection" in refused.stderr
+    keys = [hosts.directory(i) / "keys" / "mp-spdz" / f"P{i}.pem" for i in range(MODEL.parties)]
+    known.write_text("\n".join(fingerprint(path.read_bytes()) for path in keys))
+    pinned = ["--invitation", str(invitations[0]), "--fingerprints", str(known)]
+    first = start("send", "--records", "0.csv", *pinned, cwd=hosts.home)
+    second = call("send", "--records", "1.csv", "--invitation", str(invitations[1]), cwd=hosts.home)
+    for sent in (finish(first), second):
+        assert sent.returncode == 0 and "all 3 parties have its values" in sent.stdout, sent.stderr
+    done = finish(run)
+    assert done.returncode == 0 and "It made the clients' keys and could have" in done.stdout, done.stderr
+    opened = json.loads((hosts.home / "results" / "weights.json").read_text())["noisy_counts"]
+    counts = [count for row in opened for count in row]
+    assert all(abs(count - true) < NOISE for count, true in zip(counts, (30, 20, 0, 0), strict=True))
+    assert '"input_path": "authenticated client input"' in (hosts.home / "results/manifest.json").read_text()
+    assert files_below(hosts.home / "invited") == set() and below(hosts) == before
+
+
+@needs_proc
+@pytest.mark.mpspdz("ring")
+def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) -> None:
+    """Its front and its virtual machine die with its agent; no invitation stays, and no process anywhere."""
+    before, run = below(hosts), invite(hosts)
+    (agent,) = agents(hosts.directory(1))
+    os.kill(agent, signal.SIGKILL)
+    done = finish(run)
+    assert done.returncode == 1 and "Error: Party 1 (on 127.0.0.1) went away: the connection" in done.stderr
+    assert files_below(hosts.home / "invited") == set() and not (hosts.home / "results").exists()
+    until(lambda: not any(processes_below(hosts.directory(i)) for i in range(MODEL.parties)), 30)
+    assert call("hosts.clean", cwd=hosts.home).stdout.count("1 directory removed") == 1
+    assert below(hosts) == before
+
+
+def test_options_of_another_release_are_refused(hosts: Site) -> None:
+    hosts.write()
+    done = call(*RUN, "--task", "gap", "--variant", "records", cwd=hosts.home)
+    assert done.returncode == 1 and "--variant does not go with --task gap" in done.stderr
+
+
+@pytest.fixture
+def no_shares_left(hosts: Site) -> Iterator[None]:
+    """Remove what a test adds to the hosts' own shares."""
+    yield
+    for i in range(MODEL.parties):
+        shutil.rmtree(own_shares(hosts, i), ignore_errors=True)
+
+
+@pytest.mark.usefixtures("no_shares_left")
+def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
+    """Sent from this machine, or there already; 20 of 50 clients have four records, three may have more."""
+    hosts.write()
+    rows = [f"c{k},{'ab'[k % 2]},0\n" for k in range(50) for _ in range(1 if k < 30 else 4)]
+    header = "client_id,group,label\n"
+    (hosts.home / "sizes.csv").write_text(header + "".join(rows))
+    (hosts.home / "bad.csv").write_text(header + "".join(f"x{k},a,0\n" for k in range(20) for _ in range(9)))
+    declared = ["--groups", "a,b", "--labels", "0,1", "--model", MODEL.name]
+    for name in ("sizes", "bad"):
+        share = ["share", "--task", "cap", "--records", f"{name}.csv", "--out", name, *declared]
+        assert call(*share, cwd=hosts.home).returncode == 0
+    run = ["hosts.run", "--task", "cap", "--model", MODEL.name, "--shares", "sizes", "--epsilon", "20"]
+    run += ["--population", "none"]  # other tests have budgets
+    refused = call(*run, "--out", "cap", cwd=hosts.home)
+    assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr
+    refused = call(*run, "--release-epsilon", "1", "--input-form", "split", "--out", "cap", cwd=hosts.home)
+    assert refused.returncode == 1 and "--input-form must be slots" in refused.stderr
+    for i in range(MODEL.parties):
+        (bad,) = (hosts.home / "bad" / f"party-{i}").iterdir()
+        bad = bad.rename(hosts.home / "sizes" / f"party-{i}" / bad.name)
+    bad.write_bytes(b"no upload")  # at the last party
+    counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1")
+    for out in ("sent", "there"):
+        done = call(*run, *counts, "--ledger", f"{out}.sqlite", "--out", out, cwd=hosts.home)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((hosts.home / out / "cap.json").read_text())["cap"] == 4
+        inputs = json.loads((hosts.home / out / "manifest.json").read_text())["inputs"]
+        assert inputs["excluded_because"] == {"unreadable or of another version": 1}
+        if out == "sent":
+            run = [word for word in run if word not in ("--shares", "sizes")]
+            for i in range(MODEL.parties):  # where each host looks first
+                shutil.copytree(hosts.home / "sizes" / f"party-{i}", own_shares(hosts, i))
+
+
+def own_shares(hosts: Site, i: int) -> Path:
+    return hosts.directory(i) / "shares" / f"party-{i}"

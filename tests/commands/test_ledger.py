@@ -1,0 +1,275 @@
+"""Runs that are charged, from the command line: they add up, stay charged, and stop where a budget does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.base import PROGRAMS, Job
+from harness.engines.parties import main as party
+from harness.engines.parties.supervisor import run_parties
+from harness.errors import BudgetError, LedgerError
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Release
+from harness.security_models import MODELS, Model
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import guarantee
+from protocols.spec import PI_LAP
+from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
+from tests.support.running import model_parameters, until
+from tests.support.surroundings import small_disk
+
+BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
+ON_BOTH_ENGINES = pytest.mark.parametrize("model", BOTH)
+ONE_RUN = guarantee(design_coins(Fraction(1), 40))
+RELEASE = Release(
+    *("test", "ring", ONE_RUN, PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE, Path("out"))
+)
+UNCOUNTED = "Charged to no ledger: what this run spent adds to what others on the same records spend."
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "records.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\nc2,b,1\n")
+    (tmp_path / "domain.json").write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 9}')
+    return tmp_path
+
+
+def weights(model: Model, *more: str) -> tuple[str, ...]:
+    return (
+        "weights",
+        "--epsilon",
+        "1",
+        "--model",
+        model.name,
+        *(("--records", "records.csv") if "--shares" not in more else ()),
+        *more,
+    )
+
+
+def in_ledger(here: Path, *more: str) -> list[dict[str, Any]]:
+    found = json.loads(call("ledger", "--json", *more, cwd=here).stdout)
+    assert set(found) == {"schema", "ledger", "populations"}
+    populations: list[dict[str, Any]] = found["populations"]
+    return populations
+
+
+@ON_BOTH_ENGINES
+def test_runs_add_up_until_the_budget_ends(model: Model, here: Path) -> None:
+    run = weights(model, "--population", "loans", "--budget", "2")
+    first = succeed(*run, "--out", "first", cwd=here)
+    assert "Charged to population 'loans' in runs/ledger.sqlite. Spent in 1 run: ε = 0.9971 and δ = " in first
+    second = call(*run, "--out", "second", cwd=here).stdout
+    assert "Spent in 2 runs: ε = 1.995 and δ = 1.411e-13; left of its budget: ε = 0.005995." in second
+    manifest = json.loads((here / "second" / "manifest.json").read_text())
+    assert manifest["ledger"] == {
+        "path": "runs/ledger.sqlite",
+        "population": "loans",
+        "charge": 2,
+        "runs": 2,
+        "spent": {"epsilon": str(2 * ONE_RUN.epsilon), "delta": str(2 * ONE_RUN.delta)},
+        "budget": {"epsilon": "2", "delta": None},
+    }
+    before = files_below(here)
+    third = call(*run, "--out", "third", cwd=here)
+    assert (third.returncode, third.stdout) == (1, "")
+    assert third.stderr.splitlines()[-1] == (
+        "Error: Population 'loans' has ε = 0.005995 left of its budget of 2, after 2 runs; this run needs "
+        "ε = 0.9971 and δ = 7.051e-14. No party was started. Ask for less with --epsilon or --delta."
+    )
+    assert files_below(here) == before and processes_below(here) == {}
+
+    (found,) = in_ledger(here)
+    assert [charge["status"] for charge in found["charges"]] == ["done", "done"]
+    assert [charge["out"] for charge in found["charges"]] == [
+        str(here / name) for name in ("first", "second")
+    ]
+    assert Fraction(found["spent"]["epsilon"]) == 2 * ONE_RUN.epsilon
+    assert Fraction(found["left"]["epsilon"]) == 2 - 2 * ONE_RUN.epsilon
+    for numerical in found["for_information_only"]:
+        assert 0 < numerical["epsilon"] <= float(2 * ONE_RUN.epsilon)
+    shown = call("ledger", cwd=here).stdout
+    assert "Spent: ε = 1.995 and δ = 1.411e-13, by basic composition. Budget: 2" in shown
+    assert "For information, decides nothing: numerically (dp_accounting) ε = " in shown
+
+
+def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path) -> None:
+    model = MODELS["mpyc"]
+    before = call(*weights(model, "--out", "before"), cwd=here).stdout
+    assert f"{UNCOUNTED} To have it counted, name whose records they are" in before
+    assert call("ledger", "--population", "loans", "--budget", "3,1e-6", cwd=here).returncode == 0
+    refusals = {
+        (): "runs/ledger.sqlite holds budgets, for 'loans'. Say whose records these are",
+        ("--population", "loasn"): "runs/ledger.sqlite has no population 'loasn', but budgets for 'loans'.",
+        ("--budget", "3"): "--budget is a population's; name it with --population.",
+        ("--population", "loans", "--budget", "4"): "Population 'loans' has a budget of 3,1e-06, not 4.",
+        ("--population", "a\nb"): "--population must be a name of at most 100 printable characters",
+        ("--population", "x", "--budget", "much"): "--budget must be a total ε",
+    }
+    for options, message in refusals.items():
+        done = call(*weights(model, *options), cwd=here)
+        assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"Error: {message}")
+    assert in_ledger(here)[0]["charges"] == []
+    done = call(*weights(model, "--population", "none", "--out", "after"), cwd=here)
+    assert f"{UNCOUNTED}\n" in done.stdout and in_ledger(here)[0]["charges"] == []
+    assert json.loads((here / "after" / "manifest.json").read_text())["ledger"] is None
+
+
+@ON_BOTH_ENGINES
+def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) -> None:
+    """Also when the second run takes them aggregated, and together with others."""
+    share = ("share", "--records", "records.csv", "--domain", "domain.json", "--model", model.name)
+    assert call(*share, "--out", "shares", cwd=here).returncode == 0
+    assert call(*weights(model, "--shares", "shares", "--out", "first"), cwd=here).returncode == 0
+    old = next((here / "shares" / "party-0").iterdir()).stem
+    assert call(*share, "--out", "shares", cwd=here).returncode == 0
+    for i in range(model.parties):
+        aggregate = (
+            "aggregate",
+            "--party",
+            str(i),
+            "--shares",
+            "shares",
+            "--out",
+            f"all/party-{i}.aggregate",
+        )
+        assert call(*aggregate, cwd=here).returncode == 0
+    again = weights(model, "--shares", "all", "--out", "again")
+    done = call(*again, cwd=here)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: 1 of these 2 uploads went into a run before ({here / 'first'}); a second run spends their ε "
+        "again, and has to be charged. Name the population that they are of with --population; if a client "
+        f"sent an old upload again, as {old} may be, remove it at every party."
+    )
+    assert not (here / "again").exists() and in_ledger(here) == []
+    assert call(*again, "--population", "loans", cwd=here).returncode == 0
+    done = call(*weights(model, "--shares", "shares", "--population", "others"), cwd=here)
+    assert "Some of these uploads were charged to 'loans', not to 'others'" in done.stderr
+    (found,) = in_ledger(here)
+    assert (found["population"], len(found["charges"])) == ("loans", 2)  # the first run, too, by now
+
+
+def parties(here: Path) -> list[int]:
+    """Return the process numbers of the parties that run below a directory.
+
+    A party that has not claimed its directory yet does not end with its command yet, if it is stopped.
+    """
+    found = processes_below(here).items()
+    return [pid for pid, cwd in found if cwd.name.startswith("party-") and (cwd / party.CLAIM).exists()]
+
+
+@pytest.mark.parametrize(
+    ("number", "model"),
+    [
+        *(
+            pytest.param(signal.SIGKILL, *case.values, id=f"SIGKILL-{case.id}", marks=case.marks)
+            for case in BOTH
+        ),
+        pytest.param(signal.SIGINT, MODELS["mpyc"], id="SIGINT-mpyc"),
+    ],
+)
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
+def test_a_run_that_was_stopped_stays_charged(number: signal.Signals, model: Model, here: Path) -> None:
+    """The charge is there as soon as a party is; it counts against the budget of the next run."""
+    process = start(*weights(model, "--population", "loans", "--budget", "1"), cwd=here)
+    until(lambda: parties(here) != [] or process.poll() is not None)
+    os.kill(parties(here)[0], signal.SIGSTOP)  # the others wait for it
+    (found,) = in_ledger(here)
+    assert [charge["status"] for charge in found["charges"]] == ["running"]
+    if number is signal.SIGKILL:
+        process.kill()
+    else:
+        os.killpg(process.pid, number)
+    finish(process)
+    (found,) = in_ledger(here)
+    assert [charge["status"] for charge in found["charges"]] == ["aborted"]
+    until(lambda: processes_below(here) == {})
+    assert "Runs that were aborted" in call("ledger", cwd=here).stdout
+    done = call(*weights(model, "--population", "loans"), cwd=here)
+    assert done.returncode == 1 and "left of its budget of 1, after 1 run; this run" in done.stderr
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_run_that_no_party_saw_is_not_charged(here: Path) -> None:
+    """Its program cannot be compiled, as there is no place for what comes out."""
+    run = weights(MODELS["ring"], "--population", "loans", "--budget", "1")
+    done = command(*run, cwd=here, environment={"XDG_CACHE_HOME": str(here / "records.csv")})
+    assert done.returncode == 1 and "set XDG_CACHE_HOME to another" in done.stderr
+    assert in_ledger(here) == []
+
+
+def test_the_ledger_may_be_anywhere(here: Path) -> None:
+    run = weights(MODELS["mpyc"], "--population", "loans")
+    assert call(*run, "--ledger", "mine/l.db", cwd=here).returncode == 0
+    assert succeed(*run, cwd=here, environment={"FAIRSHARES_LEDGER": str(here / "mine" / "l.db")})
+    assert not (here / "runs" / "ledger.sqlite").exists()
+    (found,) = in_ledger(here, "--ledger", "mine/l.db")
+    assert len(found["charges"]) == 2
+    (here / "mine" / "l.db").write_text("no database")
+    before = files_below(here)
+    done = call(*run, "--ledger", "mine/l.db", cwd=here)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == (
+        "Error: Cannot use the ledger mine/l.db: it is no database, or its beginning is damaged; restore it "
+        "from a copy. No party was started."
+    )
+    assert files_below(here) == before
+    assert call("ledger", "--ledger", "mine/l.db", cwd=here).returncode == 1
+
+
+def test_what_the_command_says_of_nothing(here: Path) -> None:
+    done = call("ledger", cwd=here)
+    assert done.returncode == 0 and done.stdout.startswith("Nothing is charged in runs/ledger.sqlite yet")
+    assert in_ledger(here) == []
+    for options in (("--population", "loans"), ("--budget", "3")):
+        assert call("ledger", *options, cwd=here).returncode == 1
+    assert files_below(here) == {"records.csv", "domain.json"}
+
+
+def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:
+    """Also the disk that has no room for an empty ledger, on which nothing is left."""
+    with small_disk(here / "disk", 64):
+        ledger = Ledger(here / "disk" / "ledger.sqlite")
+        charged = 0
+        with pytest.raises(LedgerError, match="the disk is full; make room, then run again"):  # noqa: PT012
+            while charged < 10_000:
+                ledger.charge("loans", None, RELEASE)
+                charged += 1
+        (found,) = ledger.populations()
+        assert charged == len(found.charges) > 0
+    with small_disk(here / "disk", 8):
+        with pytest.raises(LedgerError, match="the disk is full"):
+            Ledger(here / "disk" / "ledger.sqlite").charge("loans", None, RELEASE)
+        assert files_below(here / "disk") == set()
+
+
+def test_an_engine_charges_before_it_starts_a_party(here: Path) -> None:
+    """Once, when all parties' directories are there; if that is refused, none of them starts."""
+    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None, None))
+    names = ["P0", "P1"]
+    configs = [
+        {"party": i, "common_names": names, "engine": "stand-in", "fair_bits": [], "argv": ["/bin/true"]}
+        for i in range(2)
+    ]
+    seen: list[set[str]] = []
+
+    def starting() -> None:
+        assert processes_below(here) == {}
+        seen.append({path.name for path in (here / "work").iterdir()})
+
+    def refuse() -> None:
+        starting()
+        raise BudgetError("refused")
+
+    run_parties(job, configs, here / "work", 30.0, starting)
+    with pytest.raises(BudgetError, match="refused"):
+        run_parties(job, configs, here / "work", 30.0, refuse)
+    assert seen == [{"party-0", "party-1"}] * 2
+    assert processes_below(here) == {} and not (here / "work").exists()

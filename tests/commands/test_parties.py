@@ -1,0 +1,335 @@
+"""Party processes with stand-ins for an engine: what is said of them, what is kept, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.clients.gateway import LEFT
+from harness.engines import base
+from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.engines.output_parser import PartyLog, parse_outputs
+from harness.engines.parties import main as party
+from harness.engines.parties import supervisor as parties
+from harness.engines.parties.certificates import make_key
+from harness.engines.parties.supervisor import free_ports, run_parties
+from harness.errors import (
+    ClientError,
+    PartyFailedError,
+    PartyTimeoutError,
+    UnsupportedError,
+    UsedDirectoryError,
+)
+from protocols.spec import PI_LAP
+from tests.support.command import processes_below
+
+JOB = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None, None, None))
+WELL = "exit 0"
+
+
+def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> list[PartyLog]:
+    """Run shell scripts as the engines of as many parties."""
+    configs = [
+        {
+            "party": i,
+            "common_names": [f"P{j}" for j in range(len(scripts))],
+            "engine": "stand-in",
+            "fair_bits": [],
+            "argv": ["/bin/sh", "-c", script],
+            **changes,
+        }
+        for i, script in enumerate(scripts)
+    ]
+    try:
+        return run_parties(JOB, configs, work, timeout_s)
+    finally:
+        assert not work.exists()
+        assert processes_below(work) == {}
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all parties end before one is named, however long a busy machine takes for that."""
+    for name in ("_GRACE_S", "_SEARCH_S"):
+        monkeypatch.setattr(parties, name, 60.0)
+
+
+# What a party may print, and what of it may be shown when it fails.
+LINES = {
+    "OUT noise [12345, -67890]": None,
+    "12345": None,
+    "share 1234567890123456789": None,
+    "x = 12345 OUT noise [12345]": None,
+    "thread 3: hash 12345 of value 67890": None,
+    'File "party.py", line 3, in <module>: secret = 12345': None,
+    "Fatal error at pi_lap-0:6 (INPUTB): cannot read integer from Player-Data/Input-P1-0, problem "
+    "with '12345' after 3": "cannot read integer from Player-Data/Input-P1-0",
+    "terminate called after throwing an instance of 'std::bad_alloc' 12345": "std::bad_alloc",
+    "fairshares: Party 1 was given fewer input bits.": "fairshares: Party 1 was given fewer input bits.",
+}
+
+
+@pytest.mark.parametrize(("line", "shown"), LINES.items())
+def test_only_known_words_of_a_failing_partys_log_are_shown(
+    line: str, shown: str | None, tmp_path: Path
+) -> None:
+    quoted = line.replace("'", "'\\''")
+    with pytest.raises(PartyFailedError) as error:
+        run(tmp_path / "run", WELL, f"printf '%s\\n' '{quoted}'; exit 3")
+    said = str(error.value)
+    assert said.startswith("Party 1 ended with exit code 3; ")
+    assert said.endswith(f" Its last lines: {shown}") if shown else "last lines" not in said
+    assert "12345" not in said and "67890" not in said
+
+
+def test_a_log_is_kept_without_its_other_lines(tmp_path: Path) -> None:
+    script = "echo $$ > pid; echo OUT n 1; echo share 12345; echo 'Time = 0.5 seconds '; echo 12345"
+    waits = (
+        "until [ -s ../party-0/pid ]; do :; done; while kill -0 $(cat ../party-0/pid); do sleep 0.01; done"
+    )
+    logs = run(tmp_path / "run", script, f"({waits}) 2>/dev/null")
+    assert [log.lines for log in logs] == [("OUT n 1", "Time = 0.5 seconds"), ()]
+    assert 0 < logs[0].ended_s < logs[1].ended_s
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("seen_first", [True, False])
+@pytest.mark.parametrize("culprit", [0, 1, 2])
+def test_the_party_that_failed_is_named_not_one_that_lost_it(
+    culprit: int, seen_first: bool, tmp_path: Path
+) -> None:
+    late = "sleep 0.1; "
+    lost = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"
+    failed = "echo 'failure reading from Player-Data/Input-Binary-P1-0' >&2; exit 1"
+    scripts = [late * seen_first + lost] * 3
+    scripts[culprit] = late * (not seen_first) + failed
+    with pytest.raises(PartyFailedError, match=rf"^Party {culprit} ended with exit code 1") as error:
+        run(tmp_path / "run", *scripts)
+    assert str(error.value).endswith("Its last lines: failure reading from Player-Data/Input-Binary-P1-0")
+
+
+LEAVES = f"echo 'fairshares: Client 4 {LEFT}.'; exit 1"
+LONG = "echo 'fairshares: Client 4 sent 33 bytes where 32 belong.'; exit 1"
+LOSES = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"
+STRANGER = "echo 'SSL error: handshake: stream truncated' >&2; echo 'handshake with x' >&2; exit 1"
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("culprit", [STRANGER, "exit 1", "kill -SEGV $$"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_machine_that_failed_is_named_not_clients_that_left_then(
+    tmp_path: Path, culprit: str, number: int
+) -> None:
+    scripts = [LEAVES, "sleep 0.1; " + LOSES]
+    scripts.insert(number, culprit)
+    with pytest.raises(PartyFailedError, match=f"^Party {number} "):
+        run(tmp_path / "run", *scripts)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_machine_that_was_not_ready_is_named_not_clients_that_waited_for_it(tmp_path: Path) -> None:
+    """As when somebody else took the front's place there: all fronts end at their time limit."""
+    waits = "echo 'fairshares: Client 0 had not answered after 5 s, nor had 2 others.'; exit 1"
+    late = (
+        "sleep 0.1; echo 'fairshares: The virtual machine was not ready for the clients after 5 s.'; exit 1"
+    )
+    with pytest.raises(PartyFailedError, match=r"^Party 2 .*not ready for the clients after 5 s"):
+        run(tmp_path / "run", waits, waits, late)
+    with pytest.raises(ClientError, match=r"^Client 0 had not answered after 5 s, nor had 2 others"):
+        run(tmp_path / "again", waits, waits, LOSES)
+
+
+def test_the_network_is_named_where_parties_only_lost_each_other(tmp_path: Path) -> None:
+    with pytest.raises(PartyFailedError) as error:
+        run(tmp_path / "run", LOSES, "sleep 0.1; " + LOSES, "sleep 60")
+    assert str(error.value) == (
+        "Connections between the parties were lost (by 0, 1), and no party failed otherwise: look at the "
+        "network between them. All were stopped and no result was written. Last lines: stream truncated"
+    )
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("script", [LEAVES, LONG])
+def test_a_client_is_named_where_parties_only_lost_each_other(tmp_path: Path, script: str) -> None:
+    with pytest.raises(ClientError, match=r"^Client 4 .* The parties were stopped; no result was written"):
+        run(tmp_path / "run", LOSES, script, LOSES)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_client_that_broke_the_rules_is_named_whatever_became_of_the_parties(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match=r"^Client 4 sent 33 bytes where 32 belong"):
+        run(tmp_path / "run", "exit 1", LONG, LEAVES)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_party_killed_by_a_signal_is_named_before_others(tmp_path: Path) -> None:
+    with pytest.raises(PartyFailedError, match=r"^Party 2 was killed by SIGSEGV; "):
+        run(tmp_path / "run", "exit 1", "exit 1", "sleep 0.1; kill -SEGV $$")
+
+
+def test_a_run_that_fails_late_does_not_wait_for_the_others(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(PartyFailedError, match=r"^Party 1 ended with exit code 5; "):
+        run(tmp_path / "run", "sleep 60", "exit 5", "sleep 60 & wait")
+    assert time.monotonic() - started < 30
+
+
+def test_a_timeout_names_all_that_still_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is reached as soon as party 1 has ended, and its end was seen."""
+    pid, clock = tmp_path / "run" / "party-1" / "pid", SimpleNamespace(ahead=0.0)
+
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds)
+        if pid.exists() and (number := pid.read_text()) and not Path("/proc", number.strip()).exists():
+            clock.ahead = 60.0
+
+    now = SimpleNamespace(monotonic=lambda: time.monotonic() + clock.ahead, sleep=sleep)
+    monkeypatch.setattr(parties, "time", now)
+    with pytest.raises(PartyTimeoutError, match=r"^Parties 0, 2 had not finished after 50 s; .* --timeout"):
+        run(tmp_path / "run", "sleep 60", "echo $$ > pid", "sleep 60 & wait", timeout_s=50)
+
+
+def test_every_party_draws_bits_of_its_own_at_every_start(tmp_path: Path) -> None:
+    """Fair bits fail this with probability 1e-11 at most: a party that misses one of 0, 1, 2, 3 in 100."""
+    script = "printf 'OUT bits [%s]\\n' \"$(paste -s -d , Player-Data/Input-P?-0 | sed 's/,/, /g')\""
+    drawn = []
+    for name in ("one", "other"):
+        logs = run(tmp_path / name, script, script, fair_bits=[(63, 100), (2, 100)])
+        drawn += [parse_outputs([log.lines], ["bits"])["bits"] for log in logs]
+    assert len(set(drawn)) == 4
+    for bits in drawn:
+        assert len(bits) == 200
+        assert 2**62 <= max(bits[:100]) < 2**63 and min(bits[:100]) >= 0
+        assert set(bits[100:]) == {0, 1, 2, 3}
+
+
+def test_a_production_program_takes_no_given_bits() -> None:
+    with pytest.raises(UnsupportedError, match=r"pi_lap\.mpc draws its own random bits"):
+        Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None,), given_bits=((0,),))
+
+
+def test_nor_by_another_name_of_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(PROGRAMS)
+    for programs, source in ((PROGRAMS, tmp_path / "link"), (tmp_path / "link", PROGRAMS)):
+        monkeypatch.setattr(base, "PROGRAMS", programs)
+        with pytest.raises(UnsupportedError, match="draws its own random bits"):
+            Job(PI_LAP, source / "pi_lap.mpc", (), (None,), given_bits=((0,),))
+
+
+def test_a_used_directory_is_refused_by_the_party_itself(tmp_path: Path) -> None:
+    (tmp_path / party.DATA).mkdir()
+    config = {
+        "party": 0,
+        "common_names": ["P0"],
+        "engine": "stand-in",
+        "fair_bits": [],
+        "argv": ["/bin/true"],
+    }
+    (tmp_path / party.CONFIG).write_text(json.dumps(config))
+    command = [sys.executable, "-m", "harness.engines.parties.main"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+
+    def start() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, input="go\n", capture_output=True, text=True, check=False
+        )
+
+    first, key = start(), (tmp_path / party.DATA / "P0.key").read_bytes()
+    assert (first.returncode, first.stdout) == (0, "ready\n")
+    again = start()
+    assert (again.returncode, again.stdout) == (party.CLAIMED_EXIT, "")
+    assert party.CLAIMED_EXIT == 17
+    assert (tmp_path / party.DATA / "P0.key").read_bytes() == key
+
+
+def test_a_used_directory_is_refused_before_any_party_starts(tmp_path: Path) -> None:
+    with pytest.raises(UsedDirectoryError) as error:
+        run(tmp_path / "run", WELL, WELL, files={party.CLAIM: ""})
+    assert str(error.value) == (
+        f"{tmp_path / 'run' / 'party-0'} was started before; "
+        "share again into a new directory, a rerun could repeat its noise."
+    )
+
+
+def test_a_directory_that_another_start_claims_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim is the party's own, so it holds even where whoever starts it did not look."""
+    real = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: path.name != party.CLAIM and real(path))
+    with pytest.raises(UsedDirectoryError, match="was started before"):
+        run(tmp_path / "run", WELL, WELL, files={party.CLAIM: ""})
+
+
+def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
+    """As when whoever started it dies before it says go: no engine starts, no bits are drawn."""
+    (tmp_path / party.DATA).mkdir()
+    (tmp_path / party.CONFIG).write_text(json.dumps({"party": 0, "common_names": ["P0"]}))
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.engines.parties.main"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "ready\n", "")
+    assert not (tmp_path / party.LOG).exists() and not list((tmp_path / party.DATA).glob("Input-*"))
+
+
+def test_what_a_party_writes_is_its_own_and_no_core_dump_holds_it(tmp_path: Path) -> None:
+    """Whatever the starter's settings are: an engine writes files under names and modes of its own.
+
+    A limit of 0, as many shells have it, would not keep a program from collecting dumps: it has to be 1.
+    """
+    script = (
+        "printf 'OUT umask %s\\n' $(umask); "
+        "printf 'OUT core %s\\n' $(sed -n 's/^Max core file size  *\\([0-9]*\\).*/\\1/p' /proc/self/limits)"
+    )
+    before = os.umask(0)
+    try:
+        (log,) = run(tmp_path / "run", script)
+    finally:
+        os.umask(before)
+    assert log.lines[0] == "OUT umask 0077"
+    hardest = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    assert log.lines[1] == f"OUT core {0 if hardest == 0 else 1}"
+
+
+def test_a_front_calls_itself_by_another_number_at_every_party_and_start(tmp_path: Path) -> None:
+    """It is what a virtual machine knows its front by. Fair numbers repeat with probability 15/2^31."""
+    certificate = make_key(tmp_path, "C0", "C0").read_text()
+    script = "printf 'OUT number %s\\n' $1"  # a machine is told its port, and the number
+    with free_ports(1) as (port,):
+        front = {
+            "host": "127.0.0.1",
+            "port": 0,
+            "machine_port": port,
+            "uploads": [1],
+            "certificates": [certificate],
+            "terms": {},
+            "started": time.time(),
+            "seconds": 30.0,
+        }
+        logs = [log for name in ("one", "other") for log in run(tmp_path / name, *[script] * 3, front=front)]
+    numbers = {int(log.lines[0].removeprefix("OUT number ")) for log in logs}
+    assert len(numbers) == 6 and max(numbers) > 2**20
+
+
+def test_a_party_says_why_it_could_not_start(tmp_path: Path) -> None:
+    """Here it cannot write its key; what it says is the system's word, and names no value."""
+    with pytest.raises(PartyFailedError) as error:
+        run(tmp_path / "run", WELL, links={f"{party.DATA}/P0.key": "nowhere/at/all"})
+    assert str(error.value) == (
+        "Party 0 ended before it was ready, with exit code 1: No such file or directory."
+    )

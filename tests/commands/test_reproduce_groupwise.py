@@ -1,0 +1,50 @@
+"""`reproduce.groupwise` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import call
+
+
+def test_tables_and_picture(tmp_path: Path) -> None:
+    options = ["--error-to", "5000", "--json", "--out", "found"]
+    done = call("reproduce.groupwise", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert json.loads((tmp_path / "found" / "groupwise.json").read_text()) == found
+    assert (tmp_path / "found" / "groupwise.png").stat().st_size > 10_000
+    rows = found["rows"]
+    assert [row["records"] for row in rows] == [1, 10, 100, 1000]
+    logarithm = [row["epsilon, logarithm"] for row in rows]
+    assert logarithm == sorted(logarithm, reverse=True) and logarithm[-1] < logarithm[0] / 10
+    for row in rows[2:]:
+        assert (
+            row["relative error, logarithm"] <= 0.1 and row["relative error, plain noise, same target"] <= 0.1
+        )
+        assert row["epsilon, plain noise, same charge"] == rows[0]["epsilon, plain noise, same charge"]
+    figure = found["figure1"]  # of a million simulated outputs: 5 standard errors
+    assert abs(figure["mean"] - figure["published_mean"]) < 5 * 3000 / 1000 * 1.5
+    assert abs(figure["standard_deviation"] - figure["published_standard_deviation"]) < 15
+    said = " ".join(done.stderr.split())
+    assert "no proof beyond its first stage" in said
+    for each in found["mechanisms"]:  # rounded up, as all ε that is shown
+        shown = re.search(rf"{each['name']} (\d[\d.]*)[,.] ", said)
+        assert shown is not None and 0 <= float(shown[1]) - each["epsilon_charged"] < 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--error-from", "3"], "--epsilon 1 does not do: a relative error of 0.1 from 3 records"),
+        (["--relative-error", "0"], "--relative-error must be a number above 0 and at most 1"),
+    ],
+)
+def test_bad_options(options: list[str], message: str, tmp_path: Path) -> None:
+    done = call("reproduce.groupwise", *options, "--out", "found", cwd=tmp_path)
+    assert done.returncode == 1 and message in " ".join(done.stderr.split())
+    assert not (tmp_path / "found").exists()

@@ -1,0 +1,148 @@
+"""Clients that send while the parties run, by the commands: one's own step, and all roles on one machine."""
+
+from __future__ import annotations
+
+import json
+import stat
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.cli.terminal import INTERRUPTED_EXIT
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import error_bound
+from tests.support.command import call, files_below, finish, processes_below, start
+from tests.support.running import until
+
+pytestmark = pytest.mark.mpspdz("rep4-ring")
+HEADER = "client_id,group,label\n"
+DOMAIN = ("--groups", "a,b", "--labels", "0,1", "--max-count", "1000")
+RELEASE = ("--epsilon", "20", "--model", "rep4-ring", "--input-form", "product", "--out", "out")
+WITHIN = error_bound(design_coins(Fraction(20), 40), Fraction(1, 10**9))  # fails a test 4 in 10^9 times
+
+
+def rows(client: str, group: str, zeros: int, ones: int) -> str:
+    return f"{client},{group},0\n" * zeros + f"{client},{group},1\n" * ones
+
+
+def counts(here: Path) -> list[list[float]]:
+    found: list[list[float]] = json.loads((here / "out" / "weights.json").read_text())["noisy_counts"]
+    return found
+
+
+def close(found: list[list[float]], truth: list[list[int]]) -> bool:
+    return all(
+        abs(x - y) <= WITHIN + 0.5
+        for a, b in zip(found, truth, strict=True)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def test_an_active_model_multiplies_what_clients_send(tmp_path: Path) -> None:
+    (tmp_path / "all.csv").write_text(HEADER + rows("c0", "a", 300, 20) + rows("c1", "b", 0, 500))
+    arguments = ("weights", "--records", "all.csv", *DOMAIN, *RELEASE)
+    refused = call(*arguments, cwd=tmp_path)
+    assert refused.returncode == 1 and "use --input-path clients, --input-form split" in refused.stderr
+    before = files_below(tmp_path)
+    done = call(*arguments, "--input-path", "clients", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "cannot change what a client sent unnoticed, but for probability 2^-40" in " ".join(
+        done.stdout.split()
+    )
+    assert close(counts(tmp_path), [[300, 20], [0, 500]])
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["privacy"]["input_path"] == "authenticated client input"
+    assert manifest["inputs"] == {"clients": 2, "uploads": 2, "max_count": 1000}
+    assert manifest["client_sent_bytes"] == [2 * (4 + 32 + 4 + 24)] * 4
+    assert len(manifest["client_received_bytes"]) == 4
+    assert files_below(tmp_path) - before == {"out", "out/weights.json", "out/manifest.json"}
+
+
+def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(HEADER + rows("me", "a", 300, 20))
+    (tmp_path / "none.csv").write_text(HEADER)
+    (tmp_path / "two.csv").write_text(HEADER + rows("me", "a", 1, 0) + rows("you", "a", 1, 0))
+    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--timeout", "60")
+    parties = start(*asked, cwd=tmp_path)
+    invitations = [tmp_path / "for-clients" / f"client-{k}.json" for k in (0, 1)]
+    until(lambda: all(path.exists() for path in invitations))
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in invitations)
+    refused = call("send", "--records", "two.csv", "--invitation", str(invitations[0]), cwd=tmp_path)
+    assert (
+        refused.returncode == 1 and "holds records of 2 clients; an invitation is for one" in refused.stderr
+    )
+    senders = [
+        start("send", "--records", name, "--invitation", str(path), cwd=tmp_path)
+        for name, path in zip(("mine.csv", "none.csv"), invitations, strict=True)
+    ]
+    for k, sender in enumerate(senders):
+        sent = finish(sender)
+        assert sent.returncode == 0, sent.stderr
+        assert f"Client {k}: all 4 parties have its values" in sent.stdout
+    done = finish(parties)
+    assert done.returncode == 0, done.stderr
+    assert close(counts(tmp_path), [[300, 20], [0, 0]])
+    assert list((tmp_path / "for-clients").iterdir()) == []
+    assert processes_below(tmp_path) == {}
+
+
+def test_an_invitation_that_is_there_is_refused_before_parties_start(tmp_path: Path) -> None:
+    (tmp_path / "for-clients").mkdir(mode=0o700)
+    (tmp_path / "for-clients" / "client-1.json").write_text("mine")
+    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
+    done = call(*asked, cwd=tmp_path)
+    assert done.returncode == 1 and "client-1.json exists already" in " ".join(done.stderr.split())
+    assert "count this run's ε as spent" not in " ".join(done.stderr.split())
+    assert files_below(tmp_path) == {"for-clients", "for-clients/client-1.json"}
+
+
+def test_ended_while_it_waits_for_clients_nothing_is_left(tmp_path: Path) -> None:
+    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
+    parties = start(*asked, cwd=tmp_path)
+    until(lambda: (tmp_path / "for-clients" / "client-1.json").exists())
+    parties.terminate()
+    done = finish(parties)
+    assert done.returncode == INTERRUPTED_EXIT and "Interrupted" in done.stderr
+    assert files_below(tmp_path) == {"for-clients"} and processes_below(tmp_path) == {}
+
+
+def test_a_run_without_its_clients_ends_with_one_error(tmp_path: Path) -> None:
+    for seconds in (8, 60):  # the shorter one does if all fronts are there by then
+        asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
+        done = finish(start(*asked, "--timeout", str(seconds), cwd=tmp_path))
+        if "Client 0" in done.stderr:
+            break
+    assert done.returncode == 1
+    assert done.stderr.count("Error:") == 1
+    told = f"Client 0 had not come after {0.9 * seconds:g} s, nor had 1 other."
+    assert told in " ".join(done.stderr.split())
+    assert files_below(tmp_path) == {"for-clients"} and processes_below(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--invite", "d"), "--invite and --clients (how many) go together."),
+        (
+            ("--invite", "d", "--clients", "0", *DOMAIN),
+            "--clients must be how many clients are invited, 1 to",
+        ),
+        (("--invite", "d", "--clients", "3"), "--invite needs --domain, or --groups and --labels"),
+        (("--invite", "d", "--clients", "3", "--records", "r"), "Give either --records"),
+        (("--shares", "s", "--input-path", "clients"), "--shares come by --input-path shares"),
+        (("--records", "r", "--input-path", "mail"), "--input-path must be shares or clients; got 'mail'."),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    done = call("weights", "--epsilon", "1", "--model", "rep4-ring", *arguments, cwd=tmp_path)
+    assert done.returncode == 1 and told in " ".join(done.stderr.split())
+    assert files_below(tmp_path) == set()
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 1}', "[]", '{"schema": 2, "client": 0}'])
+def test_what_is_no_invitation(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    (tmp_path / "mine.csv").write_text(HEADER)
+    done = call("send", "--records", "mine.csv", "--invitation", "x.json", cwd=tmp_path)
+    assert done.returncode == 1 and "is not an invitation of this version" in " ".join(done.stderr.split())

@@ -1,0 +1,104 @@
+"""What a client is shown before it sends, and what it refuses; there are no parties, so nothing is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.clients.invitations import SCHEMA
+from harness.engines.parties.certificates import fingerprint, make_key
+from harness.security_models import MODELS, Model
+from tests.support.command import call
+
+TERMS = {
+    "task": "weights",
+    "model": "ring",
+    "input_form": "product",
+    "domain": {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10},
+    "epsilon": "3/2",
+    "delta": "1/1099511627776",
+    "neighboring_relation": "add_or_remove_one",
+}
+
+
+def send(here: Path, *options: str, **changes: Any) -> tuple[str, str]:
+    """Try to send on these terms to nobody; return what was printed, and the error."""
+    certificate = here / "C0.pem"
+    if not certificate.exists():
+        make_key(here, "C0", "C0")
+    invitation = {
+        "schema": SCHEMA,
+        "client": 0,
+        "certificate": certificate.read_text(),
+        "key": certificate.with_suffix(".key").read_text(),
+        "servers": [{"host": "127.0.0.1", "port": 9, "certificate": certificate.read_text()}],
+        "terms": {**TERMS, **changes},
+    }
+    (here / "client-0.json").write_text(json.dumps(invitation))
+    (here / "mine.csv").write_text("client_id,group,label\nme,a,1\n")
+    files = ("--records", "mine.csv", "--invitation", "client-0.json")
+    done = call("send", *files, "--timeout", "0.2", *options, cwd=here)
+    assert done.returncode == 1
+    return " ".join(done.stdout.split()), " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
+def test_the_terms_are_shown_first_and_claim_what_the_model_withstands(tmp_path: Path, model: Model) -> None:
+    shown, error = send(tmp_path, "--epsilon", "1.5", model=model.name)
+    assert "were not ready for its values within 0.2 s" in error and "have its values" not in shown
+    assert shown.startswith(
+        "The run opens: noisy count of records per (group, label), to all parties. Guarantee: (ε, "
+        "δ)-differential privacy with ε = 1.5 and δ = 9.095e-13 in total, for one record of yours added or "
+        f"removed. Computation: {model.parties} parties, model {model.name}: any 1 of them, which "
+    )
+    passive = model.name in ("ring", "semi2k", "sy-rep-ring", "mpyc")
+    assert (
+        "which keeps to the protocol but looks at all it receives, learns nothing more." in shown
+    ) == passive
+    assert ("changes no value unnoticed, but for a probability of 2^-40 each." in shown) != passive
+
+
+def test_a_run_that_spends_more_than_the_client_accepts_gets_nothing(tmp_path: Path) -> None:
+    shown, error = send(tmp_path, "--epsilon", "1.4999", neighboring_relation="replace_one")
+    assert "for one record of yours replaced by another" in shown
+    assert error == (
+        "Error: This run spends ε = 1.5, and --epsilon 1.4999 is the most that you accept; nothing was sent."
+    )
+
+
+def test_parties_are_named_and_others_than_the_known_ones_get_nothing(tmp_path: Path) -> None:
+    known = tmp_path / "known.txt"
+    for line, told in (
+        ("00:" * 31 + "00", "have other certificates than --fingerprints names, in the order of the parties"),
+        ("00", "must hold a line for each party, 0 first"),
+    ):
+        known.write_text(line)
+        shown, error = send(tmp_path, "--fingerprints", "known.txt")
+        assert shown == "" and told in error
+    own = fingerprint((tmp_path / "C0.pem").read_bytes())
+    known.write_text(f"sha256 Fingerprint={own}\n\n")
+    shown, error = send(tmp_path, "--fingerprints", "known.txt")
+    assert f"Party 0: 127.0.0.1:9, SHA-256 of its certificate {own}." in shown
+    assert "were not ready" in error
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": "0"},
+        {"epsilon": "1e999999999"},
+        {"epsilon": "-1"},
+        {"delta": "1/0"},
+        {"delta": "nan"},
+        {"neighboring_relation": "none"},
+        {"model": "trust-me"},
+        {"task": "confusion"},
+    ],
+)
+def test_terms_that_cannot_be_shown_are_refused(tmp_path: Path, changes: dict[str, str]) -> None:
+    shown, error = send(tmp_path, **changes)
+    assert shown == ""
+    assert error == ("Error: client-0.json is for a run that this version cannot describe; nothing was sent.")

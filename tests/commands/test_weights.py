@@ -1,0 +1,251 @@
+"""The main job from the command line: records or shares in, two documented files out, nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.inputs import shares as sharing
+from harness.inputs.rings import DOMAINS
+from harness.security_models import MODELS, Model
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import error_bound
+from protocols.spec import PRODUCT, SPLIT, InputForm
+from tests.support.command import call, command, files_below, processes_below, succeed
+from tests.support.running import model_parameters, slowness
+
+# Client c0 has records of two groups; nobody has (b, 1).
+RECORDS = [("c0", "a", "0")] * 3 + [("c0", "b", "0")] + [("c1", "a", "1")] * 2 + [("c2", "b", "0")] * 40
+TRUTH = [[3, 2], [41, 0]]
+DOMAIN = {"groups": ["b", "a"], "labels": ["1", "0"], "max_count": 100}
+# Noise beyond its exact quantile fails a test with this probability, all cells together.
+FALSE_ALARM = Fraction(1, 10**9)
+
+PRIVACY_KEYS = {
+    *("epsilon", "delta", "epsilon_exact", "delta_exact", "epsilon_requested", "neighboring_relation"),
+    *("privacy_unit", "mpc_statistical_security_bits", "input_form", "input_path", "revealed", "public"),
+}
+WEIGHTS_KEYS = {
+    *("schema", "groups", "labels", "noisy_counts", "floor", "floored", "weights", "weights_interval"),
+    *("confidence", "reweighing", "privacy"),
+}
+MANIFEST_KEYS = {
+    *("schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy"),
+    *("mpc_s", "party_mpc_s", "inputs", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds"),
+    *("sent_bytes", "peak_memory_bytes", "client_sent_bytes", "network", "environment", "ledger"),
+}
+SCHEMES_KEYS = {"model", "engine", "parties", "adversary", "available", "reason", "engine_version"}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """Return a directory with the records and their domain, and for one-group clients alone."""
+    write(tmp_path / "records.csv", RECORDS)
+    (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
+    return tmp_path
+
+
+def write(path: Path, records: list[tuple[str, str, str]]) -> None:
+    path.write_text("client_id,group,label\n" + "".join(f"{','.join(record)}\n" for record in records))
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def flat(table: list[list[Any]]) -> list[Any]:
+    return [entry for row in table for entry in row]
+
+
+def check_results(
+    directory: Path, truth: list[list[int]], model: Model, form: InputForm, epsilon: Fraction = Fraction(1)
+) -> dict[str, Any]:
+    """Check the two files that a run writes; return the weights."""
+    assert {path.name for path in directory.iterdir()} == {"weights.json", "manifest.json"}
+    weights, manifest = read(directory / "weights.json"), read(directory / "manifest.json")
+    assert set(weights) == WEIGHTS_KEYS and MANIFEST_KEYS - {"client_sent_bytes"} <= set(manifest)
+    assert set(manifest) <= MANIFEST_KEYS
+    assert set(weights["privacy"]) == PRIVACY_KEYS and manifest["privacy"] == weights["privacy"]
+    assert weights["schema"] == manifest["schema"] == 1
+
+    assert weights["groups"] == ["a", "b"] and weights["labels"] == ["0", "1"]
+    bound = error_bound(design_coins(epsilon, 40), FALSE_ALARM / 4)
+    noisy = flat(weights["noisy_counts"])
+    errors = [count - true for count, true in zip(noisy, flat(truth), strict=True)]
+    assert all(abs(error) <= bound and error % 1 == 0.5 for error in errors)
+    floored = [max(count, weights["floor"]) for count in noisy]
+    assert flat(weights["floored"]) == [count < 1 for count in noisy]
+    assert flat(weights["weights"]) == pytest.approx([sum(floored) / (4 * count) for count in floored])
+    for weight, (low, high) in zip(flat(weights["weights"]), flat(weights["weights_interval"]), strict=True):
+        assert low <= weight <= high
+
+    privacy = manifest["privacy"]
+    assert Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon"]) <= epsilon
+    assert Fraction(privacy["delta_exact"]) <= Fraction(privacy["delta"]) <= Fraction(1, 2**40)
+    assert privacy["input_form"] == form.name
+    assert privacy["mpc_statistical_security_bits"] == model.statistical_security_bits
+    assert (manifest["model"], manifest["engine"], manifest["task"]) == (model.name, model.engine, "weights")
+    assert manifest["compile_options"] == list(model.compile_options)
+    assert re.fullmatch("[0-9a-f]{64}", manifest["program_hash"])
+    assert len(manifest["sent_bytes"]) == len(manifest["party_mpc_s"]) == model.parties
+    assert min(manifest["sent_bytes"]) > 0
+    assert 0 < manifest["mpc_s"] < manifest["wall_s"]
+    return weights
+
+
+@pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT))
+def test_records_to_weights(form: InputForm, model: Model, here: Path) -> None:
+    before = files_below(here)
+    options = ["--model", model.name, "--groups", "a,b", "--labels", "0,1", "--out", "results/first"]
+    done = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert files_below(here) - before == {
+        *("results", "results/first", "results/first/weights.json", "results/first/manifest.json")
+    }
+    check_results(here / "results" / "first", TRUTH, model, form)
+    assert done.stdout.splitlines()[-1] == "Results: results/first"
+    assert "Privacy of what the computation opened" in done.stdout
+    assert "the run protects nothing against the machine's owner" in done.stdout
+    assert processes_below(here) == {}
+
+
+@pytest.mark.parametrize(
+    ("form", "model"), model_parameters(PRODUCT, models=[MODELS["ring"], MODELS["mpyc"]])
+)
+def test_product_form_without_a_declared_domain(form: InputForm, model: Model, here: Path) -> None:
+    one_group_each = [record for record in RECORDS if record != ("c0", "b", "0")]
+    write(here / "records.csv", one_group_each)
+    options = ["--model", model.name, "--input-form", "product", "--out", "results", "--json"]
+    printed = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here).stdout
+    weights = check_results(here / "results", [[3, 2], [40, 0]], model, form)
+    assert "domain inferred from records" in weights["privacy"]["public"]
+    assert json.loads(printed) == weights  # and nothing else on standard output
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
+def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None:
+    """Two uploads, an aggregate per party, then two runs on the same shares.
+
+    The aggregates add up to the true counts. Two runs at epsilon = 1/100 open the same noise in all four
+    cells with probability (sum p^2)^4 < 1e-9.
+    """
+    for name, clients in (("mine", ("c0",)), ("theirs", ("c1", "c2"))):
+        write(here / f"{name}.csv", [record for record in RECORDS if record[0] in clients])
+        options = ["--domain", "domain.json", "--model", model.name, "--out", "shares"]
+        assert call("share", "--records", f"{name}.csv", *options, cwd=here).returncode == 0
+    shares = files_below(here / "shares")
+    assert len(shares) == 3 * model.parties  # a directory and two files each
+
+    for i in range(model.parties):
+        options = ["--party", str(i), "--shares", f"shares/party-{i}", "--out", f"party-{i}.aggregate"]
+        done = call("aggregate", *options, cwd=here)
+        assert f"Party {i}: 2 uploads of 3 clients" in done.stdout, done.stderr
+    paths = [here / f"party-{i}.aggregate" for i in range(model.parties)]
+    assert sharing.check_aggregates(paths).clients == 3
+    of_aggregates = ("weights", "--shares", ".", "--epsilon", "1", "--model", model.name)
+    assert call(*of_aggregates, "--out", "results", cwd=here).returncode == 0
+    assert read(here / "results" / "manifest.json")["inputs"] == {
+        "clients": 3,
+        "uploads": 2,
+        "max_count": 100,
+    }
+    assert added_up(paths, model) == flat(TRUTH)
+
+    run = ["weights", "--shares", "shares", "--epsilon", "0.01", "--model", model.name]
+    run += ["--population", "clients"]  # these uploads went into a run already
+    succeed(*run, "--out", "first", cwd=here)
+    assert call(*run, "--out", "second", cwd=here).returncode == 0
+    first, second = (
+        check_results(here / name, TRUTH, model, SPLIT, Fraction(1, 100)) for name in ("first", "second")
+    )
+    assert "domain inferred from records" not in first["privacy"]["public"]
+    assert first["noisy_counts"] != second["noisy_counts"]
+    assert files_below(here / "shares") == shares
+    assert processes_below(here) == {}
+
+
+def added_up(aggregates: list[Path], model: Model) -> list[int]:
+    """Return what the parties' aggregates hold together."""
+    domain = DOMAINS[model.domain.name]
+    total = None
+    for path in aggregates:
+        raw = sharing.extract_values(path, path.with_suffix(".values")).read_bytes()
+        values = domain.from_bytes(raw)
+        total = values if total is None else domain.add(total, values)
+    assert total is not None
+    return domain.to_integers(total)
+
+
+def test_shares_for_other_parties_are_refused(here: Path) -> None:
+    options = ["--domain", "domain.json", "--model", "mpyc", "--out", "shares"]
+    assert call("share", "--records", "records.csv", *options, cwd=here).returncode == 0
+    (here / "shares" / "party-2").rename(here / "lost")
+    before = files_below(here)
+    done = call("weights", "--shares", "shares", "--epsilon", "1", "--model", "mpyc", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: shares holds shares for 2 parties, model mpyc has 3; "
+        "share for this model, or choose the one it was shared for.\n"
+    )
+    assert files_below(here) == before
+
+
+def test_schemes_has_the_documented_keys(here: Path) -> None:
+    rows = json.loads(succeed("schemes", "--json", cwd=here))
+    assert [row["model"] for row in rows] == list(MODELS)
+    for row in rows:
+        model = MODELS[row["model"]]
+        assert set(row) == SCHEMES_KEYS
+        assert (row["engine"], row["parties"]) == (model.engine, model.parties)
+        assert row["adversary"] == model.tolerates
+        assert row["available"] is (row["reason"] is None)
+    assert rows[-1]["model"] == "mpyc" and rows[-1]["available"] and rows[-1]["engine_version"]
+
+
+def test_without_mp_spdz_the_default_is_the_embedded_engine(here: Path) -> None:
+    environment = {"MP_SPDZ_HOME": "none"}
+    rows = json.loads(succeed("schemes", "--json", cwd=here, environment=environment))
+    reason = "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
+    assert {row["reason"] for row in rows if row["engine"] == "mp-spdz"} == {reason}
+    done = command("weights", "--records", "records.csv", "--epsilon", "1", cwd=here, environment=environment)
+    assert done.returncode == 0
+    assert done.stderr.startswith("Model: mpyc ")
+    (results,) = (here / "runs").iterdir()
+    check_results(results, TRUTH, MODELS["mpyc"], SPLIT)
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
+def test_quickstart_tells_the_private_result_from_the_evaluation(model: Model, tmp_path: Path) -> None:
+    slow = slowness()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    printed = succeed("quickstart", "--model", model.name, "--out", "results", cwd=tmp_path)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Of processor time: other work on the machine does not count.
+    taken = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    assert taken < 40 * max(slow, slowness())
+    private, evaluation = printed.split("evaluation in the clear on public data: no privacy guarantee")
+    assert "DP weights for" in private and "mortgage applicants" in private
+    assert private.count("(ε, δ)-differential privacy") == 2 and "balanced accuracy" not in private
+    assert "differential privacy" not in evaluation and "balanced accuracy" in evaluation
+    json_files = ("weights.json", "thresholds.json", "curves.json", "manifest.json")
+    files = (*json_files, "evaluation.csv", "report.html", "roc.png", "rates.png", "before_after.png")
+    assert files_below(tmp_path) == {"results", *(f"results/{name}" for name in files)}
+    manifest = read(tmp_path / "results" / "manifest.json")
+    assert manifest["task"] == "quickstart"
+    # Everybody knows that each applicant has one record: what it says is what is protected.
+    assert manifest["inputs"]["max_count"] == 1
+    assert manifest["privacy"]["neighboring_relation"] == "replace_one"
+    assert "one record of a client replaced by another" in private and "not whether it exists" not in private
+    parts = [part["privacy"] for part in manifest["parts"].values()]
+    total = sum(Fraction(privacy["epsilon_exact"]) for privacy in parts)
+    assert Fraction(manifest["privacy"]["epsilon_exact"]) == total <= 4
+    assert read(tmp_path / "results" / "weights.json")["privacy"] == parts[0]
+    assert read(tmp_path / "results" / "curves.json")["privacy"] == parts[1]
+    assert processes_below(tmp_path) == {}

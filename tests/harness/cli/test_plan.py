@@ -1,0 +1,345 @@
+"""`plan`: its options, what it refuses, what it prints and says as JSON; no party is started."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from harness.cli.commands.plan import PlanOptions, plan
+from harness.cli.options import parse_cap, parse_shares
+from harness.errors import OptionError
+from harness.inputs.records import RecordDomain
+from harness.pipeline.run import Settings, plan_release
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import MODELS
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.mechanisms.shifted_log import ErrorTarget, plan_logarithm
+from protocols.noise.truncated import mean_square_error
+from protocols.spec import PI_RW_SLOTS, SLOTS
+
+GIVEN: dict[str, Any] = {
+    **dict.fromkeys(PlanOptions.__dataclass_fields__, ""),
+    "task": "weights",
+    "clients": "109",
+    "records": "26160",
+    "groups": "2",
+    "epsilon": "1",
+    "delta": "2^-40",
+    "privacy_unit": "record",
+    "network": "none",
+    "json": False,
+}
+
+
+def planned(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any]:
+    plan(PlanOptions(**{**GIVEN, **options, "json": True}))
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def only(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the release of a plan in which all models' noise is the same."""
+    (release,) = found["releases"]
+    assert release["models"] == [each["model"] for each in found["models"]]
+    return dict(release)
+
+
+def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys)
+    assert [each["model"] for each in found["models"]] == list(MODELS)
+    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
+    release = only(found)
+    assert release["privacy"]["neighboring_relation"] == "add_or_remove_one"
+    assert float(release["privacy"]["epsilon"]) <= 1
+    # Noise of mean square 2.13 on even counts of 6,540: see test_plan_errors for the weights' formula.
+    assert release["errors"]["count_rmse"] == pytest.approx(1.46, abs=0.01)
+    assert release["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 * 0.866 / 6540, rel=0.01)
+    assert release["needed"]["records"] == pytest.approx(1.46 * 0.866 * 4 / 0.01, rel=0.01)
+
+
+def test_what_it_takes_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    first = planned(capsys, groups="a:0.9,b:0.1", model="mpyc")
+    assert first["groups"] == {"a": 0.9, "b": 0.1}
+    more = planned(
+        capsys,
+        groups="a:0.9,b:0.1",
+        model="mpyc",
+        records=str(only(first)["needed"]["records"]),
+        error="0.01",
+    )
+    assert max(only(more)["errors"]["rmse"].values()) == pytest.approx(0.01, rel=0.001)
+    larger = planned(
+        capsys, groups="a:0.9,b:0.1", model="mpyc", epsilon=str(only(first)["needed"]["epsilon"])
+    )
+    assert max(only(larger)["errors"]["rmse"].values()) <= 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol"),
+    [
+        ({"task": "confusion", "labels": "3"}, "pi_cf"),
+        ({"task": "gap", "records": "", "clients": "20000", "steps": "10"}, "pi_gap"),
+        ({"task": "thresholds", "thresholds": "21"}, "pi_roc"),
+        ({"input_form": "product"}, "pi_rw"),
+    ],
+)
+def test_every_task_can_be_planned(
+    options: dict[str, str], protocol: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(capsys, **options)
+    assert found["protocol"] == protocol
+    assert 0 < max(only(found)["errors"]["rmse"].values()) < 0.01
+    refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
+    assert refused == ({"spdz2k", "sy-rep-ring", "rep4-ring"} if "input_form" in options else set())
+
+
+OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "release_epsilon": "1"}
+
+
+def test_a_cap_is_planned_by_what_is_known_before_it_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, **OF_CAP, max_count="10")
+    assert (found["protocol"], found["input_form"], found["records"]) == ("pi_cap", "slots", None)
+    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
+    passive, active = found["releases"]
+    assert active["models"] == ["spdz2k", "rep4-ring"] and passive["needed"] is None
+    # Weights of 4 counts aim at 8 · 4 / ε clients above the cap; ε is half as much for exchanged records.
+    assert [each["errors"]["allowed_above"] for each in (passive, active)] == [31, 63]
+    assert passive["errors"]["caps"] == [1, 2, 3, 4, 6, 8, 10]
+    assert passive["privacy"]["privacy_unit"] == "client" and passive["privacy"]["epsilon"] <= 1
+    # A comparison has two noises of ε / 2 each: beyond t clients with probability (1 + ε t / 4) e^(-ε t / 2).
+    assert passive["errors"]["noise"] == pytest.approx(8.2, abs=1)
+    sums = planned(capsys, **{**OF_CAP, "release": "counts", "counts": "1", "release_epsilon": "0.1"})
+    assert sums["releases"][0]["errors"]["allowed_above"] == 9  # 1 / ε - 1, as the paper has it
+
+
+def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = {"task": "count", "groups": "a:0.99,b:0.01", "records": "20000"}
+    release = only(planned(capsys, **options))
+    errors, spent = release["errors"], release["privacy"]
+    target = ErrorTarget(0.1, 100, 2**20)
+    law, _ = plan_logarithm(target, NeighboringRelation.ADD_OR_REMOVE_ONE, Fraction(1), Fraction(1, 2**40))
+    assert (errors["relative_error"], errors["error_from"], errors["error_to"]) == (0.1, 100, 2**20)
+    assert (errors["offset"], release["needed"]) == (law.offset, None)
+    assert [each["records"] for each in errors["privacy"].values()] == [9900, 9900, 100, 100]
+    assert all(0 < error <= 0.1 for error in errors["mean"].values())
+    large, small = (errors["privacy"][f"{group}, label 1"]["epsilon"] for group in "ab")
+    assert large < small / 20 and small < spent["epsilon"] <= 1  # who has 99 times as many gives less away
+    assert law.step(9900) / law.step(100) == pytest.approx(large / small, rel=0.01)
+
+
+AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "10000", "records": "100000"}
+
+
+def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, **AUTO)
+    assert [each["task"] for each in found["releases"]] == ["cap", "cap", "weights", "weights"]
+    requested = [each["privacy"]["epsilon_requested"] for each in found["releases"]]
+    assert requested == ["1/5", "1/5", "4/5", "4/5"]
+    assert found["cap"] == 11 and found["cap_is_expected"]  # the least of the grid that 10 records fit
+    # A fifth of 2^-40 is 1 in 5 · 2^40, the rest 1 in 5/4 · 2^40: each release is as it would be by itself.
+    of_cap = {**OF_CAP, "clients": "10000", "epsilon": "1/5", "release_epsilon": "4/5"}
+    cap = planned(capsys, **of_cap, delta=f"1/{5 * 2**40}")
+    rest = planned(capsys, **{**AUTO, "cap": "11", "epsilon": "4/5", "delta": f"1/{5 * 2**38}"})
+    assert found["releases"] == [*cap["releases"], *rest["releases"]]
+    assert (cap["cap_is_expected"], rest["cap_is_expected"]) == (False, False)
+    for both, first, second in zip(*(each["models"] for each in (found, cap, rest)), strict=True):
+        for name in ("mpc_s", "sent_bytes", "rounds"):
+            parts = [both["runs"][task][name] for task in ("cap", "weights")]
+            assert parts == [first[name], second[name]]
+            if both[name] is not None:  # as rounds are in mpyc
+                assert both[name] == pytest.approx(sum(parts), abs=1)
+
+
+def test_a_chosen_cap_can_spend_another_share(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, **AUTO, cap_epsilon="1/4", model="ring")
+    assert [each["privacy"]["epsilon_requested"] for each in found["releases"]] == ["1/4", "3/4"]
+
+
+def test_curves_need_a_cap_for_exchanged_records_only_where_keys_are_sorted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small = {**AUTO, "clients": "1000", "records": "3000", "task": "thresholds", "thresholds": "5"}
+    added, sorted_ = (
+        planned(capsys, **small, variant=variant, model="rep4-ring")["releases"][0]["errors"]["allowed_above"]
+        for variant in ("histogram", "records")
+    )
+    assert sorted_ / added == pytest.approx(2, rel=0.05)
+    for variant, above in (("", added), ("records", sorted_)):
+        alone = {**OF_CAP, "epsilon": "1/5", "release_epsilon": "4/5", "release": "thresholds"}
+        cap = planned(capsys, **alone, thresholds="5", variant=variant, model="rep4-ring")
+        assert cap["releases"][0]["errors"]["allowed_above"] == pytest.approx(above, abs=1)  # by delta
+
+
+def test_people_are_told_of_both_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    plan(PlanOptions(**{**GIVEN, **AUTO}))
+    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "ε = 0.2 is for choosing the cap, ε = 0.8 for the weights" in shown
+    assert "If all clients have 10 records, the cap is about this" in shown
+    assert "cap and weights together" in shown
+    plan(PlanOptions(**{**GIVEN, **OF_CAP, "clients": "30"}))
+    assert "shows noise alone" in re.sub(r"\s+", " ", capsys.readouterr().out)
+    plan(PlanOptions(**{**GIVEN, "task": "count", "groups": "30", "records": "10^6"}))
+    assert "… 40 more" in capsys.readouterr().out
+
+
+BY_CLIENT: dict[str, Any] = {"privacy_unit": "client", "clients": "10000", "records": "100000"}
+
+
+@pytest.mark.parametrize(
+    ("options", "protocol", "form"),
+    [
+        ({}, "pi_rw_slots", "slots"),
+        ({"input_form": "split"}, "pi_rw", "split"),
+        ({"task": "thresholds", "thresholds": "5"}, "pi_roc", "split"),
+        ({"task": "thresholds", "thresholds": "5", "variant": "records"}, "pi_roc_records", "keys"),
+        ({"task": "gap", "records": "", "cap": "", "steps": "5"}, "pi_gap_slots", "slots"),
+        ({"task": "confusion"}, "pi_cf_slots", "slots"),
+    ],
+)
+def test_clients_can_be_the_unit(
+    options: dict[str, str], protocol: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(capsys, **{**BY_CLIENT, "cap": "10", **options})
+    assert (found["protocol"], found["input_form"]) == (protocol, form)
+    assert found["cap"] == (1 if "cap" in options else 10)
+    for release in found["releases"]:
+        assert release["privacy"]["neighboring_relation"] == "zero_out_one"
+        assert release["privacy"]["privacy_unit"] == "client"
+        assert "clients" in release["needed"]
+    # Where a party can move what is in a slot, noise is for exchanged records: twice as large.
+    by_model = {model: release for release in found["releases"] for model in release["models"]}
+    assert set(by_model) == set(MODELS)
+    times = 1 if form == "split" else 2
+    errors = [by_model[model]["errors"]["count_rmse"] for model in ("ring", "rep4-ring")]
+    assert errors[1] / errors[0] == pytest.approx(times, rel=0.05)
+    refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
+    assert refused == ({"mpyc"} if form == "keys" else set())
+
+
+def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for cap in ("20", "weight-one"):
+        found = planned(capsys, **BY_CLIENT, cap=cap, model="ring")
+        domain = RecordDomain(("a", "b"), ("0", "1"), 2**31, cap=parse_cap(cap))
+        statistic = WeightsStatistic(spec=PI_RW_SLOTS)
+        settings = Settings(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
+        noise = plan_release(statistic, settings, domain).coins
+        scale = 60 if cap == "weight-one" else 1
+        rmse = math.sqrt(mean_square_error(noise)) / scale
+        assert only(found)["errors"]["count_rmse"] == pytest.approx(rmse)
+        # Ten records each: all of them up to a cap of 20, and a weight of 1 each; the weights' derivatives
+        # are 0.866 over the counts, which are even.
+        counted = 10_000 if cap == "weight-one" else 100_000
+        worst = max(only(found)["errors"]["rmse"].values())
+        assert worst == pytest.approx(rmse * 0.866 * 4 / counted, rel=0.001)
+    half, whole = (planned(capsys, **BY_CLIENT, cap=cap, model="ring") for cap in ("5", "10"))
+    errors = [max(only(found)["errors"]["rmse"].values()) for found in (half, whole)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.02)  # half of the noise, half of the records
+
+
+def test_networks_cost_time_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    here, lan, wan = (planned(capsys, network=network)["models"] for network in ("none", "lan", "wan"))
+    for a, b, c in zip(here, lan, wan, strict=True):
+        assert a["mpc_s"] < b["mpc_s"] < c["mpc_s"]
+        assert (a["rounds"], a["sent_bytes"]) == (c["rounds"], c["sent_bytes"])
+
+
+def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    plan(PlanOptions(**{**GIVEN, "records": "20"}))
+    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "Mostly noise" in shown and "error of the weight" in shown
+    assert all(name in shown for name in MODELS)
+    plan(PlanOptions(**GIVEN))
+    assert "Mostly noise" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"clients": "-3"}, "--clients"),
+        ({"clients": ""}, "--clients is missing"),
+        ({"records": "0"}, "--records"),
+        ({"records": "many"}, "--records"),
+        ({"groups": "1"}, "--groups"),
+        ({"labels": "a:0.5,b:0.6"}, "--labels"),
+        ({"epsilon": "21"}, "--epsilon"),
+        ({"epsilon": "1e-9"}, "No noise fits"),
+        ({"delta": "1"}, "--delta"),
+        ({"model": "ringg"}, "no model 'ringg'"),
+        ({"network": "fast"}, "--network"),
+        ({"task": "weigh"}, "--task"),
+        ({"task": "thresholds", "variant": "fast"}, "--variant"),
+        ({"task": "thresholds", "labels": "3"}, "two labels"),
+        ({"thresholds": "11"}, "--thresholds goes with --task thresholds"),
+        ({"task": "gap"}, "neither --labels nor --records"),
+        ({"input_form": "keys"}, "--input-form"),
+        ({"error": "2"}, "--error"),
+        ({"privacy_unit": "people"}, "--privacy-unit"),
+        ({"privacy_unit": "client"}, "needs to know how much of a client counts"),
+        ({"privacy_unit": "client", "cap": "0"}, "--cap"),
+        ({"cap": "10"}, "say --privacy-unit client"),
+        ({"privacy_unit": "client", "cap": "10", "input_form": "product"}, "keeps no client to a cap"),
+        (
+            {"privacy_unit": "client", "cap": "10", "input_form": "product", "task": "confusion"},
+            "keeps no client to a cap",
+        ),
+        ({"privacy_unit": "client", "cap": "weight-one", "clients": "20000"}, "--clients times --cap is at"),
+        (
+            {
+                "privacy_unit": "client",
+                "cap": "10",
+                "clients": "20000",
+                "task": "thresholds",
+                "variant": "records",
+            },
+            "at most 100000",
+        ),
+        ({"units": "nowhere"}, "nowhere"),
+        ({**OF_CAP, "records": "9"}, "neither --records nor --cap nor --error"),
+        ({**OF_CAP, "release_epsilon": ""}, "--release-epsilon is missing"),
+        ({**OF_CAP, "release": "counts"}, "--counts"),
+        ({**OF_CAP, "max_count": "1"}, "no cap to choose"),
+        ({**OF_CAP, "clients": "2000000"}, "--clients is at most 1000000"),
+        ({"release": "weights"}, "--release goes with --task cap"),
+        ({"relative_error": "0.1"}, "--relative-error goes with --task count"),
+        ({"task": "count", "error": "0.1"}, "leave out --error"),
+        ({"task": "count", "error_to": "50"}, "--error-from 100 is above --error-to 50"),
+        ({"task": "count", "records": "8e6"}, "--error-to 1048576 is below the 2,000,000 records of group 1"),
+        ({"task": "count", "epsilon": "0.01", "error_from": "1", "error_to": "2"}, "cannot be reached"),
+        ({"task": "count", "privacy_unit": "client", "cap": "9"}, "keeps no client to a cap"),
+        ({**AUTO, "privacy_unit": "record"}, "say --privacy-unit client"),
+        ({**AUTO, "task": "gap"}, "--cap auto goes with --task weights or confusion or thresholds"),
+        ({**OF_CAP, "release": "thresholds", "variant": "published"}, "--variant"),
+        ({**OF_CAP, "variant": "records"}, "--variant goes with --release thresholds only"),
+        ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
+        ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "say both, or neither"),
+        ({**AUTO, "max_count": "1"}, "no cap to choose"),
+        ({**AUTO, "cap_epsilon": "0.99999"}, "No noise fits"),  # a cap of 1,000, though it would one of 11
+    ],
+)
+def test_bad_options_end_in_one_sentence(
+    options: dict[str, str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        plan(PlanOptions(**{**GIVEN, **options}))
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert named in re.sub(r"\s+", " ", said.err)
+    assert not said.out
+
+
+def test_shares_are_numbers_names_or_names_with_shares() -> None:
+    assert parse_shares("--groups", "2") == {"group 1": Fraction(1, 2), "group 2": Fraction(1, 2)}
+    assert parse_shares("--groups", "a,b,c") == dict.fromkeys("abc", Fraction(1, 3))
+    assert parse_shares("--groups", "a:0.7, b:3/10") == {"a": Fraction(7, 10), "b": Fraction(3, 10)}
+    for wrong in ("", "1", "1001", "a", "a,a", "a:0.5,b", "a:0.5,b:0.4", "a:1,b:0", "a:2,b:-1", ":0.5,b:0.5"):
+        with pytest.raises(OptionError, match="--groups"):
+            parse_shares("--groups", wrong)

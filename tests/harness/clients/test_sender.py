@@ -1,0 +1,299 @@
+"""Clients and fronts, with virtual machines played by the test: what arrives, and what ends a run."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.clients import input_masks as masks
+from harness.clients.gateway import LEFT, ClientFailure, Front
+from harness.clients.messages import Channel
+from harness.clients.sender import Sender, send_values
+from harness.clients.session import Server
+from harness.engines.parties.certificates import make_key
+from harness.errors import ClientError, MaskError
+from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
+
+
+@pytest.mark.parametrize("width", [8, 13, 16])
+def test_values_arrive(tmp_path: Path, width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    async def script(run: Run) -> list[Any]:
+        sent = await send(run, 0, 1)
+        await asyncio.gather(*run.fronts)
+        return sent
+
+    run = Run(tmp_path, VALUES, 3, width)
+    sent = play(run, script)
+    assert run.arrived == {i: [1, 0, 2**31, 0, 7, 0, 1, -1, 3] for i in range(3)}
+    assert sent == [4 + 32 + 4 + 24, 4 + 32 + 4 + 48]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and lines[0].startswith(f"Clients sent = {sum(sent)} bytes, received = ")
+
+
+def test_a_front_stays_until_its_machine_has_taken_the_values(tmp_path: Path) -> None:
+    """Once it ends, what the system has not yet sent is lost, and the machine waits for it for ever."""
+
+    async def script(run: Run) -> None:
+        await send(run, 0, 1)
+        for party, front in enumerate(run.fronts):
+            await front
+            assert party in run.arrived
+
+    play(Run(tmp_path, VALUES, 3, pause=0.3), script)
+
+
+def test_every_client_draws_a_seed_of_its_own_for_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A party that could guess a seed could change masks so that no sum of theirs shows it."""
+    seeds: list[bytes] = []
+
+    def stretch(seed: bytes, values: int) -> masks.Words:
+        seeds.append(seed)
+        return subsets(seed, values)
+
+    async def script(run: Run) -> None:
+        await send(run, 0, 1, 2)
+        await asyncio.gather(*run.fronts)
+
+    subsets = masks.subsets
+    monkeypatch.setattr(masks, "subsets", stretch)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        play(Run(tmp_path / name, [*VALUES, VALUES[0]], 3), script)
+    assert len(seeds) == 2 * 3 * (3 + 1)  # each client's, at every front and at the client
+    assert len(set(seeds)) == 6 and {len(seed) for seed in seeds} == {32}
+
+
+@pytest.mark.parametrize("what", ["masks", "sums"])
+@pytest.mark.parametrize("by", [1, 2**63])
+def test_a_client_does_not_send_on_a_tampered_mask(tmp_path: Path, what: str, by: int) -> None:
+    """Party 2 changes the last client's last mask, or what it says was opened; unnoticed with 2^-40."""
+
+    def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
+        changed = words.copy()
+        if party == 2 and sends == what:
+            changed[-1:] += np.uint64(by)
+        return changed
+
+    async def script(run: Run) -> list[Any]:
+        sent = await send(run, 0, 1)
+        return [*sent, *await asyncio.gather(*run.fronts, return_exceptions=True)]
+
+    run = Run(tmp_path, VALUES, 3, tamper=tamper)
+    first, second, *fronts = play(run, script)
+    assert isinstance(first, int) and isinstance(second, MaskError)
+    assert "Client 1" in str(second) and "were not sent" in str(second)
+    assert {str(front) for front in fronts} == {f"Client 1 {LEFT}."}
+    assert run.arrived == {}
+
+
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        ({**TERMS, "form": "split"}, "run with another form than this client was told"),
+        ({**TERMS, "epsilon": "3"}, "do not agree on what they compute"),
+        ({}, "run with another form"),
+    ],
+)
+def test_a_client_does_not_send_on_other_terms(tmp_path: Path, terms: dict[str, Any], told: str) -> None:
+    async def script(run: Run) -> list[Any]:
+        return await send(run, 0)
+
+    (error,) = play(Run(tmp_path, VALUES, 3, terms=[TERMS, TERMS, terms]), script)
+    assert isinstance(error, ClientError) and told in str(error) and str(error).startswith("Client 0: ")
+
+
+def test_a_client_does_not_talk_to_another_server(tmp_path: Path) -> None:
+    """Parties 0 and 1 are mixed up: both have certificates of the run, each the wrong one."""
+
+    async def script(run: Run) -> list[Any]:
+        run.servers[:2] = [
+            replace(run.servers[i], certificate=run.servers[1 - i].certificate) for i in (0, 1)
+        ]
+        return await send(run, 0)
+
+    (error,) = play(Run(tmp_path, VALUES, 3), script)
+    assert isinstance(error, ClientError) and "refused or ended the connection" in str(error)
+
+
+def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
+    """One refuses it while it still greets the others: those see it go, and nothing of it stays."""
+    certificate = make_key(tmp_path, "P9", "P9")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    sender = Sender(0, certificate, certificate.with_suffix(".key"), VALUES[0])
+    met, gone = [], []
+    held, failed = asyncio.Event(), asyncio.Event()
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await held.wait()
+        writer.transport.abort()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Accept, and never say goodbye."""
+        met.append(writer)
+        held.set()
+        with suppress(OSError):
+            await reader.read()
+        gone.append(writer)
+
+    async def greet_late(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await failed.wait()
+        with suppress(OSError):
+            await writer.start_tls(context)
+        met.append(writer)
+
+    async def scene() -> float:
+        starting = [
+            asyncio.start_server(refuse, "127.0.0.1", 0),
+            asyncio.start_server(hold, "127.0.0.1", 0, ssl=context),
+            asyncio.start_server(greet_late, "127.0.0.1", 0),
+        ]
+        listening = await asyncio.gather(*starting)
+        ports = [server.sockets[0].getsockname()[1] for server in listening]
+        servers = [Server("127.0.0.1", port, certificate.read_text()) for port in ports]
+        before = asyncio.all_tasks()
+        with pytest.raises(ClientError, match="refused or ended the connection"):
+            await send_values(sender, servers, TERMS, SECONDS)
+        started = time.monotonic()
+        of_the_client = [task for task in asyncio.all_tasks() - before if "_connect" in repr(task)]
+        assert of_the_client == []
+        failed.set()
+        while len(met) < 2 or not gone:
+            await asyncio.sleep(0.01)
+        for server, writer in zip(listening, [None, *met], strict=True):
+            server.close()
+            if writer:
+                writer.transport.abort()
+        return time.monotonic() - started
+
+    assert asyncio.run(scene()) < 20  # a goodbye that nobody answers takes 30
+
+
+def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
+    """Nobody, noise, another's key, a client that leaves early, one that comes twice: all values arrive."""
+
+    async def script(run: Run) -> list[Any]:
+        (tmp_path / "stranger").mkdir()
+        foreign = make_key(tmp_path / "stranger", "C0", "C0")
+        stranger = Sender(0, foreign, foreign.with_suffix(".key"), VALUES[0])
+        nobody = await connect(run, 0, None)
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await nobody.receive_terms()
+        reader, writer = await asyncio.open_connection(run.servers[0].host, run.servers[0].port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        with pytest.raises(ClientError):
+            await send_values(stranger, run.servers, TERMS, SECONDS)
+        early = await connect(run, 0, 0)
+        assert (await early.receive_terms())["values"] == 3
+        early.close()
+        await until(lambda: run.present() == [set()] * 3)
+        first = asyncio.create_task(send_values(run.senders[0], run.servers, TERMS, SECONDS))
+        await until(lambda: run.present() == [{0}] * 3)
+        again = await asyncio.gather(
+            send_values(run.senders[0], run.servers, TERMS, SECONDS), return_exceptions=True
+        )
+        sent = [*again, *await send(run, 1), await first]
+        await asyncio.gather(*run.fronts)
+        writer.close()
+        assert reader is not None
+        return sent
+
+    run = Run(tmp_path, VALUES, 3)
+    again, second, first = play(run, script)
+    assert isinstance(again, ClientError) and isinstance(second, int) and isinstance(first, int)
+    assert run.arrived[2] == [1, 0, 2**31, 0, 7, 0, 1, -1, 3]
+
+
+async def leave(parties: list[Channel]) -> None:
+    parties[1].close()
+
+
+async def too_long(parties: list[Channel]) -> None:
+    await parties[1].send(bytes(33))
+
+
+async def too_short(parties: list[Channel]) -> None:
+    for party in parties:
+        await party.send(bytes(masks.SEED_BYTES))
+    await parties[1].receive(40 * 8)
+    await parties[1].send(bytes(16))
+
+
+async def huge(parties: list[Channel]) -> None:
+    parties[1].writer.write(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        (leave, f"Client 0 {LEFT}."),
+        (too_long, "Client 0 sent 33 bytes where 32 belong."),
+        (too_short, "Client 0 sent 16 bytes where 24 belong."),
+        (huge, "Client 0 sent 4294967295 bytes where 32 belong."),
+    ],
+)
+def test_a_client_that_breaks_the_rules_is_named(
+    tmp_path: Path, does: Callable[[list[Channel]], Awaitable[None]], told: str
+) -> None:
+    async def script(run: Run) -> Any:
+        run.ready.set()
+        others = asyncio.create_task(send(run, 1))
+        parties = [await connect(run, i, 0) for i in range(3)]
+        for party in parties:
+            await party.receive_terms()
+            await party.receive(24)
+            await party.receive(40 * 8)
+        await does(parties)
+        failed = await asyncio.gather(run.fronts[1], return_exceptions=True)
+        others.cancel()
+        return failed[0]
+
+    error = play(Run(tmp_path, VALUES, 3), script)
+    assert isinstance(error, ClientFailure) and str(error) == told
+
+
+def test_a_front_whose_port_is_taken_says_so(tmp_path: Path) -> None:
+    """Else its virtual machine would wait for it until the run's time is over."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        make_key(tmp_path, "P0", "P0")
+        config: dict[str, Any] = {"host": "127.0.0.1", "port": port, "uploads": [1], "seconds": SECONDS}
+        config |= {"certificates": [(tmp_path / "P0.pem").read_text()], "started": time.time()}
+
+        async def scene() -> None:
+            await Front(config, 0, 99, tmp_path, lambda: True).run()
+
+        with pytest.raises(ClientFailure, match=f"It cannot listen for clients on port {port}: Address alr"):
+            asyncio.run(scene())
+
+
+def test_a_party_that_there_is_no_way_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(host: str, port: int, **options: Any) -> Any:
+        if host == "far.example":
+            raise OSError(errno.EHOSTUNREACH, "No route to host")
+        return await real(host, port, **options)
+
+    async def script(run: Run) -> list[Any]:
+        far = [*run.servers[:2], replace(run.servers[2], host="far.example", port=9)]
+        return list(
+            await asyncio.gather(send_values(run.senders[0], far, TERMS, SECONDS), return_exceptions=True)
+        )
+
+    real = asyncio.open_connection
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    (error,) = play(Run(tmp_path, VALUES, 3), script)
+    assert isinstance(error, ClientError)
+    assert str(error) == "Client 0: there is no way to party 2 at far.example:9: No route to host."

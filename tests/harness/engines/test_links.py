@@ -1,0 +1,275 @@
+"""Links between parties on one machine: what arrives, when, how fast, and what ends with them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from harness.engines.base import PROJECT
+from harness.engines.network import links, relay
+from harness.engines.network.links import Links, links_between
+from harness.engines.network.profiles import LAN, WAN, Network, parse_network
+from harness.engines.network.relay import Link
+from harness.errors import PartyFailedError, RelayError
+from tests.support.running import captured_relays, in_time, until
+
+SLOW = Network("slow", 0.1, 1e6)
+
+
+@contextmanager
+def parties(
+    network: Network, count: int = 2, *, measured: bool = False
+) -> Iterator[tuple[Links, list[socket.socket]]]:
+    """Yield links between sockets that listen in the parties' place."""
+    with ExitStack() as stack:
+        if not measured:  # it takes a while
+            stack.enter_context(patch.object(links, "_measure", return_value=None))
+        listening = [stack.enter_context(socket.create_server((relay.HOST, 0))) for _ in range(count)]
+        ports = [one.getsockname()[1] for one in listening]
+        yield stack.enter_context(links_between(ports, network)), listening
+
+
+def connect(
+    found: Links, listening: list[socket.socket], a: int = 1, b: int = 0
+) -> tuple[socket.socket, socket.socket]:
+    """Return both ends of a connection that a makes to b."""
+    here = socket.create_connection((relay.HOST, found.ports[a][b]))
+    there, _ = listening[b].accept()
+    for one in (here, there):
+        one.settimeout(20)
+    return here, there
+
+
+def received(there: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (some := there.recv(size - len(data))):
+        data += some
+    return data
+
+
+def test_what_is_sent_leaves_in_turn_and_arrives_after_the_delay() -> None:
+    link = Link(delay_s=2.0, bytes_per_s=100.0)
+    assert link.arrival(50, now=10.0) == 12.5
+    assert link.arrival(100, now=10.0) == 13.5  # after the first, as its connection is none of its own
+    assert link.arrival(10, now=20.0) == 22.1
+    assert link.piece == 1448 and link.room == 100 * 2.02 + 2 * 1448
+
+
+def test_without_a_network_parties_reach_each_other_directly() -> None:
+    with links_between([5, 6], None) as found:
+        assert found == Links(((5, 6), (5, 6)))
+
+
+def test_a_party_finds_itself_directly_and_others_at_ports_of_its_own() -> None:
+    with parties(LAN, 3) as (found, listening):
+        own = [one.getsockname()[1] for one in listening]
+        assert [found.ports[i][i] for i in range(3)] == own
+        others = [found.ports[a][b] for a in range(3) for b in range(3) if a != b]
+        assert len({*others, *own}) == 9
+
+
+@pytest.mark.parametrize("network", [LAN, WAN, parse_network("10ms,1Mbit")])
+def test_measured_figures_are_those_wanted(network: Network) -> None:
+    """A busy machine makes figures worse, never better; a fault does so every time."""
+    for _ in range(5):
+        with parties(network, measured=True) as (found, _):
+            measured = found.measured
+        assert measured is not None and measured.wanted == network
+        share = measured.bandwidth_bits_per_s / network.bandwidth_bits_per_s
+        assert network.rtt_s <= measured.rtt_s and share < 1.02
+        if measured.rtt_s < network.rtt_s + 0.02 and share > 0.2:
+            return
+    pytest.fail(f"measured {measured}")
+
+
+def test_a_delay_does_not_throttle() -> None:
+    """100 messages one after the other are on their way at once: each takes 50 ms, all of them no more."""
+    with parties(SLOW) as ends:
+        here, there = connect(*ends)
+
+        def seconds() -> float:
+            started = time.monotonic()
+            for _ in range(100):
+                here.sendall(b"x")
+            assert received(there, 100) == b"x" * 100
+            taken = time.monotonic() - started
+            assert taken >= 0.05
+            return taken
+
+        with here, there:
+            assert in_time(seconds, 0.5)
+
+
+def test_all_arrives_in_order_through_small_buffers() -> None:
+    data = random.Random(5).randbytes(1 << 22)
+    with parties(LAN) as ends:
+        here, there = connect(*ends)
+        with here, there:
+            sender = os.fork()
+            if sender == 0:
+                here.sendall(data)
+                os._exit(0)
+            here.close()
+            assert received(there, len(data)) == data
+            assert there.recv(1) == b""  # the end, too
+            os.waitpid(sender, 0)
+
+
+def test_connections_of_a_pair_share_its_rate_and_directions_do_not() -> None:
+    """25 kB take 200 ms at 1 Mbit/s."""
+    size = 25_000
+
+    def seconds() -> float:
+        """Return when what shares its rate with nothing has arrived."""
+        with parties(SLOW, 3) as ends, ExitStack() as stack:
+            pairs = [connect(*ends), connect(*ends), connect(*ends, 2, 0)]
+            for one in chain.from_iterable(pairs):
+                stack.enter_context(one)
+            started = time.monotonic()
+            for here, _ in pairs:
+                here.sendall(bytes(size))
+            pairs[0][1].sendall(bytes(size))
+            for one in (pairs[0][0], pairs[2][1]):
+                assert len(received(one, size)) == size
+            alone = time.monotonic() - started
+            assert alone >= 0.2 + 0.05
+            for one in (pairs[0][1], pairs[1][1]):
+                assert len(received(one, size)) == size
+            assert time.monotonic() - started >= 2 * 0.2 + 0.05
+            return alone
+
+    assert in_time(seconds, 2 * 0.2 + 0.05)
+
+
+def test_a_sender_waits_for_a_receiver_that_does_not_take_it() -> None:
+    with parties(LAN) as ends:
+        here, there = connect(*ends)
+        with here, there:
+            here.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                here.sendall(bytes(1 << 25))  # the relay holds some 2.7 MB, the kernel the rest
+
+
+def test_an_end_is_passed_on_one_way_only() -> None:
+    with parties(LAN) as ends:
+        here, there = connect(*ends)
+        with here, there:
+            here.sendall(b"question")
+            here.shutdown(socket.SHUT_WR)
+            assert received(there, 9) == b"question"
+            there.sendall(b"answer")
+            there.close()
+            assert received(here, 7) == b"answer"
+
+
+def test_what_was_sent_before_a_party_left_arrives() -> None:
+    with parties(SLOW) as ends:
+        here, there = connect(*ends)
+        with here, there:
+            there.sendall(b"never read")
+            time.sleep(0.2)
+            here.sendall(b"last words")
+            here.close()  # with something unread: it resets the connection
+            assert received(there, 11) == b"last words"
+
+
+def test_who_connects_waits_for_a_party_that_listens_later() -> None:
+    with socket.socket() as later:
+        later.bind((relay.HOST, 0))
+        with (
+            links_between([later.getsockname()[1], 1], LAN) as found,
+            socket.create_connection((relay.HOST, found.ports[1][0])) as here,
+        ):
+            here.sendall(b"early")
+            time.sleep(0.05)
+            later.listen()
+            there, _ = later.accept()
+            with there:
+                assert received(there, 5) == b"early"
+
+
+def test_no_relay_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = captured_relays(monkeypatch)
+    with pytest.raises(ZeroDivisionError), parties(LAN):
+        raise ZeroDivisionError
+    assert started[0].poll() is not None
+
+
+def test_a_relay_dies_with_a_killed_command() -> None:
+    script = (
+        "import time; from harness.engines import links\n"
+        "with links.links_between([1, 2], links.Network('n', 0.0, 1e9)) as found:\n"
+        "    print(found.ports[0][1], flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+    ) as command:
+        assert command.stdout is not None
+        port = int(command.stdout.readline())
+        assert listens(port)
+        command.kill()
+    until(lambda: not listens(port))
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((relay.HOST, port)) == 0
+
+
+def test_a_relay_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "leashed", lambda *command: ["/bin/false"])
+    with pytest.raises(RelayError) as error, parties(WAN):
+        pass
+    assert str(error.value) == "The relay that emulates network wan did not start; no party was started."
+
+
+def test_a_relay_that_ended_is_named_instead_of_the_parties(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = captured_relays(monkeypatch)
+
+    def run() -> None:
+        with parties(WAN):
+            started[0].send_signal(signal.SIGTERM)
+            started[0].wait()
+            raise PartyFailedError("Party 0 ended.")
+
+    with pytest.raises(RelayError) as error:
+        run()
+    assert str(error.value) == (
+        "The relay that emulates network wan was killed by SIGTERM; "
+        "the parties were stopped and no result was written."
+    )
+
+
+def test_a_party_is_named_where_the_relay_is_well() -> None:
+    with pytest.raises(PartyFailedError, match=r"^Party 0 ended[.]$"), parties(WAN):
+        raise PartyFailedError("Party 0 ended.")
+
+
+def test_the_relay_listens_on_loopback_only() -> None:
+    with parties(LAN) as (found, _):
+        table = Path("/proc/net/tcp")
+        if not table.exists():
+            pytest.skip("reads /proc/net/tcp")
+        port = f":{found.ports[0][1]:04X}"
+
+        def lines() -> list[str]:
+            words = (line.split()[1] for line in table.read_text().splitlines())
+            return [word for word in words if word.endswith(port)]
+
+        until(lambda: lines() != [])  # the kernel's list may lack one while it changes
+        assert all(line.startswith("0100007F") for line in lines())

@@ -1,0 +1,287 @@
+"""Finding MP-SPDZ: what is taken, and the sentence for each thing that is wrong; the costs in its log."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.engines.mpspdz import engine as mpspdz
+from harness.engines.mpspdz.engine import DOCUMENTATION, Installation, MpSpdzEngine, find_installation
+from harness.engines.output_parser import PartyLog
+from harness.errors import OutputError
+from harness.security_models import MODELS, get_model
+
+RING = MODELS["ring"]
+OLD, FIXED = "2026-05-10T12:00:00+00:00", "2026-05-12T12:00:00+00:00"  # the fix is of 11 May
+
+
+@pytest.fixture(autouse=True)
+def _forget_installation() -> Iterator[None]:
+    find_installation.cache_clear()
+    yield
+    find_installation.cache_clear()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory that MP_SPDZ_HOME names, with a compiler and every virtual machine in it."""
+    directory = tmp_path / "MP-SPDZ"
+    build(directory)
+    monkeypatch.setenv("MP_SPDZ_HOME", str(directory))
+    return directory
+
+
+def build(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    (directory / "compile.py").touch()
+    (directory / "CHANGELOG.md").write_text("Words.\n\n## 0.4.2 (Dec 24, 2025)\n\n- words\n\n## 0.4.1 (x)\n")
+    for model in MODELS.values():
+        if model.virtual_machine:
+            (directory / model.virtual_machine).touch(mode=0o755)
+
+
+def git(directory: Path, *arguments: str, date: str = FIXED) -> str:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    environment = {
+        **os.environ,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_COMMITTER_DATE": date,
+        "GIT_AUTHOR_DATE": date,
+    }
+    identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.org")
+    done = subprocess.run(
+        ["git", *identity, "-C", str(directory), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def commit(directory: Path, date: str) -> str:
+    git(directory, "commit", "--allow-empty", "--message", "Change", date=date)
+    return git(directory, "rev-parse", "HEAD")
+
+
+def reason() -> str | None:
+    return MpSpdzEngine().availability(RING)
+
+
+def too_old(home: Path, version: str) -> str:
+    return (
+        f"{version} at {home} is older than the fix of 11 May 2026 to its MAC check; "
+        f"update it, see {DOCUMENTATION}."
+    )
+
+
+def test_none_switches_it_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home.parent))
+    monkeypatch.setenv("MP_SPDZ_HOME", "none")
+    assert reason() == "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
+    assert MpSpdzEngine().version() is None
+
+
+@pytest.mark.parametrize("unset", [True, False])
+def test_unset_and_empty_look_in_the_home_directory(
+    unset: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if unset:
+        monkeypatch.delenv("MP_SPDZ_HOME", raising=False)
+    else:
+        monkeypatch.setenv("MP_SPDZ_HOME", "")
+    build(tmp_path / "MP-SPDZ")
+    found = find_installation()
+    assert isinstance(found, Installation) and found.home == tmp_path / "MP-SPDZ"
+
+
+@pytest.mark.skipif(Path("/opt/MP-SPDZ").exists(), reason="MP-SPDZ is in /opt, which a test cannot empty")
+def test_found_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MP_SPDZ_HOME", raising=False)
+    assert reason() == (
+        "MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; "
+        f"build it as its documentation says, {DOCUMENTATION}."
+    )
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_home_without_a_compiler(exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = tmp_path / "elsewhere"
+    if exists:
+        chosen.mkdir()
+    build(tmp_path / "MP-SPDZ")  # what was chosen is not replaced by what is found
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MP_SPDZ_HOME", str(chosen))
+    assert reason() == (
+        f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
+    )
+
+
+def test_home_may_start_with_a_tilde(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home.parent))
+    monkeypatch.setenv("MP_SPDZ_HOME", "~/MP-SPDZ")
+    found = find_installation()
+    assert isinstance(found, Installation) and found.home == home
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.virtual_machine])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_missing_virtual_machine_is_named(name: str, there: bool, home: Path) -> None:
+    git(home, "init", "--quiet")
+    commit(home, FIXED)
+    model = get_model(name)
+    machine = home / str(model.virtual_machine)
+    machine.unlink()
+    if there:
+        machine.touch(mode=0o644)  # but not executable
+    expected = (
+        f"MP-SPDZ at {home} has no {model.virtual_machine}; "
+        f"its documentation says how to build it, see {DOCUMENTATION}."
+    )
+    for other in MODELS.values():
+        if other.virtual_machine:
+            assert MpSpdzEngine().availability(other) == (expected if other is model else None)
+
+
+def test_a_commit_that_descends_from_the_fix_is_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(home, "init", "--quiet")
+    before = commit(home, OLD)
+    fix = commit(home, OLD)  # its date does not matter where history can tell
+    monkeypatch.setattr(mpspdz, "_FIX_COMMIT", fix)
+    after = commit(home, OLD)
+    for head, wanted in (
+        (fix, None),
+        (after, None),
+        (before, too_old(home, f"MP-SPDZ 0.4.2 ({before[:12]})")),
+    ):
+        git(home, "checkout", "--quiet", head)
+        find_installation.cache_clear()
+        assert reason() == wanted
+        assert MpSpdzEngine().version() == f"MP-SPDZ 0.4.2 ({head[:12]})"
+
+
+def test_a_branch_beside_the_fix_is_too_old(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(home, "init", "--quiet")
+    root = commit(home, OLD)
+    monkeypatch.setattr(mpspdz, "_FIX_COMMIT", commit(home, OLD))
+    git(home, "checkout", "--quiet", root)
+    beside = commit(home, FIXED)
+    assert reason() == too_old(home, f"MP-SPDZ 0.4.2 ({beside[:12]})")
+
+
+@pytest.mark.parametrize(("date", "fixed"), [(OLD, False), (FIXED, True)])
+def test_a_shallow_clone_is_judged_by_its_date(
+    date: str, fixed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin, clone = tmp_path / "origin", tmp_path / "MP-SPDZ"
+    build(origin)
+    git(origin, "init", "--quiet")
+    git(origin, "add", "--all")
+    monkeypatch.setattr(mpspdz, "_FIX_COMMIT", commit(origin, OLD))
+    head = commit(origin, date)
+    git(tmp_path, "clone", "--quiet", "--depth", "1", origin.as_uri(), str(clone))
+    monkeypatch.setenv("MP_SPDZ_HOME", str(clone))
+    assert reason() == (None if fixed else too_old(clone, f"MP-SPDZ 0.4.2 ({head[:12]})"))
+
+
+@pytest.mark.parametrize(
+    ("changelog", "release", "fixed"),
+    [
+        ("## 0.4.2 (Dec 24, 2025)\n", "0.4.2", False),
+        ("## 0.4.3 (Some day)\n\n## 0.4.2 (Dec 24, 2025)\n", "0.4.3", True),
+        ("## 0.4.10 (Some day)\n", "0.4.10", True),
+        ("## 0.5 (Some day)\n", "0.5", True),
+        ("no release\n", "unknown", False),
+        (None, "unknown", False),
+    ],
+)
+def test_without_git_the_changelog_decides(
+    changelog: str | None, release: str, fixed: bool, home: Path
+) -> None:
+    (home / "CHANGELOG.md").unlink()
+    if changelog is not None:
+        (home / "CHANGELOG.md").write_text(changelog)
+    assert MpSpdzEngine().version() == f"MP-SPDZ {release} (unknown)"
+    assert reason() == (None if fixed else too_old(home, f"MP-SPDZ {release} (unknown)"))
+
+
+def test_a_checkout_without_a_git_command_is_judged_by_its_changelog(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(home, "init", "--quiet")
+    commit(home, FIXED)
+    monkeypatch.setenv("PATH", str(home))
+    assert reason() == too_old(home, "MP-SPDZ 0.4.2 (unknown)")
+
+
+# Ends of party 0's logs, MP-SPDZ 0.4.2 (3a0a7b1d5e80), shortened in the middle.
+# compile.py -R 64 -Z 3 pi_rw split 3 0 2 2 1 40
+# replicated-ring-party.x -p 0 -ip hosts -v -OF . pi_rw-split-3-0-2-2-1-40
+RING_LOG = """\
+Setup took 0.0296672 seconds.
+Detailed costs:
+             6 AND rounds
+           212 ANDs
+Spent 0.00160415 seconds (0.000189 MB, 11 rounds) on the online phase and 0.000154849 seconds \
+(0.000512 MB, 2 rounds) on the preprocessing/offline phase.
+Spent 1.834e-06 seconds on correlated randomness generation.
+CPU time = 0.00152619
+Time = 0.00355212 seconds\x20
+Data sent = 0.000701 MB in ~13 rounds (party 0 only)
+Global data sent = 0.002103 MB (all parties)
+"""
+# compile.py -R 64 -Y pi_rw split 2 0 2 2 1 40
+# spdz2k-party.x -p 0 -N 2 -ip hosts -v -OF . -e pi_rw-split-2-0-2-2-1-40
+SPDZ2K_LOG = """\
+Setup took 0.0429701 seconds.
+Spent 0.00316419 seconds (0.000646 MB, 37 rounds) on the online phase and 0.159285 seconds \
+(3.35867 MB, 494 rounds) on the preprocessing/offline phase.
+Sending to all 0.000102 MB in 3 rounds, taking 9.5652e-05 seconds
+CPU time = 0.108701
+Time = 0.165572 seconds\x20
+Data sent = 3.35932 MB in ~531 rounds (party 0 only)
+Global data sent = 6.71864 MB (all parties)
+Coordination took 0.00145647 seconds
+"""
+
+
+def log_of(text: str) -> PartyLog:
+    return PartyLog(tuple(text.splitlines()), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "rounds", "sent_bytes", "online_s", "offline_s"),
+    [
+        (RING_LOG, 0.00355212, 13, 701, 0.00160415, 0.000154849),
+        (SPDZ2K_LOG, 0.165572, 531, 3_359_320, 0.00316419, 0.159285),
+    ],
+)
+def test_costs_of_recorded_logs(
+    text: str, seconds: float, rounds: int, sent_bytes: int, online_s: float, offline_s: float
+) -> None:
+    costs = mpspdz._costs(0, log_of(text))
+    assert (costs.seconds, costs.rounds, costs.sent_bytes) == (seconds, rounds, sent_bytes)
+    assert (costs.online_s, costs.offline_s) == (online_s, offline_s)
+
+
+def test_costs_in_scientific_notation_and_without_phases() -> None:
+    log = "Time = 9.1e-05 seconds\nData sent = 1.6e-05 MB in ~1 rounds (party 0 only)\n"
+    costs = mpspdz._costs(0, log_of(log))
+    assert (costs.seconds, costs.rounds, costs.sent_bytes) == (9.1e-05, 1, 16)
+    assert costs.online_s is None and costs.offline_s is None
+
+
+@pytest.mark.parametrize("missing", ["Time = ", "Data sent = "])
+def test_a_log_without_costs_is_refused(missing: str) -> None:
+    lines = [line for line in RING_LOG.splitlines() if not line.startswith(missing)]
+    with pytest.raises(OutputError, match="Party 2 ended well but did not report its time and traffic"):
+        mpspdz._costs(2, log_of("\n".join(lines)))

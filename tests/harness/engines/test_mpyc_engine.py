@@ -1,0 +1,169 @@
+"""What the embedded engine says about itself, and how it sets MPyC up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.engines.base import PROGRAMS, Job, no_charge
+from harness.engines.mpyc import engine as embedded
+from harness.engines.mpyc import party as mpyc_party
+from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.engines.mpyc.party import _check_peers, common_name, listen_on_loopback
+from harness.engines.output_parser import PartyLog
+from harness.engines.parties import main as party
+from harness.engines.parties.certificates import make_key
+from harness.engines.program_hash import program_hash
+from harness.errors import OutputError
+from harness.security_models import get_model
+from protocols.spec import NO_INPUT, PI_LAP
+
+MPYC = get_model("mpyc")
+
+
+def test_it_runs_its_own_model_only() -> None:
+    engine = EmbeddedEngine()
+    assert engine.version() == "MPyC 0.11"
+    assert engine.supports(PI_LAP, MPYC, NO_INPUT) is None
+    assert "not on the embedded engine" in str(engine.availability(get_model("ring")))
+
+
+def test_a_program_that_is_not_portable_is_refused() -> None:
+    reason = EmbeddedEngine().supports(replace(PI_LAP, portable=False), MPYC, NO_INPUT)
+    assert "only MP-SPDZ has" in str(reason)
+
+
+def test_without_mpyc_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(embedded, "version", nothing)
+    assert EmbeddedEngine().version() is None
+    assert "./inv installs it" in str(EmbeddedEngine().availability(MPYC))
+
+
+@pytest.mark.parametrize(
+    "lines", [(), ("Time = 0.5 seconds",), ("Data sent = 5 bytes",), ("Time = fast", "Data sent = 5 bytes")]
+)
+def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
+    assert embedded._costs(0, PartyLog(("Time = 0.5 seconds", "Data sent = 5 bytes"), 1.0)) == (0.5, 5)
+    with pytest.raises(OutputError, match="Party 2 "):
+        embedded._costs(2, PartyLog(lines, 1.0))
+
+
+def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: list[dict[str, Any]] = []
+
+    def run_parties(
+        job: Job, configs: list[dict[str, Any]], work: Path, timeout_s: float, starting: Callable[[], None]
+    ) -> list[PartyLog]:
+        given.extend(configs)
+        assert (job.spec, work, timeout_s, starting) == (PI_LAP, tmp_path / "run", 9.0, no_charge)
+        return [
+            PartyLog(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"), 1.0)
+            for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
+        ]
+
+    monkeypatch.setattr(embedded, "run_parties", run_parties)
+    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), (None,) * 3, fair_bits=((59, 2),))
+    result = EmbeddedEngine().run(job, MPYC, tmp_path / "run", 9.0, lambda step: None)
+    assert (result.outputs, result.mpc_s, result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
+    assert result.program_hash == program_hash(job, ("MPyC 0.11",))
+    assert [config["party"] for config in given] == [0, 1, 2]
+    for config in given:
+        assert config["fair_bits"] == ((59, 2),)
+        assert config["arguments"] == ["pi_lap", "3", "2", "1", "40"]
+        assert len(set(config["addresses"])) == 3 and config["addresses"] == given[0]["addresses"]
+        assert {host for host, _ in config["addresses"]} == {"127.0.0.1"}
+
+
+def test_servers_are_bound_to_loopback_only() -> None:
+    async def addresses() -> list[str]:
+        loop = asyncio.get_running_loop()
+        listen_on_loopback(loop)
+        # As MPyC calls it: a port, no host.
+        server = await loop.create_server(asyncio.Protocol, port=0, ssl=None)
+        async with server:
+            return [listener.getsockname()[0] for listener in server.sockets]
+
+    assert asyncio.run(addresses()) == ["127.0.0.1"]
+
+
+def peer(pid: int, certificate: Path) -> Any:
+    """Return what MPyC knows of a connected peer."""
+    shown = ssl.PEM_cert_to_DER_cert(certificate.read_text())
+    known = {"ssl_object": SimpleNamespace(getpeercert=lambda binary_form: shown)}
+    return SimpleNamespace(
+        pid=pid, protocol=SimpleNamespace(transport=SimpleNamespace(get_extra_info=known.get))
+    )
+
+
+@pytest.fixture
+def certificates(in_tmp: Path) -> list[Path]:
+    """Return the certificates that party 0 holds, in its directory."""
+    (in_tmp / party.DATA).mkdir()
+    return [make_key(in_tmp / party.DATA, f"P{i}", common_name(i)) for i in range(3)]
+
+
+def test_a_peer_is_who_its_certificate_says(certificates: list[Path]) -> None:
+    peers = [SimpleNamespace(pid=0), *(peer(i, certificates[i]) for i in (1, 2))]
+    _check_peers(SimpleNamespace(pid=0, parties=peers))
+
+
+def test_no_program_runs_among_peers_who_are_not_who_they_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], certificates: list[Path]
+) -> None:
+    """Neither with another party's certificate, nor with another one in the same name."""
+    (Path("other")).mkdir()
+    for shown in (certificates[1], make_key(Path("other"), "P2", common_name(2))):
+        peers = [SimpleNamespace(pid=0), peer(1, certificates[1]), peer(2, shown)]
+        mpc = SimpleNamespace(pid=0, parties=peers, run=lambda started: None, start=lambda: None)
+        monkeypatch.setattr(mpyc_party, "_lay_out_certificates", lambda party, parties: None)
+        monkeypatch.setattr(mpyc_party, "_load_mpyc", lambda config, mpc=mpc: mpc)
+        assert mpyc_party.run_party({"party": 0, "addresses": [("a", 1)] * 3}) == 1
+        said = "fairshares: Who connected as party 2 has another party's certificate.\n"
+        assert capsys.readouterr().out == said
+
+
+SHOW_OPTIONS = """
+import json, sys
+from harness.engines.mpyc.party import _load_mpyc
+mpc = _load_mpyc(json.loads(sys.argv[1]))
+print(json.dumps([mpc.version, mpc.pid, mpc.threshold, mpc.options.sec_param, mpc.options.ssl,
+                  mpc.options.no_prss, mpc.SecInt(64).array.__name__,
+                  [[peer.host, peer.port] for peer in mpc.parties]]))
+"""
+
+
+def options_of_mpyc(security_bits: int) -> subprocess.CompletedProcess[str]:
+    addresses = [("127.0.0.1", port) for port in (1111, 2222, 3333)]
+    config = {"party": 2, "threshold": 1, "security_bits": security_bits, "addresses": addresses}
+    return subprocess.run(
+        [sys.executable, "-c", SHOW_OPTIONS, json.dumps(config)],
+        env={**os.environ, "MPYC_NOPRSS": "1", "MPYC_NONUMPY": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_mpyc_gets_its_options_from_the_model_and_none_from_the_environment() -> None:
+    shown = options_of_mpyc(MPYC.statistical_security_bits or 0)
+    addresses = [["127.0.0.1", port] for port in (1111, 2222, 3333)]
+    assert json.loads(shown.stdout) == ["0.11", 2, 1, 40, True, False, "ArraySecInt64", addresses]
+
+
+def test_mpycs_default_security_is_too_low() -> None:
+    assert "AssertionError" in options_of_mpyc(30).stderr

@@ -1,0 +1,47 @@
+"""Networks: what `--network` takes, and that all else ends in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.engines.network.profiles import LAN, WAN, Network, parse_network
+from harness.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("none", None),
+        ("lan", LAN),
+        ("wan", WAN),
+        ("40ms,100Mbit", Network("40ms,100Mbit", 0.04, 1e8)),
+        (" 40 ms, 100 Mbit/s ", Network("40ms,100Mbit", 0.04, 1e8)),
+        ("500us,2.5Gbit", Network("500us,2.5Gbit", 0.0005, 2.5e9)),
+        ("1s,64kbit", Network("1s,64kbit", 1.0, 64e3)),
+        ("0ms,1Gbit", Network("0ms,1Gbit", 0.0, 1e9)),
+    ],
+)
+def test_network(text: str, expected: Network | None) -> None:
+    assert parse_network(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "LAN", "40ms", ",", "40,100", "40ms,", "40ms,100", "100Mbit,40ms", "-1ms,1Mbit", "1ms,1MB",
+        "1ms,1Mbit,2", "nanms,1Mbit", "1e3ms,1Mbit", "1ms,1mbit", "½ms,1Mbit", "1" * 38 + "ms,1Mbit",
+    ],
+)  # fmt: skip
+def test_no_network(text: str) -> None:
+    with pytest.raises(OptionError) as error:
+        parse_network(text)
+    assert str(error.value) == (
+        "--network must be lan, wan, none, or a round-trip time and a bandwidth per second such as "
+        f"40ms,100Mbit; got {text!r}."
+    )
+
+
+@pytest.mark.parametrize("text", ["11s,1Mbit", "1ms,0Mbit", "1ms,0.5kbit", "1ms,101Gbit"])
+def test_figures_out_of_range_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match=f"at most 10 s and a bandwidth from 1kbit .* got '{text}'"):
+        parse_network(text)

@@ -1,0 +1,62 @@
+"""Ports for runs: free ones, and no two runs at a time get the same."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from harness.engines.parties import supervisor as parties
+from harness.engines.parties.supervisor import free_ports
+from harness.errors import UnsupportedError
+
+
+class InOrder:
+    """Stands for the system's randomness: whoever asks draws the same."""
+
+    def sample(self, population: Sequence[int], count: int) -> list[int]:
+        return list(population)[:count]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two blocks of ports, which no other test is given, in an order that is known."""
+    all_free = (
+        first
+        for first in random.SystemRandom().sample(range(30_000, 32_700), 100)
+        if all(map(parties._is_free, range(first, first + 32)))
+    )
+    first = next(all_free)
+    monkeypatch.setattr(parties, "_PORTS", range(first, first + 32))
+    monkeypatch.setattr(random, "SystemRandom", InOrder)
+
+
+def test_nobody_else_is_given_ports_on_which_nothing_listens_yet() -> None:
+    """As when two runs start at once: a party listens a second after its port was chosen."""
+    with free_ports(3) as ours:
+        for _ in range(2):
+            with free_ports(3) as others:
+                assert len({*ours, *others}) == 6
+    with free_ports(3) as again:
+        assert again == ours
+
+
+def test_a_port_that_somebody_listens_on_is_left_out() -> None:
+    with free_ports(3) as before:
+        pass
+    with socket.create_server(("127.0.0.1", before[1])), free_ports(3) as found:
+        assert found == [before[0], before[2], before[2] + 1]
+
+
+def test_ports_can_be_listened_on_while_they_are_held() -> None:
+    with free_ports(15) as found:
+        for port in found:
+            socket.create_server(("", port)).close()
+
+
+def test_too_few_are_an_error() -> None:
+    refused = pytest.raises(UnsupportedError, match="No 3 free TCP ports")
+    with free_ports(3), free_ports(3), refused, free_ports(3):
+        pass

@@ -1,0 +1,227 @@
+"""Which model may run which protocol on which input form: the rule for active models, over all of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, no_charge
+from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.engines.network.profiles import Network
+from harness.errors import UnsupportedError
+from harness.security_models import MODELS, Model
+from protocols.spec import (
+    CLIENTS,
+    NO_INPUT,
+    PI_LAP,
+    PI_RW,
+    PRODUCT,
+    PROTOCOLS,
+    SHARES,
+    SPLIT,
+    InputForm,
+    ProtocolSpec,
+)
+
+FORMS = {
+    f"{form.name} by {path.name}": form.by(path)
+    for spec in PROTOCOLS.values()
+    for form in spec.input_forms.values()
+    for path in (SHARES, CLIENTS)
+}
+
+
+class Everywhere(MpSpdzEngine):
+    """An engine that has every model; `missing` is what it says of all of them instead."""
+
+    name = "everywhere"
+
+    def __init__(self, missing: str | None = None) -> None:
+        self.missing = missing
+
+    def version(self) -> str | None:
+        return None
+
+    def availability(self, model: Model) -> str | None:
+        return self.missing and f"{model.name}: {self.missing}"
+
+    def program_hash(self, job: Job, model: Model) -> str:
+        raise AssertionError((job, model))
+
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
+    ) -> EngineResult:
+        raise AssertionError((job, model, work, timeout_s, progress, starting, network))
+
+
+def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
+    """The rule, written out: no product of plain client shares where a party may deviate."""
+    plain = form.name in ("product", "scores") and form.path.name == "shares"
+    plain = plain or (spec.name == "pi_count" and form.path.name == "shares")  # pi_cap is of bits
+    known = form.name in spec.input_forms and form.path in spec.input_paths
+    return known and not (model.adversary == "active" and plain)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_rule_over_all_models_and_forms(spec: ProtocolSpec, model: Model, form: InputForm) -> None:
+    reason = Everywhere().supports(spec, model, form)
+    assert (reason is None) == allowed(spec, model, form)
+    if reason is not None:
+        assert reason.endswith(".")
+        assert form.name in reason or form.path.name in reason or spec.name in reason
+
+
+def test_the_rule_is_not_empty() -> None:
+    found = [
+        (model.name, form.name)
+        for model, form in itertools.product(MODELS.values(), PI_RW.input_forms.values())
+        if Everywhere().supports(PI_RW, model, form)
+    ]
+    assert found == [("spdz2k", "product"), ("sy-rep-ring", "product"), ("rep4-ring", "product")]
+
+
+@pytest.mark.parametrize("name", ["spdz2k", "sy-rep-ring", "rep4-ring"])
+def test_the_refusal_says_why_and_names_the_option(name: str) -> None:
+    reason = Everywhere().supports(PI_RW, MODELS[name], PRODUCT)
+    assert reason is not None
+    assert name in reason
+    assert "'product' multiplies plain shares" in reason
+    assert "use --input-path clients, --input-form split, or a passive model" in reason
+    assert Everywhere().supports(PI_RW, MODELS[name], PRODUCT.by(CLIENTS)) is None
+
+
+def test_a_form_that_the_protocol_does_not_have() -> None:
+    assert (
+        Everywhere().supports(PI_LAP, MODELS["ring"], SPLIT)
+        == "pi_lap has no input form 'split'; choose none."
+    )
+    assert (
+        Everywhere().supports(PI_RW, MODELS["ring"], NO_INPUT)
+        == "pi_rw has no input form 'none'; choose split or product."
+    )
+
+
+def test_a_path_that_the_protocol_or_the_engine_does_not_have() -> None:
+    assert (
+        Everywhere().supports(PI_LAP, MODELS["ring"], NO_INPUT.by(CLIENTS))
+        == "pi_lap takes no values by input path 'clients'; use --input-path shares."
+    )
+    assert (
+        EmbeddedEngine().supports(PI_RW, MODELS["mpyc"], SPLIT.by(CLIENTS))
+        == "Input path 'clients' needs MP-SPDZ; choose one of its models."
+    )
+
+
+def test_only_shares_are_added_up_by_a_party() -> None:
+    assert SPLIT.summed_by_party and SPLIT.by(SHARES) == SPLIT
+    assert not SPLIT.by(CLIENTS).summed_by_party
+
+
+def test_an_unsound_combination_is_refused_as_such_even_if_the_model_is_missing() -> None:
+    nowhere = Everywhere("MP-SPDZ is not here.")
+    assert nowhere.supports(PI_RW, MODELS["ring"], SPLIT) == "ring: MP-SPDZ is not here."
+    assert "multiplies" in (nowhere.supports(PI_RW, MODELS["spdz2k"], PRODUCT) or "")
+
+
+@pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_specs_say_of_their_forms_what_the_rule_needs(spec: ProtocolSpec) -> None:
+    """A form that is summed before the run cannot be multiplied in it; only `product` and `scores` are."""
+    for name, form in spec.input_forms.items():
+        assert form.name == name
+        assert form.multiplies_client_values == (name in ("product", "scores"))
+        assert not (form.multiplies_client_values and form.summed_by_party)
+
+
+def test_models() -> None:
+    """Parties, corruptions, adversary and security of each; no colluding majority is claimed."""
+    rows = {
+        (m.name, m.engine, m.parties, m.corruptions, m.adversary, m.domain.name, m.statistical_security_bits)
+        for m in MODELS.values()
+    }
+    assert rows == {
+        ("semi2k", "mp-spdz", 2, 1, "passive", "ring64", None),
+        ("ring", "mp-spdz", 3, 1, "passive", "ring64", None),
+        ("spdz2k", "mp-spdz", 2, 1, "active", "ring64", 40),
+        ("sy-rep-ring", "mp-spdz", 3, 1, "active", "ring64", None),
+        ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", 40),
+        ("mpyc", "embedded", 3, 1, "passive", "field127", 40),
+    }
+    assert all(m.active == (m.adversary == "active") for m in MODELS.values())
+    assert {m.name for m in MODELS.values() if m.tolerates == "active"} == {"spdz2k", "rep4-ring"}
+    assert all("-e" in m.run_options for m in MODELS.values() if m.parties == 2)
+    # SPDZ2k's MAC check fails with probability (s + 1) 2^-s at most.
+    (s,) = MODELS["spdz2k"].run_options[-1:]
+    assert MODELS["spdz2k"].run_options[-2] == "-SP"
+    assert int(s) + 1 <= 2 ** (int(s) - 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes", "batch"),
+    [
+        ("spdz2k", 4, 300),
+        ("spdz2k", 200, 800),
+        ("spdz2k", 10**6, 10_000),
+        ("semi2k", 4, 1000),
+        ("sy-rep-ring", 4, 50_000),
+    ],
+)
+def test_batches_grow_with_the_noise_within_bounds(name: str, lanes: int, batch: int) -> None:
+    assert MODELS[name].batch(lanes) == batch
+    assert MODELS[name].batch(0) is None
+    assert MODELS["ring"].batch(lanes) is None
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_no_production_program_is_given_bits(name: str, tmp_path: Path) -> None:
+    """Under its own path, through a link or a detour; a copy elsewhere is a test's own program."""
+    source = PROGRAMS / f"{name}.mpc"
+    link = tmp_path / source.name
+    link.symlink_to(source)
+    for path in (source, link, PROGRAMS / ".." / "Source" / source.name):
+        with pytest.raises(UnsupportedError, match=f"^{name}.mpc draws its own random bits"):
+            Job(PROTOCOLS[name], path, (), (), given_bits=((1,),))
+        with pytest.raises(UnsupportedError):
+            Job(PROTOCOLS[name], path, (), (), given_bits=())
+    copy = tmp_path / "copy.mpc"
+    copy.write_bytes(source.read_bytes())
+    assert Job(PROTOCOLS[name], copy, (), (), given_bits=((1,),)).given_bits == ((1,),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments", "widths"),
+    [
+        (PROTOCOLS["pi_lap"], ("3", "2", "1", "40"), [59]),
+        (PROTOCOLS["pi_lap_symmetric"], ("3", "2", "1", "40"), [63, 2]),
+        (PROTOCOLS["pi_lap_published"], ("raw", "2", "1"), []),
+        (PROTOCOLS["pi_cap"], ("3", "8", "63", "4", "2", "1/4", "60"), [63, 63, 4]),
+    ],
+    ids=lambda value: value.name if isinstance(value, ProtocolSpec) else "",
+)
+def test_noise_takes_all_bits_of_its_coins(
+    spec: ProtocolSpec, arguments: tuple[str, ...], widths: list[int]
+) -> None:
+    """Too few are as many as are random: what reads them takes zeros for the others."""
+
+    def job(*drawn: tuple[int, int]) -> Job:
+        return Job(spec, PROGRAMS / f"{spec.name}.mpc", arguments, (None,) * 3, fair_bits=drawn)
+
+    whole = [(width, 2) for width in widths]
+    job(*whole).check_parties(MODELS["ring"])
+    fewer = [(width - 1, lanes) for width, lanes in whole]
+    uneven = [(width, lanes + i) for i, (width, lanes) in enumerate(whole)]
+    for wrong in ([*whole, (1, 2)], *[each for each in (fewer, whole[1:], uneven) if each != whole]):
+        with pytest.raises(UnsupportedError, match="other numbers of random bits than its noise takes"):
+            job(*wrong).check_parties(MODELS["ring"])

@@ -1,0 +1,133 @@
+"""Expected errors, against simulated noise and against the recorded utility of released curves."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchmarks.studies.utility.populations import SyntheticPopulation
+from benchmarks.studies.utility.releases import TREE, computed
+from harness.forecast import errors
+from harness.postprocessing.curve_intervals import simulated_noise
+from harness.postprocessing.reweighing.formulas import REWEIGHINGS
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import mean_square_error
+from tests.conftest import PROJECT
+
+Floats = npt.NDArray[np.float64]
+
+COINS = design_coins(Fraction(1), 40)
+NOISE = math.sqrt(mean_square_error(COINS))
+DRAWS = 20_000
+# The root mean square over 20,000 draws has a standard error of 0.5 % if errors are Gaussian, and 0.8 % for
+# Laplace's kurtosis of 6; 5 % is more than 6 of them, and the first order itself is off by less than 1 %.
+WITHIN = 0.05
+COUNTS = np.array([[400.0, 300.0], [250.0, 600.0], [900.0, 200.0]])
+
+
+def weights(counts: Floats, reweighing: str) -> Floats:
+    """Return the weights of tables of counts, the last two axes: the formulas of the README."""
+    total = counts.sum(axis=(-2, -1), keepdims=True)
+    label, group = counts.sum(axis=-2, keepdims=True), counts.sum(axis=-1, keepdims=True)
+    k, m = counts.shape[-2:]
+    found: dict[str, Floats] = {
+        "balanced": total / (k * m * counts),
+        "label": total / (m * label) + 0 * counts,
+        "kamiran-calders": group * label / (total * counts),
+    }
+    return found[reweighing]
+
+
+@pytest.mark.parametrize("reweighing", REWEIGHINGS)
+def test_weights_are_as_far_off_as_simulated(reweighing: str) -> None:
+    noise = simulated_noise(COINS, np.random.default_rng(1), (DRAWS, *COUNTS.shape))
+    relative = weights(COUNTS + noise, reweighing) / weights(COUNTS, reweighing) - 1
+    simulated = np.sqrt((relative**2).mean(axis=0))
+    predicted = NOISE * errors.weight_errors(COUNTS, reweighing)
+    assert predicted == pytest.approx(simulated, rel=WITHIN)
+    assert not np.allclose(1.2 * predicted, simulated, rtol=WITHIN)
+
+
+def test_a_balanced_weight_of_even_counts_is_off_by_hand() -> None:
+    # N = 4 C: ln W = ln N - ln C changes by 1/N - 1/C for its own count, by 1/N for the three others.
+    counts = np.full((2, 2), 100.0)
+    expected = math.sqrt((1 / 400 - 1 / 100) ** 2 + 3 / 400**2)
+    assert errors.weight_errors(counts, "balanced") == pytest.approx(np.full((2, 2), expected))
+
+
+def test_rates_of_predictions_are_as_far_off_as_simulated() -> None:
+    rows = np.full((2, 3, 3), 200.0)  # groups, labels, predictions
+    noise = simulated_noise(COINS, np.random.default_rng(2), (DRAWS, *rows.shape))
+    noisy = rows + noise
+    simulated = np.sqrt(((noisy / noisy.sum(axis=-1, keepdims=True) - 1 / 3) ** 2).mean(axis=(0, -1)))
+    predicted = NOISE * errors.rate_errors(rows.sum(axis=-1), 3)
+    assert predicted == pytest.approx(simulated, rel=WITHIN)
+
+
+def test_means_are_no_further_off_than_simulated_at_the_ends_of_the_range() -> None:
+    sizes, steps = np.array([[500.0]]), 10
+    noise = simulated_noise(COINS, np.random.default_rng(3), (DRAWS, 2))
+    for value, most in ((steps, 1.0), (0, math.sqrt(1 / 2))):
+        mean = (500 * value + noise[:, 0]) / (500 * steps + noise[:, 1])
+        simulated = math.sqrt((((mean - value / steps) / 2) ** 2).mean())  # the range is 2 wide
+        predicted = NOISE * errors.mean_errors(sizes, steps)[0, 0]
+        assert simulated == pytest.approx(most * predicted, rel=WITHIN)
+
+
+def test_groups_that_are_alike_differ_by_the_mean_of_a_half_normal() -> None:
+    spread = np.full((2, 1), 0.03)
+    assert errors.expected_gap(spread) == pytest.approx(2 * 0.03 / math.sqrt(math.pi), rel=0.02)
+    assert errors.expected_gap(np.full((3, 1), 0.03)) > errors.expected_gap(spread)
+
+
+def outcomes() -> list[dict[str, Any]]:
+    """Return what was recorded of curves that were released by trees of counts."""
+    path = PROJECT / "benchmarks" / "results" / "utility" / "samples.jsonl"
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [
+        each
+        for each in found
+        if each["method"] == TREE and each["population"] == "synthetic" and each["epsilon"] in (0.25, 1, 5)
+    ]
+
+
+def predicted_rates(outcome: dict[str, Any]) -> tuple[float, Floats]:
+    """Return what a plan expects of a recorded release: the count's error, the rates' by group and label."""
+    release = computed(TREE, 1001, Fraction(outcome["epsilon"]), NeighboringRelation.REPLACE_ONE)
+    shares = SyntheticPopulation(outcome["groups"]).shares()
+    rates = errors.curve_errors(release.noise, shares * outcome["records"])
+    return float(np.sqrt((release.noise.standard_errors()[:-1] ** 2).mean())), rates
+
+
+def test_curves_were_as_far_off_as_expected() -> None:
+    """The recorded curves were made monotone, which helps where noise is large; else a plan has to be right.
+
+    Recorded figures, so this cannot fail by chance: each is the root mean square over 20 repetitions.
+    """
+    known = 0
+    for outcome in outcomes():
+        count, rates = predicted_rates(outcome)
+        counted, rated = (math.sqrt(np.mean(np.square(outcome[f"{name}_rmse"]))) for name in ("count", "tpr"))
+        positive = math.sqrt((rates[:, 1] ** 2).mean())
+        assert counted == pytest.approx(count, rel=0.12), outcome["epsilon"]
+        assert rated < 1.25 * positive
+        if rates.max() <= errors.FIRST_ORDER / 4:
+            known += 1
+            assert rated == pytest.approx(positive, rel=0.25), outcome["epsilon"]
+    assert known >= 8
+
+
+def test_gaps_that_chosen_thresholds_left_are_up_to_twice_as_large() -> None:
+    """Thresholds are chosen on the noise, so that they leave more than two alike groups differ by."""
+    for outcome in outcomes():
+        rates = predicted_rates(outcome)[1]
+        if rates.max() <= errors.FIRST_ORDER:
+            left = float(np.mean(outcome["gap_counted"]))
+            assert 0.9 < left / errors.expected_gap(rates) < 2.1, outcome["epsilon"]

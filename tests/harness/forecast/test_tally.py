@@ -1,0 +1,178 @@
+"""What programs use: counted on the circuit, and read from what MP-SPDZ's compiler prints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from benchmarks.measure.cell import job_of
+from harness.errors import PlanError
+from harness.forecast import tally as counts
+from harness.forecast.circuits import noise_tally
+from harness.forecast.tally import Counts, counts_of, read_estimate
+from harness.security_models import MODELS
+from protocols.circuits.coins import Coin, design_coins
+from protocols.spec import PI_COUNT
+
+RING = MODELS["ring"]
+CELL: dict[str, str | int] = {
+    "protocol": "pi_rw",
+    "variant": "default",
+    "input_path": "shares",
+    "epsilon": "1",
+    "clients": 50,
+    "records": 70,
+    "groups": 3,
+    "labels": 2,
+    "network": "none",
+}
+
+
+def test_counts_of_a_split_form_are_inputs_and_noise() -> None:
+    coins = design_coins(Fraction(1), 40)
+    gates = sum(coin.bits - 1 for coin in coins)
+    bits = 1 + sum(coin.bits for coin in coins)
+    found = counts_of(job_of({**CELL, "model": "ring"}), MODELS["ring"])
+    assert found.inputs == 3 * 6  # three parties, six cells
+    assert (found.gates, found.ands, found.input_bits) == (gates, 6 * gates, 3 * 6 * bits)
+    assert found.dabits == 6 * (len(coins) + 1)
+    assert (found.decomposed, found.multiplications, found.products) == (0, 0, 0)
+
+
+def test_products_are_counted_within_inner_products_and_one_by_one() -> None:
+    weights = counts_of(job_of({**CELL, "variant": "product", "model": "ring"}), MODELS["ring"])
+    assert (weights.inputs, weights.products) == (3 * (2 + 2) * 50, 2 * 2 * 50)
+
+
+@pytest.mark.parametrize(
+    ("coins", "gates", "depth"),
+    [
+        ((Coin(1, 1),), 0, 0),  # the fair bit itself
+        ((Coin(1, 3),), 2, 2),  # less than 1: all three bits are 0; the run of two in one tree, then the last
+        ((Coin(3, 2), Coin(1, 5)), 5, 3),
+    ],
+)
+def test_gates_and_depth_of_coins(coins: tuple[Coin, ...], gates: int, depth: int) -> None:
+    found = noise_tally(coins)
+    assert (found.gates, found.ands, found.depth) == (gates, gates, depth)
+
+
+def test_reads_what_the_compiler_prints() -> None:
+    text = """Hash: 12 ab
+Program requires at most:
+       10 integer inputs from player 0
+       10 integer inputs from player 1
+        7 bit inputs from player 1
+      100 bit triples
+       20 integer dabits
+        5 loose edabits of length 4
+        2 strict edabits of length 10
+        3 integer 3-way splits
+        1 integer 3-way split rounds
+       30 integer triples
+       12 integer simple multiplications
+       48 bit opens
+       99 virtual machine rounds
+"""
+    assert read_estimate(text, 8) == Counts(99, 0, 20, 7, 100, 20, 43, 12, 18, 8)
+    with pytest.raises(PlanError, match="no estimate"):
+        read_estimate("Hash: 12 ab\n", 8)
+
+
+@pytest.mark.parametrize(
+    ("model", "decomposed", "ands_of_a_cut_bit"), [("semi2k", 9, 3), ("ring", 1, 4), ("rep4-ring", 1, 5)]
+)
+def test_keys_are_sorted_among_markers(model: str, decomposed: int, ands_of_a_cut_bit: int) -> None:
+    cell = {**CELL, "protocol": "pi_roc", "variant": "records", "groups": 2, "labels": 2, "records": 3000}
+    job = job_of({**cell, "model": model, "clients": 90, "thresholds": 101})
+    found = counts_of(job, MODELS[model])
+    noise = noise_tally(design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1])))
+    # 3,000 records and 404 markers are 64 * 54 elements, so 2^12 places; a key below 405 has 9 bits, an
+    # element 10. All are compared 78 times, then routed by 12 bits of the place, 9 of them the key's.
+    padded, compared = 3008, 12 * 13 // 2
+    routed = sum(max(10, 1 + bit) + 2 * (bit < 9) for bit in range(12))
+    sorting = 2**11 * (20 * compared + routed) + padded * 9 * ands_of_a_cut_bit
+    ands, batch = sorting + noise.ands * job.lanes, 3000 * 64 if model == "semi2k" else 1
+    assert found.ands == -(-ands // batch) * batch  # as the machine does not know how many, whole batches
+    assert found.rounds == 11 * compared + 9 * 3 + 3 + 8 + noise.depth + 4
+    assert found.decomposed == padded * decomposed
+    assert found.inputs == MODELS[model].parties * 3000
+
+
+def test_slots_are_what_their_circuit_takes() -> None:
+    cell = {**CELL, "variant": "slots", "cap": 10, "clients": 100, "model": "ring"}
+    job = job_of(cell)
+    found = counts_of(job, MODELS["ring"])
+    coins = design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1]))
+    noise_gates, noise_bits = sum(coin.bits - 1 for coin in coins), 1 + sum(coin.bits for coin in coins)
+    # 1,000 slots of 3 bits for 6 cells: 15 lanes of 63 and 55 of one. Indicators take 7 - 3 = 4 ANDs; 63 of a
+    # cell are counted by 63 - 6 = 57 full adders into 6 bits.
+    assert found.input_bits == 3 * (3 * 1000 + 6 * noise_bits)
+    assert found.ands == 15 * (63 * 4 + 6 * 57) + 55 * 4 + 6 * noise_gates
+    assert found.dabits == 6 * (15 * 6 + 55) + 6 * (len(coins) + 1)
+    assert found.inputs == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "ands", "dabits", "rounds"),
+    [("semi2k", 118, 65, 10), ("ring", 242, 1, 10), ("rep4-ring", 305, 1, 11)],
+)
+def test_a_cap_takes_slots_noise_comparisons_and_products(
+    model: str, ands: int, dabits: int, rounds: int
+) -> None:
+    cell = {**CELL, "protocol": "pi_cap", "variant": "default", "clients": 50, "records": 700, "model": model}
+    job = job_of(cell)
+    found = counts_of(job, MODELS[model])
+    # 14 records at most: caps 1, 2, 3, 4, 6, 8, 11 and 14, so 7 questions. 50 slots of 3 bits, one in a lane:
+    # 8 indicators but that of 0 take 4 ANDs. Products of 7 answers: 6 + 5 + 3, in 3 rounds.
+    noise = noise_tally(design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1])))
+    assert job.arguments[3] == "7"
+    assert found.ands == 50 * 4 + 8 * noise.ands + 7 * ands
+    assert found.dabits == 50 * 7 + 8 * noise.dabits + 7 * dabits
+    assert (found.multiplications, found.products, found.inputs) == (14, 0, 0)
+    assert found.decomposed == (0 if model == "semi2k" else 7)
+    assert found.rounds == noise.depth + 3 + rounds + 3
+
+
+@pytest.mark.parametrize(
+    ("offset", "most", "powers"),
+    [(64, 63, 0), (4, 11, 1), (1, 62, 5), (1, 10**6, 19)],  # none: plain noise; a bend at 8 alone; …
+)
+def test_a_logarithm_takes_a_comparison_per_power_of_2(offset: int, most: int, powers: int) -> None:
+    cells, compared = 400, 400 * powers
+    like = job_of({**CELL, "groups": 20, "labels": 20, "model": "ring"})
+    arguments = ("3", "20", "20", str(offset), str(most), *like.arguments[-2:])
+    found = counts_of(replace(like, spec=PI_COUNT, arguments=arguments), RING)
+    noise = noise_tally(design_coins(Fraction(arguments[-2]), int(arguments[-1])))
+    assert found.ands == cells * noise.ands + compared * 242
+    assert found.dabits == cells * noise.dabits + compared
+    assert found.inputs == 3 * cells and found.decomposed == compared
+    assert found.multiplications == (cells if powers else 0)
+    thousands = -(-compared // 1000)  # each after the one before
+    assert found.rounds == noise.depth + 4 + (10 + 8 * (thousands - 1) if powers else 0)
+
+
+def test_mpyc_compares_integers_bit_by_bit() -> None:
+    cell = {
+        **CELL,
+        "protocol": "pi_cap",
+        "variant": "default",
+        "clients": 50,
+        "records": 700,
+        "model": "mpyc",
+    }
+    found, slots = counts_of(job_of(cell), MODELS["mpyc"]), 50 * 4
+    noise = noise_tally(design_coins(Fraction(job_of(cell).arguments[-2]), int(job_of(cell).arguments[-1])))
+    assert (found.decomposed, found.multiplications) == (7, 0)
+    assert found.ands == slots + 8 * noise.ands + 14  # to multiply is to AND
+    assert found.gates == noise.gates + 4 + 10 + 3  # operations on vectors, each a message
+
+
+def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "find_installation", lambda: "MP-SPDZ was not found.")
+    cell = {**CELL, "variant": "weights", "model": "ring"}
+    with pytest.raises(PlanError, match=r"pi_rw_weights.*MP-SPDZ was not found"):
+        counts_of(job_of(cell), MODELS["ring"])
+    assert counts_of(job_of({**CELL, "model": "ring"}), MODELS["ring"]).inputs == 3 * 6

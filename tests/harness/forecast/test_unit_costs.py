@@ -1,0 +1,129 @@
+"""Unit costs: found again where they were planted, read back strictly, added up by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.measure.units import Measured, fit, least_squares
+from harness.engines.network.profiles import parse_network
+from harness.errors import PlanError, ResultFileError
+from harness.forecast.tally import Counts
+from harness.forecast.unit_costs import MPC_S, ROUNDS, SENT_BYTES, ModelUnits, UnitCosts, amounts, read_units
+from harness.security_models import MODELS
+
+RING = MODELS["ring"]
+COUNTS = Counts(
+    rounds=10,
+    gates=50,
+    inputs=12,
+    input_bits=700,
+    ands=25_000,
+    dabits=20_001,
+    decomposed=0,
+    multiplications=0,
+    products=3,
+    batch=None,
+)
+PLANTED = ModelUnits(
+    {
+        ROUNDS: {"run": 2, "steps": 1, "dabit_batches": 3},
+        SENT_BYTES: {"run": 1000, "ands": 0.5, "dabits": 30},
+        MPC_S: {"run": 0.01, "rounds": 0.001, "ands": 1e-6},
+    },
+    trips=0.5,
+    link_share=0.25,
+)
+
+
+def test_least_squares_finds_costs_that_are_not_negative() -> None:
+    rows = np.random.default_rng(1).random((20, 3))
+    assert least_squares(rows, rows @ [0.5, 0.0, 2.0]) == pytest.approx([0.5, 0.0, 2.0], abs=1e-6)
+    # The best without a sign would be (1, -1): of costs the best is what the first column alone can do.
+    values = rows[:, :2] @ [1.0, -1.0]
+    found = least_squares(rows[:, :2], values)
+    assert found == pytest.approx([rows[:, 0] @ values / (rows[:, 0] @ rows[:, 0]), 0.0])
+
+
+def test_batches_are_whole_and_the_first_dabits_are_part_of_every_run() -> None:
+    things = amounts(COUNTS)
+    assert things["dabit_batches"] == 2  # three of 10,000
+    assert things["multiplication_batches"] == things["multiplied"] == things["input"] == 1
+    assert things["decomposed_batches"] == 0
+    small = amounts(replace(COUNTS, batch=1000))
+    assert small["dabit_batches"] == 20 and small["and_batches"] == 25
+
+
+def test_a_prediction_is_a_sum_and_a_network_adds_waiting() -> None:
+    units = UnitCosts({"ring": PLANTED}, {})
+    rounds, sent = 2 + 10 + 3 * 2, 1000 + 12_500 + 30 * 20_001
+    here = units.predict(RING, COUNTS)
+    assert (here.rounds, here.sent_bytes) == (rounds, sent)
+    assert here.mpc_s == pytest.approx(0.01 + rounds * 0.001 + 0.025)
+    there = units.predict(RING, COUNTS, parse_network("40ms,100Mbit"))
+    waiting = rounds * 0.5 * 0.04 + sent * 0.25 * 8 / 100e6
+    assert there.mpc_s == pytest.approx(here.mpc_s + waiting)
+    with pytest.raises(PlanError, match=r"semi2k.*bench.units"):
+        units.predict(MODELS["semi2k"], COUNTS)
+    with pytest.raises(PlanError, match="network"):
+        UnitCosts({"ring": replace(PLANTED, trips=None)}, {}).predict(RING, COUNTS, parse_network("lan"))
+
+
+def planted_runs() -> list[Measured]:
+    """Return runs that cost exactly what `PLANTED` says, one of them on two networks as well."""
+    units, rng, found = UnitCosts({"ring": PLANTED}, {}), np.random.default_rng(2), []
+    for i in range(40):
+        ands, dabits, steps = (int(v) for v in rng.integers((10**4, 100, 8), (10**6, 10**5, 400)))
+        counts = replace(COUNTS, ands=ands, dabits=dabits, rounds=steps)
+        for network in ("none", "20ms,10Gbit", "0ms,20Mbit")[: 3 if i == 0 else 1]:
+            cost = units.predict(RING, counts, parse_network(network))
+            cell = {"model": "ring", "samples": i, "network": network}
+            found.append(
+                Measured(cell, counts, cost.mpc_s, cost.sent_bytes, cost.rounds, parse_network(network))
+            )
+    return found
+
+
+def test_planted_costs_are_found_again(tmp_path: Path) -> None:
+    units = fit(RING, planted_runs())
+    write(tmp_path, {"schema": 1, "measured": {}, "models": {"ring": units}})
+    found = read_units(tmp_path)
+    for run in planted_runs():
+        cost = found.predict(RING, run.counts, run.network)
+        assert cost.mpc_s == pytest.approx(run.mpc_s, rel=0.02)
+        assert cost.sent_bytes == pytest.approx(run.sent_bytes, rel=0.02)
+        assert cost.rounds == pytest.approx(run.rounds, rel=0.02)
+    # 10 Gbit/s is not quite no limit: 40 kB in all, 8 us of 4 s.
+    assert units["network"]["trips_per_round"] == pytest.approx(0.5, rel=1e-3)
+    assert units["network"]["link_share"] == pytest.approx(0.25, rel=1e-3)
+
+
+def test_without_runs_on_networks_there_are_no_units_for_them() -> None:
+    assert fit(RING, [run for run in planted_runs() if run.network is None])["network"] is None
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"models": {"ring": {}}},
+        {"models": {"other": {}}},
+        {"models": None},
+        {"models": {"ring": {ROUNDS: {"run": -1}, SENT_BYTES: {}, MPC_S: {}, "network": None}}},
+        {"models": {"ring": {ROUNDS: {"runs": 1}, SENT_BYTES: {}, MPC_S: {}, "network": None}}},
+        {"models": {"ring": {ROUNDS: {"run": "1"}, SENT_BYTES: {}, MPC_S: {}, "network": None}}},
+        {"models": {}, "measured": None},
+    ],
+)
+def test_files_that_hold_no_unit_costs_are_refused(spoilt: dict[str, Any], tmp_path: Path) -> None:
+    write(tmp_path, {"schema": 1, "measured": {}, **spoilt})
+    with pytest.raises(ResultFileError, match=r"bench[.]units"):
+        read_units(tmp_path)
+
+
+def write(directory: Path, found: dict[str, Any]) -> None:
+    (directory / "units.json").write_text(json.dumps(found))

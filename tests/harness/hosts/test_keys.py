@@ -1,0 +1,87 @@
+"""A host's keys: made once, readable by their owner alone; certificates of others: held on to."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from harness.engines.parties.certificates import make_key
+from harness.engines.registry import engines
+from harness.errors import CertificateError, HostUnfitError
+from harness.hosts import keys
+
+
+def certificates(*made: dict[str, str]) -> dict[str, dict[int, str]]:
+    return {name: {i: texts[name] for i, texts in enumerate(made)} for name in engines()}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path, dict[str, dict[int, str]]]:
+    """Return the directories of two hosts that know each other, and their certificates."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    found = certificates(keys.make_keys(one, 0, renew=False), keys.make_keys(other, 1, renew=False))
+    keys.pin(one, 0, found)
+    keys.pin(other, 1, found)
+    return one, other, found
+
+
+def test_keys_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
+    first = keys.make_keys(tmp_path / "host", 1, renew=False)
+    assert keys.make_keys(tmp_path / "host", 1, renew=False) == first
+    assert keys.own_certificates(tmp_path / "host", 1) == first
+    made = list((tmp_path / "host").rglob("*.key"))
+    assert len(made) == 2 and {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o600}
+    assert stat.S_IMODE((tmp_path / "host").stat().st_mode) == 0o700
+    assert all("PRIVATE" not in text for text in first.values())
+
+
+def test_new_keys_forget_the_others_certificates(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
+    one, _, found = pair
+    renewed = keys.make_keys(one, 0, renew=True)
+    assert all(renewed[name] != found[name][0] for name in renewed)
+    assert not any(keys.pinned(one).values())
+    assert [path.name for path in one.iterdir()] == ["keys"]
+
+
+def test_another_partys_directory_is_refused(tmp_path: Path) -> None:
+    keys.make_keys(tmp_path, 1, renew=False)
+    with pytest.raises(HostUnfitError, match="was set up for party 1, not 0"):
+        keys.make_keys(tmp_path, 0, renew=False)
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    keys.make_keys(tmp_path, 0, renew=False)
+    (tmp_path / "keys" / "mp-spdz" / "P0.key").chmod(0o640)
+    with pytest.raises(HostUnfitError, match=r"P0\.key can be read by others"):
+        keys.own_certificates(tmp_path, 0)
+
+
+def test_a_held_certificate_gives_way_to_no_other(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
+    one, other, found = pair
+    exchanged = certificates({name: found[name][0] for name in found}, keys.make_keys(other, 1, renew=True))
+    with pytest.raises(CertificateError, match="Another certificate of party 1 is held here"):
+        keys.pin(one, 0, exchanged)
+    assert keys.pinned(one)["mp-spdz"] == {1: found["mp-spdz"][1]}
+
+
+def test_what_a_run_needs_is_there_and_valid(
+    pair: tuple[Path, Path, dict[str, dict[int, str]]], tmp_path: Path
+) -> None:
+    one, _, _ = pair
+    keys.check_keys(one, "mp-spdz", 0, 2)
+    with pytest.raises(HostUnfitError, match="No certificate of party 2"):
+        keys.check_keys(one, "mp-spdz", 0, 3)
+    place = one / "keys" / "mp-spdz" / "peers" / "P1.pem"
+    shutil.copyfile(make_key(tmp_path, "late", "P1", timedelta(minutes=-5)), place)
+    with pytest.raises(CertificateError, match=r"The certificate of party 1 .* expired on .* --renew"):
+        keys.check_keys(one, "mp-spdz", 0, 2)
+    shutil.copyfile(make_key(tmp_path, "other", "P0"), place)
+    with pytest.raises(CertificateError, match="was made for another party than P1"):
+        keys.check_keys(one, "mp-spdz", 0, 2)
+    place.write_text("none")
+    with pytest.raises(CertificateError, match="is not a certificate"):
+        keys.check_keys(one, "mp-spdz", 0, 2)

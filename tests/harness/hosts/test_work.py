@@ -1,0 +1,211 @@
+"""What a host's agent does not do, whoever asks it over ssh; what it cleans up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.engines.base import PROJECT
+from harness.errors import HostUnfitError, ShareError, UnsupportedError
+from harness.hosts import leftovers, wire
+from harness.hosts.work import Work
+from harness.inputs.aggregation import ANY, UNREADABLE, Rules, read_found
+from harness.inputs.contribution_bounds import Cap
+from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.rings import XOR
+from harness.inputs.shares import share
+from harness.pipeline.terms import read_terms
+from harness.system.files import PREFIX
+from protocols.spec import SLOTS
+
+BODY = b"share"
+PREPARE: dict[str, Any] = {
+    "run": "0" * 32,
+    "party": 0,
+    "model": "mpyc",
+    "protocol": "pi_lap",
+    "fair_bits": [(59, 1)],  # of a sample at epsilon 1 and delta 2^-40
+}
+
+
+def read_body(size: int, descriptor: int) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(BODY[:size])
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Work]:
+    (tmp_path / "host").mkdir(mode=0o700)
+    with ExitStack() as stack:
+        yield Work(tmp_path / "host", stack, read_body)
+
+
+def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path) -> None:
+    work.take("0a.share", 5)
+    (taken,) = (tmp_path / "host").glob(f"{PREFIX}*/received/*")
+    assert (taken.name, taken.read_bytes()) == ("0a.share", BODY)
+    for name in ("../up.share", "0a.share", "party.json", "a/b.share", ".share"):
+        with pytest.raises(ShareError, match="is no name of a new share file"):
+            work.take(name, 5)
+    assert [path.name for path in taken.parent.iterdir()] == ["0a.share"]
+
+
+@pytest.mark.parametrize("argument", ["-D", "--output=x", "a b", "", "$(x)", "a\nb"])
+def test_no_argument_becomes_an_option(argument: str, work: Work) -> None:
+    with pytest.raises(HostUnfitError, match="what no command of FairShares asks for"):
+        work.prepare(**PREPARE, arguments=["3", argument], addresses=[])
+
+
+def test_noise_comes_from_all_parties(work: Work) -> None:
+    """A program that was told of fewer would draw its noise from fewer parties' bits."""
+    with pytest.raises(UnsupportedError, match="pi_lap was laid out for 2 parties"):
+        work.prepare(**PREPARE, arguments=["2", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+
+
+@pytest.mark.parametrize("widths", [[], [0], [58], [60], [59, 59], [1] * 59])
+def test_whoever_asks_cannot_take_noise_away(widths: list[int], work: Work) -> None:
+    """Integers with fewer random bits have zeros for the others, and the noise would be known."""
+    asked = {**PREPARE, "fair_bits": [(width, 1) for width in widths]}
+    with pytest.raises(UnsupportedError, match="draw other numbers of random bits than its noise takes"):
+        work.prepare(**asked, arguments=["3", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+
+
+@pytest.mark.parametrize("epsilon", ["1/0", "x", "21"])
+def test_no_epsilon_without_noise(epsilon: str, work: Work) -> None:
+    with pytest.raises(UnsupportedError, match="no noise for its arguments"):
+        work.prepare(**PREPARE, arguments=["3", "1", epsilon, "40"], addresses=[("127.0.0.1", 1)] * 3)
+
+
+def test_no_run_without_keys_and_no_party_unprepared(work: Work) -> None:
+    with pytest.raises(HostUnfitError, match=r"No own certificate is there; run \./inv hosts\.setup"):
+        work.prepare(**PREPARE, arguments=["3", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+    for request in (work.state, lambda: work.start(1.0), lambda: work.go({})):
+        with pytest.raises(HostUnfitError, match="has prepared no party"):
+            request()
+
+
+@pytest.mark.mpspdz("ring")
+def test_clients_are_told_what_runs(work: Work) -> None:
+    """Whoever starts a run writes invitations as it likes; a host does not run one thing and tell another."""
+    told: dict[str, Any] = {
+        "task": "weights",
+        "model": "ring",
+        "input_form": "product",
+        "domain": {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10},
+        "epsilon": "1",
+        "delta": "1/1099511627776",
+        "neighboring_relation": "add_or_remove_one",
+    }
+    certificates = ["first", "second"]
+    promised = read_terms(told, "x").job(certificates)
+    asked: dict[str, Any] = {
+        "run": "0" * 32,
+        "party": 0,
+        "model": "ring",
+        "protocol": "pi_rw",
+        "arguments": list(promised.arguments),
+        "fair_bits": [list(pair) for pair in promised.fair_bits],
+        "addresses": [("127.0.0.1", 1)] * 3,
+    }
+    clients: dict[str, Any] = {"terms": told, "certificates": certificates, "ports": (2, 3), "seconds": 1.0}
+    with pytest.raises(HostUnfitError, match="No own certificate is there"):  # beyond that check
+        work.prepare(**asked, clients=clients)
+    more = read_terms({**told, "epsilon": "2"}, "x").job(certificates)
+    assert more.arguments != promised.arguments
+    cases: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+        ({"arguments": list(more.arguments), "fair_bits": more.fair_bits}, {}),
+        ({}, {"terms": {**told, "epsilon": "2"}}),
+        ({}, {"terms": {**told, "delta": "1/1024"}}),
+        ({}, {"terms": {**told, "epsilon": "2/2"}}),
+        ({}, {"terms": {**told, "model": "sy-rep-ring"}}),
+        ({}, {"terms": {**told, "input_form": "split"}}),
+        ({}, {"terms": {**told, "neighboring_relation": "replace_one"}}),
+        ({}, {"terms": {**told, "domain": {**told["domain"], "groups": ["a", "b", "c"]}}}),
+        ({}, {"terms": {**told, "note": "only you can read this"}}),
+        ({}, {"certificates": [*certificates, "third"]}),
+        ({"fair_bits": promised.fair_bits[1:]}, {}),
+        ({"protocol": "pi_rw_weights"}, {}),
+    )
+    for changes, others in cases:
+        with pytest.raises(HostUnfitError, match="something else than clients are told"):
+            work.prepare(**{**asked, **changes}, clients={**clients, **others})
+
+
+def test_no_shares(work: Work) -> None:
+    with pytest.raises(ShareError, match="holds no share files"):
+        work.feed(0)
+
+
+def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> None:
+    """A host judges its own; which of the sound ones stay out, follows from all hosts' lists."""
+    own, domain = tmp_path / "host" / "shares", RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+    none = np.array([], dtype=np.int64)
+    records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
+    taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
+    shutil.copytree(tmp_path / "shares" / "party-0", own)
+    (own / f"{bad}.share").write_text("")
+    found = read_found(work.judge(0, Rules(domain).to_json()), "host")
+    assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
+    other = replace(domain, cap=Cap(3))
+    assert read_found(work.judge(0, Rules(other).to_json()), "host").sound == {}
+    work.judge(0, ANY.to_json())
+    head = work.feed(0, without=[f"{left}:1:0"])["head"]
+    assert head.splitlines()[1] == f"{taken}:1:0"
+    (own / "party-0.aggregate").write_text("")
+    assert work.judge(0, ANY.to_json()) is None  # parties agreed before
+
+
+def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
+    """An agent that hears nothing more ends, and removes what it holds."""
+    (tmp_path / "host").mkdir(mode=0o700)
+    with subprocess.Popen(
+        [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as agent:
+        assert agent.stdin is not None and agent.stdout is not None
+        agent.stdin.write(wire.encode({"do": "nonsense"}))
+        agent.stdin.write(wire.encode({"do": "take", "name": "0a.share", "bytes": 5}) + BODY)
+        agent.stdin.flush()
+        said = [line for line in iter(agent.stdout.readline, b'{"ok": null}\n') if line.strip()]
+        assert said[0] == wire.encode(wire.READY) and b"does not know the request 'nonsense'" in said[1]
+        assert list((tmp_path / "host").glob(f"{PREFIX}*/received/0a.share"))
+        agent.stdin.close()
+        assert agent.wait(20) == 1
+    assert list((tmp_path / "host").iterdir()) == []
+
+
+def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    work.take("0a.share", 5)
+    (own,) = host.glob(f"{PREFIX}*")
+    left = host / f"{PREFIX}left"
+    left.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        birth = leftovers._birth(other.pid)
+        (left / "agent").write_text(f"{other.pid} {birth}")
+        leftovers.place_of(host, "0" * 32).write_text('{"ended": "now"}')
+        # It is a child of this process: nobody else would take note of its end.
+        threading.Thread(target=other.wait, daemon=True).start()
+        assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
+    assert {path.name for path in host.iterdir()} == {own.name, "results"}
+    assert not list((host / "results").iterdir())
+
+
+def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> None:
+    left = tmp_path / f"{PREFIX}left"
+    left.mkdir()
+    (left / "agent").write_text(f"{os.getpid()} 1")  # we did not begin with the kernel
+    assert leftovers.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}

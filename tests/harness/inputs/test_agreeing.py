@@ -1,0 +1,297 @@
+"""Uploads that are not sound at every party are left out by all alike, whatever a client sends to whom."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import ShareError
+from harness.inputs.aggregation import (
+    ANY,
+    CROWDED,
+    FOREIGN,
+    MISDIRECTED,
+    NOT_THE_SAME,
+    RENAMED,
+    UNDECLARED,
+    UNREADABLE,
+    WRONG_SIZE,
+    Kind,
+    Rules,
+    UploadsAt,
+    agree,
+    paths_of,
+    read_found,
+    read_lists,
+    uploads_at,
+    write_uploads,
+)
+from harness.inputs.contribution_bounds import Cap
+from harness.inputs.encoding import shared_over
+from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.rings import XOR
+from harness.inputs.shares import aggregate, check_aggregates, extract_values, share
+from harness.pipeline.party_inputs import feed_directory, feed_heads, sound_uploads
+from harness.security_models import MODELS, Model
+from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
+from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave, of_two_clients
+
+RING = MODELS["ring"]
+PARTIES = 3
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(4))
+
+
+def client(*cells: int, domain: RecordDomain = DOMAIN) -> ClientRecords:
+    """Return one client's records, by their cells; of no score, where they have one."""
+    cell = np.array(cells, dtype=np.int64)
+    detail = 0 * cell if domain.detail.of_each else None
+    return ClientRecords(domain, np.array(["c"], dtype=object), 0 * cell, cell // 2, cell % 2, detail)
+
+
+def counted(aggregates: list[Path], directory: Path) -> list[int]:
+    """Return the codes that the parties' aggregates share, sorted."""
+    values = [extract_values(path, directory / f"values-{i}") for i, path in enumerate(aggregates)]
+    shares = np.stack([XOR.from_bytes(path.read_bytes()) for path in values], axis=-2)
+    return sorted(XOR.to_integers(XOR.total(shares)))
+
+
+def three_uploads(shares: Path) -> str:
+    """Share for two honest clients, and for one that is to misbehave; return its upload."""
+    for cells in ((0, 0, 3), (1,)):
+        share(client(*cells), SLOTS, XOR, PARTIES, shares)
+    return share(client(2, 2, 2, 2), SLOTS, XOR, PARTIES, shares)
+
+
+def taken(shares: Path, out: Path, rules: Rules = ANY) -> tuple[list[int], Mapping[str, int]]:
+    """Return the codes that parties take of these uploads, sorted, and how many are left out, by why."""
+    uploads, left_out = sound_uploads(shares, SLOTS, RING, rules)
+    out = out / f"taken-{len(list(out.iterdir()))}"
+    aggregates = [out / f"{i}.aggregate" for i in range(PARTIES)]
+    for i, path in enumerate(aggregates):
+        aggregate(i, shares / f"party-{i}", path, uploads[i])
+    assert check_aggregates(aggregates).form == SLOTS.name
+    return counted(aggregates, out), left_out
+
+
+OF_HONEST = [0, 0, 0, 0, 1, 1, 2, 4]
+
+
+def fed(shares: Path, out: Path, form: InputForm, model: Model) -> tuple[list[bytes], Mapping[str, int]]:
+    """Return what parties are fed of these uploads, byte by byte, and how many are left out, by why."""
+    out.mkdir()
+    uploads, left_out = sound_uploads(shares, form, model)
+    for i, paths in enumerate(uploads):
+        aggregate(i, shares / f"party-{i}", out / f"{i}", paths)
+    return [(out / f"{i}").read_bytes() for i in range(model.parties)], left_out
+
+
+@pytest.mark.parametrize(
+    ("model", "form", "party"),
+    [("semi2k", SLOTS, 0), ("ring", SLOTS, None), ("rep4-ring", SLOTS, 3), ("ring", KEYS, None)],
+)
+def test_honest_clients_are_fed_the_same_whatever_others_upload(
+    model: str, form: InputForm, party: int | None, tmp_path: Path
+) -> None:
+    """All ways to misbehave, one client each, towards one party, or alike towards all."""
+    chosen, shares = MODELS[model], tmp_path / "shares"
+    domain = DOMAIN.with_detail(Detail.SCORE) if form is KEYS else DOMAIN
+    over = shared_over(form, chosen.domain)
+    for cells in ((0, 0, 3), (1,)):
+        share(client(*cells, domain=domain), form, over, chosen.parties, shares)
+    alone, _ = fed(shares, tmp_path / "alone", form, chosen)
+    why: Counter[str] = Counter()
+    for name, what in MISBEHAVIOURS.items():
+        reason = what.at_all if party is None else what.at_one
+        if not reason or (form is KEYS and name in ("another input form", "another arithmetic")):
+            continue  # it is that
+        bad = share(client(2, 2, 2, 2, domain=domain), form, over, chosen.parties, shares)
+        misbehave(
+            what.change, shares, bad, range(chosen.parties) if party is None else range(party, party + 1)
+        )
+        why[reason] += 1
+    assert fed(shares, tmp_path / "among", form, chosen) == (alone, why) and len(why) > 4
+
+
+@pytest.mark.parametrize("party", [0, 2])
+def test_who_knows_an_uploads_identity_cannot_have_it_left_out(party: int, tmp_path: Path) -> None:
+    victim, shares = three_uploads(tmp_path / "shares"), tmp_path / "shares"
+    copy_under_another_name(shares, victim, party)
+    assert taken(shares, tmp_path) == (sorted([0] * 4 + [1, 1, 2, 4] + [3] * 4), {RENAMED: 1})
+
+
+def test_a_seed_stands_for_no_values_at_the_last_party(tmp_path: Path) -> None:
+    """Else a few bytes would be thousands of clients with records of all kinds."""
+    bad, shares = three_uploads(tmp_path / "shares"), tmp_path / "shares"
+    seed = (shares / "party-0" / f"{bad}.share").read_bytes()
+    (shares / "party-2" / f"{bad}.share").write_bytes(seed.replace(b'"party": 0', b'"party": 2'))
+    assert taken(shares, tmp_path) == (OF_HONEST, {MISDIRECTED: 1})
+
+
+def test_two_that_claim_two_clients_at_other_parties_shift_nobodys_slots(tmp_path: Path) -> None:
+    """All parties have uploads of as many clients; what is between the two would be put together wrongly."""
+    shares = tmp_path / "shares"
+    for batch, parties in (("0" * 32, [0]), ("f" * 32, [1, 2])):
+        made = share(client(2), SLOTS, XOR, PARTIES, shares)
+        for i in range(PARTIES):
+            file = shares / f"party-{i}" / f"{made}.share"
+            named = file.with_name(f"{batch}.share")
+            file.rename(named)
+            named.write_bytes(named.read_bytes().replace(made.encode(), batch.encode()))
+            if i in parties:
+                of_two_clients(named)
+    for _ in range(3):
+        share(client(0, 0), SLOTS, XOR, PARTIES, shares)
+    assert taken(shares, tmp_path) == ([0] * 6 + [1] * 6, {NOT_THE_SAME: 2})
+    aggregates = [tmp_path / f"all-{i}.aggregate" for i in range(PARTIES)]
+    for i, path in enumerate(aggregates):
+        aggregate(i, shares / f"party-{i}", path)
+    with pytest.raises(ShareError, match="Party 1 has other uploads than party 0"):
+        check_aggregates(aggregates)
+
+
+MORE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(40))
+
+
+def test_most_uploads_or_the_user_say_what_the_domain_is(tmp_path: Path) -> None:
+    shares = tmp_path / "shares"
+    share(client(0, domain=DOMAIN), SLOTS, XOR, PARTIES, shares)
+    for _ in range(2):
+        share(client(*[1] * 40, domain=MORE), SLOTS, XOR, PARTIES, shares)
+    assert taken(shares, tmp_path) == ([2] * 80, {FOREIGN: 1})
+    assert taken(shares, tmp_path, Rules(MORE)) == ([2] * 80, {UNDECLARED: 1})
+    assert taken(shares, tmp_path, Rules(DOMAIN)) == ([0, 0, 0, 1], {UNDECLARED: 2})
+    third = RecordDomain(("a", "b", "c"), ("0", "1"))
+    with pytest.raises(ShareError, match=r"party: 3 of another domain than was declared\. .*\"cap\": 10"):
+        sound_uploads(shares, SLOTS, RING, Rules(third))
+    share(client(0, domain=DOMAIN), SLOTS, XOR, PARTIES, shares)
+    with pytest.raises(ShareError, match=r"4 uploads are of 2 domains .*; say by --domain"):
+        sound_uploads(shares, SLOTS, RING)
+
+
+def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
+    """It is as long as it says, at all parties, and would count for each of them."""
+    shares, zeros = tmp_path / "shares", np.zeros(3, dtype=np.int64)
+    share(client(3), SLOTS, XOR, PARTIES, shares)
+    crowd = ClientRecords(DOMAIN, np.array(["c", "d", "e"], dtype=object), np.arange(3), zeros, zeros)
+    share(crowd, SLOTS, XOR, PARTIES, shares)
+    assert taken(shares, tmp_path) == ([0] * 12 + [1] * 3 + [4], {})
+    assert taken(shares, tmp_path, Rules(clients=3)) == ([0] * 12 + [1] * 3 + [4], {})
+    assert taken(shares, tmp_path, Rules(clients=2)) == ([0, 0, 0, 4], {CROWDED: 1})
+    for i in range(PARTIES):
+        aggregate(i, shares / f"party-{i}", tmp_path / f"party-{i}.aggregate")
+    with pytest.raises(ShareError, match="One of these uploads is of 3 clients and --clients-per-upload 2"):
+        feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, rules=Rules(clients=2))
+
+
+def test_counts_of_clients_do_not_overflow_whatever_a_client_may_have(tmp_path: Path) -> None:
+    """In slots each counts once, so one that says it is of many does not end the run."""
+    many = RecordDomain(("a", "b"), ("0", "1"), 2**61, detail=Detail.SIZE)
+    for _ in range(2):
+        share(client(1, domain=many), SLOTS, XOR, PARTIES, tmp_path)
+    assert aggregate(0, tmp_path / "party-0", tmp_path / "out").clients == 2
+
+
+@pytest.mark.parametrize("of_run", [1, 2])
+def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Path) -> None:
+    """Of half it is not clear, and they go on."""
+    shares = tmp_path / "shares"
+    for _ in range(of_run):
+        share(client(0), SLOTS, XOR, PARTIES, shares)
+    for _ in range(2):
+        share(client(0), SPLIT, RING.domain, PARTIES, shares)
+    if of_run == 1:
+        with pytest.raises(
+            ShareError, match=r"shares are split over ring64; .* slots takes slots over xor64"
+        ):
+            feed_directory(shares, SLOTS, RING, tmp_path)
+    else:
+        found = feed_directory(shares, SLOTS, RING, tmp_path)
+        assert (found.clients, found.excluded) == (2, {FOREIGN: 2})
+        public = found.public(SLOTS)
+        assert (public["excluded_uploads"], public["excluded_because"]) == (2, {FOREIGN: 2})
+
+
+def test_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(ShareError, match="No upload is sound at every party: there is none"):
+        sound_uploads(tmp_path, SLOTS, RING)
+    bad = share(client(0), SLOTS, XOR, PARTIES, tmp_path)
+    misbehave(lambda file: file.write_bytes(b""), tmp_path, bad, range(PARTIES))
+    with pytest.raises(ShareError, match="No upload is sound at every party: 1 unreadable or of another"):
+        sound_uploads(tmp_path, SLOTS, RING)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2])
+def test_all_parties_take_the_same_whoever_computes_it(shift: int) -> None:
+    """The sets of uploads do not depend on the order; of differing reasons that of party 0 is given."""
+    kinds = [Kind("slots", "xor64", 3, name) for name in "xy"]
+    sound: list[dict[str, Kind]] = [
+        {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "e:1:0": kinds[0]},
+        {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "d:1:0": kinds[0]},
+        {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "e:2:0": kinds[0]},
+    ]
+    found = [
+        UploadsAt(0, sound[0], {"d": WRONG_SIZE}),
+        UploadsAt(1, sound[1], {}),
+        UploadsAt(2, sound[2], {"d": UNREADABLE}),
+    ]
+    agreement = agree([*found[shift:], *found[:shift]])
+    assert agreement.taken == {"a:1:0", "b:1:0"}
+    first = {0: WRONG_SIZE, 1: UNREADABLE, 2: UNREADABLE}[shift]
+    assert agreement.left_out == {first: 1, FOREIGN: 1, NOT_THE_SAME: 1}
+
+
+def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
+    shares, lists = tmp_path / "shares", tmp_path / "lists"
+    bad = three_uploads(shares)
+    misbehave(lambda file: file.write_bytes(b""), shares, bad, range(1, 2))
+    found = [uploads_at(i, shares / f"party-{i}") for i in range(PARTIES)]
+    for each in found:
+        write_uploads(each, lists / f"party-{each.party}.uploads")
+        written = json.loads((lists / f"party-{each.party}.uploads").read_text())
+        assert read_found(written, "the list") == each
+    agreement = read_lists(lists)
+    assert agreement == agree(found) and len(agreement.taken) == 2
+    assert agreement.left_out == {UNREADABLE: 1}
+    for each in found:
+        files = paths_of(agreement.taken, each, Path())
+        assert [path.stem for path in files] == sorted(name.partition(":")[0] for name in agreement.taken)
+    with pytest.raises(ShareError, match="Party 1 has not all uploads"):
+        paths_of({f"{bad}:1:0"}, found[1], Path())
+
+
+LIST = {"schema": 1, "party": 0, "sound": [], "unsound": {}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("", "[]", "{}", json.dumps({**LIST, "schema": 2}), json.dumps({**LIST, "party": "0"})),
+        json.dumps({**LIST, "unsound": {"a": "as its client has the record 7"}}),
+        json.dumps({**LIST, "sound": [{"form": "slots", "uploads": ["a"]}]}),
+        json.dumps({**LIST, "sound": [{**{name: [] for name in Kind._fields}, "uploads": ["a"]}]}),
+    ],
+)
+def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
+    (tmp_path / "party-0.uploads").write_text(change)
+    with pytest.raises(ShareError, match="is not a party's list"):
+        read_lists(tmp_path)
+
+
+def test_a_list_of_each_party_is_needed(tmp_path: Path) -> None:
+    kind = Kind("slots", "xor64", 2, "x")
+    write_uploads(UploadsAt(1, {"a": kind}, {}), tmp_path / "party-1.uploads")
+    with pytest.raises(ShareError, match="one list of uploads per party"):
+        read_lists(tmp_path)
+    write_uploads(UploadsAt(0, {"b": kind}, {}), tmp_path / "party-0.uploads")
+    with pytest.raises(ShareError, match="No upload is sound at every party: 2 not the same"):
+        read_lists(tmp_path)
+    kind = kind._replace(parties=3)
+    for party in range(2):
+        write_uploads(UploadsAt(party, {"a": kind}, {}), tmp_path / f"party-{party}.uploads")
+    with pytest.raises(ShareError, match="lists of 2 parties, of uploads for 3"):
+        read_lists(tmp_path)

@@ -1,0 +1,228 @@
+"""Scores and predictions in records: the grid, the bins, what is refused, what is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
+from harness.inputs import shares as sharing
+from harness.inputs.encoding import columns_of, count_columns
+from harness.inputs.records import ClientRecords, Detail, RecordDomain, domain_from_json, read_records
+from harness.inputs.rings import RING
+from harness.inputs.scores import as_grid, bins_of, even_grid, grid_from_json, grid_to_json
+from harness.inputs.shares import Aggregator, extract_values, in_uploads, read_header, share
+from protocols.spec import PRODUCT, SPLIT
+
+PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
+GRID = (0.0, 0.25, 0.5, 1.0)
+SCORED = RecordDomain(("a", "b"), ("0", "1"), 5, detail=Detail.SCORE, thresholds=GRID)
+ROWS = [("k", "a", "1", "0.25"), ("k", "b", "0", "1"), ("l", "a", "1", "0.2499"), ("k", "a", "1", "0.3")]
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    return write(tmp_path, ROWS)
+
+
+def write(directory: Path, rows: Sequence[tuple[str, ...]], column: str = "score") -> Path:
+    path = directory / "records.csv"
+    path.write_text(f"client_id,group,label,{column}\n" + "".join(",".join(row) + "\n" for row in rows))
+    return path
+
+
+def test_the_default_grid_is_thousandths() -> None:
+    """So that a score that is written 0.123 reaches the threshold 0.123."""
+    grid = even_grid()
+    assert len(grid) == 1001
+    assert all(threshold == float(f"0.{j:03}") for j, threshold in enumerate(grid[:-1]))
+    assert grid[-1] == 1.0
+
+
+def test_a_score_is_in_the_bin_of_the_last_threshold_that_it_reaches() -> None:
+    scores = np.array([0.0, 0.2499, 0.25, 0.4, 0.5, 0.99, 1.0])
+    assert bins_of(scores, GRID).tolist() == [0, 0, 1, 1, 2, 2, 3]
+    by_definition = [sum(score >= t for t in GRID) - 1 for score in scores]
+    assert bins_of(scores, GRID).tolist() == by_definition
+
+
+def test_a_grid_begins_with_zero() -> None:
+    assert as_grid([0.5, 1]) == (0.0, 0.5, 1.0)
+    assert as_grid([0, 0.5]) == (0.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        [],
+        [0.5, 0.5],
+        [0.5, 0.4],
+        [-0.1, 0.5],
+        [0.5, 1.1],
+        [float("nan")],
+        [0],
+        [j / 5000 for j in range(5000)],
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_refused(grid: list[float]) -> None:
+    with pytest.raises(ThresholdGridError, match="grid"):
+        as_grid(grid)
+
+
+def test_the_message_says_where_a_grid_does_not_increase() -> None:
+    with pytest.raises(ThresholdGridError, match=r"0\.7 is followed by 0\.6"):
+        as_grid([0.1, 0.7, 0.6])
+
+
+@pytest.mark.parametrize("grid", [even_grid(), even_grid(2), GRID, as_grid([0.3])])
+def test_grids_as_json(grid: tuple[float, ...]) -> None:
+    assert grid_from_json(grid_to_json(grid), "here") == grid
+
+
+@pytest.mark.parametrize("found", ["1001", True, 1.5, {"a": 1}, [True], ["0.5"], None])
+def test_other_json_is_no_grid(found: object) -> None:
+    with pytest.raises(RecordDomainError, match="thresholds in here"):
+        grid_from_json(found, "here")
+
+
+@pytest.mark.parametrize("domain", [PAIRS, SCORED, PAIRS.with_detail(Detail.PREDICTION)])
+def test_domains_as_json(domain: RecordDomain) -> None:
+    assert domain_from_json(domain.to_json(), "here") == domain
+
+
+def test_shape_and_cells() -> None:
+    assert (PAIRS.shape, PAIRS.cells) == ((2, 2), 4)
+    assert (SCORED.shape, SCORED.cells) == ((2, 2, 4), 16)
+    assert PAIRS.with_detail(Detail.PREDICTION).shape == (2, 2, 2)
+    assert PAIRS.with_detail(Detail.SCORE).thresholds == even_grid()
+    assert SCORED.with_detail(Detail.SCORE) == SCORED
+    assert SCORED.with_detail(Detail.NONE) == PAIRS
+
+
+def test_a_domain_has_one_detail() -> None:
+    with pytest.raises(RecordDomainError, match="only one of them"):
+        domain_from_json({**SCORED.to_json(), "predictions": True}, "here")
+    with pytest.raises(RecordDomainError, match="go together"):
+        RecordDomain(("a", "b"), ("0", "1"), detail=Detail.SCORE)
+
+
+def test_counts_per_group_label_and_bin(csv: Path) -> None:
+    records = read_records(csv, SCORED, detail=Detail.SCORE)
+    counts = records.counts_per_client().reshape(2, 2, 4, 2)  # group, label, bin, client
+    expected = np.zeros((2, 2, 4, 2), dtype=np.int64)
+    expected[0, 1, 1, 0] = 2
+    expected[1, 0, 3, 0] = 1
+    expected[0, 1, 0, 1] = 1
+    assert counts.tolist() == expected.tolist()
+
+
+def test_predictions_from_a_column_or_from_scores(tmp_path: Path) -> None:
+    path = write(tmp_path, ROWS)
+    from_scores = read_records(path, PAIRS, detail=Detail.PREDICTION, positive_from=0.25)
+    assert from_scores.detail is not None and from_scores.detail.tolist() == [1, 1, 0, 1]
+    path = write(tmp_path, [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)], "prediction")
+    from_column = read_records(path, PAIRS, detail=Detail.PREDICTION)
+    assert from_column.detail is not None and from_column.detail.tolist() == [0, 1, 0, 1]
+    assert from_column.cell.tolist() == [2, 5, 2, 3]
+
+
+def test_scores_predict_one_of_two_labels(csv: Path) -> None:
+    three = RecordDomain(("a", "b"), ("0", "1", "2"))
+    with pytest.raises(RecordsError, match="two labels, not 3"):
+        read_records(csv, three, detail=Detail.PREDICTION, positive_from=0.5)
+
+
+@pytest.mark.parametrize("score", ["1.01", "-0.1", "inf", "high", "0,5"])
+def test_a_score_outside_its_range_is_named(tmp_path: Path, score: str) -> None:
+    path = write(tmp_path, [*ROWS, ("k", "a", "1", f'"{score}"')])
+    with pytest.raises(RecordsError, match=rf"row 6: score '{score}' is not a number from 0 to 1"):
+        read_records(path, SCORED, detail=Detail.SCORE)
+
+
+@pytest.mark.parametrize("score", ["", "nan", "NaN"])
+def test_a_missing_score_is_named(tmp_path: Path, score: str) -> None:
+    with pytest.raises(RecordsError, match="row 2: column score is empty or NaN"):
+        read_records(write(tmp_path, [("k", "a", "1", score)]), SCORED, detail=Detail.SCORE)
+
+
+def test_an_undeclared_prediction_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, [("k", "a", "1", "2")], "prediction")
+    with pytest.raises(RecordsError, match=r"row 2: prediction '2' is not declared \(declared: 0, 1\)"):
+        read_records(path, PAIRS, detail=Detail.PREDICTION)
+
+
+def test_records_without_the_column_are_refused(csv: Path) -> None:
+    with pytest.raises(RecordsError, match="no column prediction"):
+        read_records(csv, PAIRS, detail=Detail.PREDICTION)
+
+
+def test_a_client_over_its_maximum_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, [("k", "a", "1", "0.5")] * 6)
+    with pytest.raises(RecordsError, match="'k' has 6 records, over the declared maximum of 5"):
+        read_records(path, SCORED, detail=Detail.SCORE)
+
+
+def test_columns_of_each_form(csv: Path) -> None:
+    records = read_records(csv, SCORED, detail=Detail.SCORE)
+    assert count_columns(SCORED, "split") == 16
+    assert columns_of(records, SPLIT).shape == (16, 2)
+    with pytest.raises(RecordsError, match="two groups"):
+        columns_of(records, PRODUCT)
+    assert count_columns(SCORED, "product") == 1 + 8
+
+
+def test_parts_are_the_same_records(csv: Path) -> None:
+    records = read_records(csv, SCORED, detail=Detail.SCORE)
+    parts = list(records.in_parts(1))
+    assert [part.client_ids.tolist() for part in parts] == [["k"], ["l"]]
+    together = np.concatenate([part.counts_per_client() for part in parts], axis=1)
+    assert together.tolist() == records.counts_per_client().tolist()
+    assert list(records.in_parts(2)) == [records]
+
+
+def test_uploads_hold_as_many_clients_as_a_party_takes(csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = read_records(csv, SCORED, detail=Detail.SCORE)
+    for most, parts in ((32, 1), (31, 2), (16, 2)):
+        monkeypatch.setattr(sharing, "MAX_VALUES", most)
+        assert len(list(in_uploads(records, SPLIT))) == parts
+
+
+def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> None:
+    """Indicators of group a, label 0 and prediction 0; how many records there are is then public."""
+    rows = [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)]
+    records = read_records(write(tmp_path, rows, "prediction"), PAIRS, detail=Detail.PREDICTION)
+    assert columns_of(records, PRODUCT).tolist() == [[1, 0, 1, 1], [0, 1, 0, 0], [1, 0, 1, 0]]
+    batch = share(records, PRODUCT, RING, 2, tmp_path / "shares")
+    header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
+    assert (header.records, header.rows, header.clients, header.values) == (4, 4, 2, 12)
+    batch = share(records, SPLIT, RING, 2, tmp_path / "shares")
+    header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
+    assert (header.records, header.rows, header.clients, header.values) == (0, 2, 2, 16)
+
+
+def test_uploads_in_parts_add_up(csv: Path, tmp_path: Path) -> None:
+    """What a party holds does not grow with the clients: one upload after the other goes into its sum."""
+    records = read_records(csv, SCORED, detail=Detail.SCORE)
+    aggregators = [Aggregator(i) for i in range(2)]
+    for n, part in enumerate(records.in_parts(1)):
+        batch = share(part, SPLIT, RING, 2, tmp_path / str(n))
+        for i, aggregator in enumerate(aggregators):
+            aggregator.add(tmp_path / str(n) / f"party-{i}" / f"{batch}.share")
+    shares = []
+    for i, aggregator in enumerate(aggregators):
+        header = aggregator.write(tmp_path / f"{i}.aggregate")
+        assert (header.batches, header.clients, header.values) == (2, 2, 16)
+        payload = extract_values(tmp_path / f"{i}.aggregate", tmp_path / f"{i}.values").read_bytes()
+        shares.append(RING.from_bytes(payload))
+    opened = RING.to_integers(RING.add(*shares))
+    assert opened == records.counts_per_client().sum(axis=1).tolist()
+
+
+def test_more_thresholds_than_an_upload_holds_are_refused() -> None:
+    many = RecordDomain(tuple(map(str, range(2000))), tuple(map(str, range(20)))).with_detail(Detail.SCORE)
+    one = np.zeros(1, dtype=np.int64)
+    with pytest.raises(ShareError, match="fewer thresholds"):
+        next(in_uploads(ClientRecords(many, np.array(["k"]), one, one, one, one), SPLIT))

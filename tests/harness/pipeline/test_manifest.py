@@ -1,0 +1,327 @@
+"""What a run says of itself: every key is there, and no printed bound is better than the exact one."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness.engines.base import PROJECT, EngineResult
+from harness.pipeline import manifest as report
+from harness.pipeline.manifest import HONEST_CLIENTS, manifest, privacy_fields, privacy_statement
+from harness.security_models import MODELS, Model
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise, unit_of
+from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
+from protocols.accounting.queries import each_cell_once, sums_and_sizes
+from protocols.accounting.rounding import digits_up, float_up, interval_shown
+from protocols.noise.truncated import Guarantee, guarantee
+from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+
+DELTA = Fraction(1, 2**40)
+EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+EVERY_RELATION = pytest.mark.parametrize("relation", NeighboringRelation)  # of clients with one record
+
+# As interfaces promise; scripts depend on them.
+PRIVACY = {
+    "epsilon", "delta", "epsilon_exact", "delta_exact", "epsilon_requested", "neighboring_relation",
+    "privacy_unit", "mpc_statistical_security_bits", "input_form", "input_path", "revealed", "public",
+}  # fmt: skip
+MANIFEST = {
+    "schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy",
+    "mpc_s", "wall_s", "compile_s", "share_s", "rounds", "sent_bytes", "environment",
+}  # fmt: skip
+
+
+def plan(
+    epsilon: Fraction, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> NoisePlan:
+    return plan_noise(each_cell_once(4), relation, epsilon, DELTA)
+
+
+def fields(
+    model: Model,
+    epsilon: Fraction,
+    relation: NeighboringRelation,
+    form: InputForm = SPLIT,
+    inferred: bool = False,
+) -> dict[str, Any]:
+    return privacy_fields(PI_RW, form, model, plan(epsilon, relation), inferred)
+
+
+@EVERY_RELATION
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**5), Fraction(20)], ids=str)
+def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: NeighboringRelation) -> None:
+    """As floats and as text, within one float of them; the exact ones are the coins'."""
+    chosen = plan(epsilon, relation)
+    found = privacy_fields(PI_RW, SPLIT, MODELS["mpyc"], chosen, False)
+    units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
+    exact = guarantee(chosen.coins, units)
+    again = json.loads(json.dumps(found))
+    for name, value in (("epsilon", exact.epsilon), ("delta", exact.delta)):
+        assert Fraction(found[f"{name}_exact"]) == value
+        assert value <= Fraction(again[name]) <= value * (1 + Fraction(1, 2**52))
+    assert Fraction(found["epsilon_requested"]) == epsilon >= exact.epsilon
+    assert exact.delta <= DELTA
+
+
+positive = st.fractions(min_value=Fraction(1, 10**30), max_value=40).filter(bool)
+
+
+@given(value=positive)
+@example(value=Fraction(1, 3))
+@example(value=Fraction(1, 10))
+@example(value=Fraction(2**53 + 1, 2**53))
+@example(value=Fraction(1, 2**1080))
+def test_float_up_is_the_least_float_above(value: Fraction) -> None:
+    found = float_up(value)
+    assert Fraction(found) >= value > Fraction(math.nextafter(found, -math.inf))
+
+
+@given(value=positive, digits=st.integers(1, 9))
+@example(value=Fraction(9999, 10000), digits=2)
+@example(value=Fraction(10**30 + 1, 10**30), digits=4)
+@example(value=Fraction(1, 10**7), digits=4)
+@example(value=Fraction(99999, 1), digits=4)
+@example(value=Fraction(1, 2**40), digits=4)
+def test_digits_up_is_above_and_close(value: Fraction, digits: int) -> None:
+    found = digits_up(value, digits)
+    assert value <= Fraction(found) <= value * (1 + Fraction(10, 10**digits))
+    assert len(re.sub(r"e.*|[^0-9]", "", found.lower()).lstrip("0")) <= max(digits, 5)
+
+
+@EVERY_MODEL
+@EVERY_RELATION
+def test_privacy_object(model: Model, relation: NeighboringRelation) -> None:
+    found = fields(model, Fraction(1), relation)
+    assert set(found) == PRIVACY
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["neighboring_relation"] == relation.value
+    assert found["privacy_unit"] == unit_of(relation)
+    assert found["mpc_statistical_security_bits"] == model.statistical_security_bits
+    assert found["input_path"] == "additive shares"
+    assert found["revealed"] == list(PI_RW.revealed)
+    assert re.fullmatch(r"\d+/\d+", found["epsilon_exact"])
+    assert re.fullmatch(r"\d+/\d+", found["delta_exact"])
+
+
+@pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
+@pytest.mark.parametrize("inferred", [False, True])
+def test_what_is_public(form: InputForm, inferred: bool) -> None:
+    found = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE, form, inferred)
+    assert found["input_form"] == form.name
+    assert {"groups and labels", "number of clients", "most records of one client"} <= set(found["public"])
+    assert ("domain inferred from records" in found["public"]) is inferred
+
+
+def test_the_engines_security_is_never_merged_into_delta() -> None:
+    active, passive = (
+        fields(MODELS[name], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+        for name in ("rep4-ring", "ring")
+    )
+    assert active["delta_exact"] == passive["delta_exact"]
+    assert (active["mpc_statistical_security_bits"], passive["mpc_statistical_security_bits"]) == (40, None)
+
+
+RESULT = EngineResult(
+    model=MODELS["ring"],
+    engine_version="MP-SPDZ x",
+    outputs={"counts": (987654321,)},
+    party_mpc_s=(0.125, 0.25, 0.0625),
+    compile_s=0.5,
+    wall_s=3.0,
+    rounds=12,
+    sent_bytes=(1, 2, 3),
+    peak_memory_bytes=(7, 8, 9),
+    program_hash="ab" * 32,
+    compile_options=("-R", "64"),
+)
+
+
+def a_manifest(epsilon: Fraction) -> dict[str, Any]:
+    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE)
+    inputs = {"clients": 1, "uploads": 1, "max_count": 1}
+    return manifest("weights", RESULT, privacy, inputs, None, wall_s=4.0, share_s=0.125)
+
+
+def test_manifest() -> None:
+    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    inputs = {"clients": 1, "uploads": 1, "max_count": 1}
+    found = manifest("weights", RESULT, privacy, inputs, {"charge": 7}, wall_s=4.0, share_s=0.125)
+    assert set(found) >= MANIFEST
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    same = {
+        "schema": report.SCHEMA, "task": "weights", "model": "ring", "engine": "mp-spdz", "privacy": privacy,
+        "engine_version": "MP-SPDZ x", "program_hash": "ab" * 32, "compile_options": ["-R", "64"],
+        "mpc_s": 0.25, "wall_s": 4.0, "compile_s": 0.5, "share_s": 0.125, "rounds": 12,
+        "sent_bytes": [1, 2, 3], "inputs": inputs, "ledger": {"charge": 7},
+    }  # fmt: skip
+    assert {name: found[name] for name in same} == same
+    assert {"time", "python", "platform", "cores"} <= set(found["environment"])
+    assert "987654321" not in json.dumps(found)
+
+
+def test_manifest_of_a_run_that_clients_sent_to() -> None:
+    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    result = replace(RESULT, client_bytes=((10, 20), (11, 21), (12, 22)))
+    found = manifest("weights", result, privacy, {}, None, wall_s=4.0, share_s=0.0)
+    assert found["client_sent_bytes"] == [10, 11, 12]
+    assert found["client_received_bytes"] == [20, 21, 22]
+    plain = manifest("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.0)
+    assert set(found) - set(plain) == {"client_sent_bytes", "client_received_bytes"}
+
+
+def test_manifest_of_a_run_on_uploaded_shares() -> None:
+    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    found = manifest("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.5, uploaded=(9, 8, 7))
+    assert found["client_sent_bytes"] == [9, 8, 7]
+    assert "client_received_bytes" not in found
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
+def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) -> None:
+    privacy = fields(model, Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE, form=PRODUCT.by(path))
+    assert privacy["input_path"] == path.described
+    text = " ".join(privacy_statement(privacy, model))
+    sharing = "It can, however, change its share of a client's input unnoticed." in text
+    sending = "It cannot change what a client sent unnoticed, but for probability 2^-40." in text
+    sound = model.tolerates == "active"
+    assert (sharing, sending) == (sound and path is SHARES, sound and path is CLIENTS)
+    assert ("MP-SPDZ's check of them is without effect" in text) == (model.active and not sound)
+
+
+@EVERY_MODEL
+@EVERY_RELATION
+def test_statement_of_every_model_and_relation(model: Model, relation: NeighboringRelation) -> None:
+    privacy = fields(model, Fraction(1), relation)
+    sentences = privacy_statement(privacy, model)
+    text = " ".join(sentences)
+    assert all(sentence.endswith(".") for sentence in sentences)
+    assert all(word in text for word in (*PI_RW.revealed, *privacy["public"], f"{model.parties} parties"))
+    assert f"model {model.name}: any {model.corruptions} of them" in text
+    changed = {
+        "add_or_remove_one": "one record of a client added or removed",
+        "replace_one": "one record of a client replaced by another",
+        "zero_out_one": "all records of a client together, there or not",
+    }[relation]
+    assert f"for {changed}" in text
+    assert ("may deviate" in text) == (model.tolerates == "active")
+    assert ("2^-40" in text) == (model.statistical_security_bits == 40)
+    assert "That a client takes part is not protected: the number of clients is public" in text
+    assert "exists" not in text
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(20)], ids=str)
+def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> None:
+    """Then what a record says costs twice: a replaced record moves two counts."""
+    asked = plan(epsilon)
+    privacy = privacy_fields(PI_RW, SPLIT, MODELS["ring"], asked, False, max_count=1)
+    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
+    shown = re.search(r"not whether it exists, it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
+    assert shown is not None
+    two_counts = guarantee(asked.coins, 2)
+    for exact, value in zip((two_counts.epsilon, two_counts.delta), shown.groups(), strict=True):
+        assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
+    replaced = plan(epsilon, NeighboringRelation.REPLACE_ONE)
+    for chosen, most in ((replaced, 1), (asked, 2)):
+        found = privacy_fields(PI_RW, SPLIT, MODELS["ring"], chosen, False, max_count=most)
+        assert "exists" not in " ".join(privacy_statement(found, MODELS["ring"]))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4), Fraction(20)], ids=str)
+def test_what_a_replaced_value_costs_is_not_twice_as_much(epsilon: Fraction) -> None:
+    """Of a value that moves to the other end of the range one sum moves by twice as much."""
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    asked = plan_noise(sums_and_sizes(2, 10), relation, epsilon, DELTA)
+    found = privacy_fields(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
+    moved = amounts_moved(sums_and_sizes(2, 10), NeighboringRelation.REPLACE_ONE)
+    uncovered = max(impossible_mass(asked.coins, move) for move in moved)
+    assert Fraction(found["if_replaced"]["delta"]) == uncovered
+    assert (uncovered > 2 * asked.exact.delta) is (epsilon > 3)
+    assert digits_up(uncovered, 4) in " ".join(privacy_statement(found, MODELS["ring"]))
+    one = manifest("gap", RESULT, found, {}, None, wall_s=4.0, share_s=0.0)
+    both = report.combined_manifest("gap", {"one": one, "other": one})
+    assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * uncovered
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**7), Fraction(20)], ids=str)
+def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
+    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
+    shown = re.search(r"ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+),", text)
+    assert shown is not None
+    for name, value in zip(("epsilon", "delta"), shown.groups(), strict=True):
+        exact = Fraction(privacy[f"{name}_exact"])
+        assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
+
+
+def test_what_people_are_shown_is_rounded_up_everywhere() -> None:
+    assert report.bounds_shown({"epsilon_exact": "397238/100000", "delta_exact": "1/3"}) == (
+        "3.973",
+        "0.3334",
+    )
+    nearest = re.compile(r"{[^{}]*(epsilon|delta)[^{}]*:[^{}]*[efg]}")
+    shows = [*(PROJECT / "harness" / "views").glob("*.py"), PROJECT / "harness" / "pipeline" / "manifest.py"]
+    assert len(shows) > 8
+    assert [(path.name, found[0]) for path in shows for found in nearest.finditer(path.read_text())] == []
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e3), st.integers(0, 4))
+def test_intervals_are_shown_with_all_that_they_hold(low: float, width: float, decimals: int) -> None:
+    """Up to floats' own rounding, at the twelfth decimal; and no wider than they have to be."""
+    shown = interval_shown(low, low + width, decimals).replace(",", "").split(" – ")
+    least, most = map(float, shown)
+    assert least <= low + 1e-12 and most >= low + width - 1e-12 - abs(low) * 1e-15
+    assert max(low - least, most - (low + width)) < 10**-decimals + 1e-9
+
+
+def test_intervals_as_they_are_shown() -> None:
+    assert interval_shown(0.1236, 0.3, 3) == "0.123 – 0.300"
+    assert interval_shown(1 - 0.9, 0.1 + 0.2, 1) == "0.1 – 0.3"  # 0.09999999999999998, 0.30000000000000004
+    assert interval_shown(-1e-5, -1e-5, 3) == "-0.001 – 0.000"
+    assert interval_shown(1234.5, math.inf, 0) == "1,234 – inf"
+
+
+@EVERY_MODEL
+def test_what_a_run_assumes_of_clients_is_said(model: Model) -> None:
+    chosen = plan(Fraction(1))
+    for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
+        found = privacy_fields(spec, SPLIT, model, chosen, False)
+        text = " ".join(privacy_statement(found, model))
+        assert (HONEST_CLIENTS in text) is ("assumed" in found) is assumed
+
+
+def test_releases_on_the_same_people_add_up() -> None:
+    parts = {"first": a_manifest(Fraction(1)), "second": a_manifest(Fraction(2))}
+    parts["second"]["privacy"]["revealed"] = ["something else"]
+    total = report.combined_manifest("both", parts)
+    assert set(total) >= MANIFEST and set(total["privacy"]) == set(parts["first"]["privacy"])
+    for name in ("epsilon", "delta"):
+        exact = sum(Fraction(part["privacy"][f"{name}_exact"]) for part in parts.values())
+        assert Fraction(total["privacy"][f"{name}_exact"]) == exact <= Fraction(total["privacy"][name])
+    assert total["privacy"]["epsilon_requested"] == "3"
+    assert total["privacy"]["revealed"] == [*PI_RW.revealed, "something else"]
+    assert total["mpc_s"] == 2 * parts["first"]["mpc_s"]
+    assert total["sent_bytes"] == [2 * sent for sent in parts["first"]["sent_bytes"]]
+    assert total["peak_memory_bytes"] == parts["first"]["peak_memory_bytes"] == [7, 8, 9]
+    assert total["task"] == "both" and total["parts"] == parts
+    asked = Guarantee(Fraction(9, 4), Fraction(1, 2**30))
+    bounded = report.combined_manifest("both", parts, asked)["privacy"]
+    for name, most in (("epsilon", asked.epsilon), ("delta", asked.delta)):
+        expected = Fraction(parts["first"]["privacy"][f"{name}_exact"]) + most
+        assert Fraction(bounded[f"{name}_exact"]) == expected <= Fraction(bounded[name])
+    assert total["privacy"]["mpc_statistical_security_bits"] is None
+    for part in parts.values():
+        part["privacy"]["mpc_statistical_security_bits"] = 40  # each fails with probability 2^-40
+    for n, bits in ((1, 40), (2, 39), (3, 38), (4, 38)):
+        several = dict(zip("abcd"[:n], [parts["first"]] * n, strict=True))
+        assert report.combined_manifest("all", several)["privacy"]["mpc_statistical_security_bits"] == bits
+    parts["second"]["rounds"] = None
+    assert report.combined_manifest("both", parts)["rounds"] is None

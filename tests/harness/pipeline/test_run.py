@@ -1,0 +1,135 @@
+"""What the pipeline refuses before anything is shared, and whom, from what, it makes noise for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import UnsupportedError
+from harness.inputs.contribution_bounds import Cap
+from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.values import ValueGrid
+from harness.pipeline.manifest import privacy_fields, privacy_statement
+from harness.pipeline.run import Settings, plan_release, run_on_records
+from harness.releases.confusion import ConfusionStatistic
+from harness.releases.gaps import GapStatistic
+from harness.releases.score_curves import CurvesStatistic
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import MODELS, Model, get_model
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
+from protocols.accounting.queries import each_cell_once, sums_and_sizes
+from protocols.spec import (
+    CLIENTS,
+    KEYS,
+    PI_CF,
+    PI_CF_SLOTS,
+    PI_GAP_SLOTS,
+    PI_ROC,
+    PI_ROC_RECORDS,
+    PI_RW,
+    PI_RW_SLOTS,
+    SCORED_SPLIT,
+    SLOTS,
+    SPLIT,
+    InputForm,
+)
+
+
+def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> None:
+    statistic = WeightsStatistic()
+    object.__setattr__(statistic, "spec", replace(PI_RW, release=None))
+    one = np.zeros(1, dtype=np.int64)
+    records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c"]), one, one, one)
+    settings = Settings(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40))
+    with pytest.raises(UnsupportedError, match="no guarantee can be stated"):
+        run_on_records(statistic, records, settings, tmp_path / "out", lambda step: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "chosen", "relation"),
+    [(1, None, "replace_one"), (1, "add_or_remove_one", "add_or_remove_one"), (2, None, "add_or_remove_one")],
+)
+def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_otherwise(
+    most: int, chosen: str | None, relation: str
+) -> None:
+    asked = None if chosen is None else NeighboringRelation(chosen)
+    settings = Settings(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40), asked)
+    domain = RecordDomain(("a", "b"), ("0", "1"), max_count=most)
+    assert plan_release(WeightsStatistic(), settings, domain).relation == relation
+
+
+TABLE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
+PREDICTED = replace(TABLE, detail=Detail.PREDICTION)
+SCORED = replace(TABLE, detail=Detail.SCORE, thresholds=tuple(i / 100 for i in range(101)))
+VALUED = RecordDomain(("a", "b"), (), 1, detail=Detail.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
+EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def of_clients(model: Model, form: InputForm) -> Settings:
+    return Settings(model, form, Fraction(20), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("form", [SLOTS, SPLIT, SPLIT.by(CLIENTS)], ids=["slots", "split", "sent"])
+def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Model, form: InputForm) -> None:
+    """Not in passive models, `sy-rep-ring` among them; not where a share that is changed shifts a count."""
+    spec, settings = PI_RW_SLOTS if form is SLOTS else PI_RW, of_clients(model, form)
+    plan = plan_release(WeightsStatistic(spec=spec), settings, TABLE)
+    exchanged = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
+    zero_out = NeighboringRelation.ZERO_OUT_ONE
+    assert plan == plan_noise(each_cell_once(4), zero_out, Fraction(20), Fraction(1, 2**40), 3, exchanged)
+    assert plan.changed == (6 if exchanged else 3) and plan.exact.epsilon <= 20
+    privacy = privacy_fields(spec, form, model, plan, False, TABLE.cap)
+    assert privacy["neighboring_relation"] == zero_out
+    said = "The noise is for records exchanged for others, as a party can move one to another cell"
+    assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model)) == exchanged
+    assert ("noise_for" in privacy) == exchanged
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("form", [SLOTS, SPLIT], ids=["slots", "split"])
+def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -> None:
+    spec, settings = PI_CF_SLOTS if form is SLOTS else PI_CF, of_clients(model, form)
+    plan = plan_release(ConfusionStatistic(spec), settings, PREDICTED)
+    exchanged = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
+    zero_out = NeighboringRelation.ZERO_OUT_ONE
+    assert plan == plan_noise(each_cell_once(8), zero_out, Fraction(20), Fraction(1, 2**40), 3, exchanged)
+    privacy = privacy_fields(spec, form, model, plan, False, PREDICTED.cap)
+    assert (privacy["cap"], privacy["cap_kept_by"]) == (3, form.capped)
+    assert ("noise_for" in privacy) == exchanged
+
+
+@EVERY_MODEL
+def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
+    active, zero_out = model.name in ("spdz2k", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
+    slots = PI_GAP_SLOTS.input_forms["slots"]
+    plan = plan_release(GapStatistic(PI_GAP_SLOTS), of_clients(model, slots), VALUED)
+    assert plan.changed == (40 if active else 20) and plan.exchanged == active
+    assert (
+        plan.exact
+        == plan_noise(sums_and_sizes(2, 10), zero_out, Fraction(20), Fraction(1, 2**40), 1, active).exact
+    )
+
+    for form, spec in ((KEYS, PI_ROC_RECORDS), (SCORED_SPLIT, PI_ROC)):
+        settings = of_clients(model, form)
+        statistic = CurvesStatistic(settings, spec=spec)
+        blocks, exchanged = statistic.tree(SCORED).blocks, active and form is KEYS
+        assert blocks == ((1, 16) if exchanged else (1, 7, 42))  # fewer levels, as each takes twice as much
+        plan = plan_release(statistic, settings, SCORED)
+        assert (plan.changed, plan.exchanged) == ((6 if exchanged else 3) * len(blocks), exchanged)
+
+
+def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() -> None:
+    """A replaced record changes two counts on each level anyway."""
+    for model in MODELS.values():
+        settings = Settings(model, KEYS, Fraction(1), Fraction(1, 2**40))
+        scored = replace(SCORED, cap=None)
+        statistic = CurvesStatistic(settings, flat=True, spec=PI_ROC_RECORDS)
+        plan = plan_release(statistic, settings, scored)
+        assert (plan.relation, plan.changed) == (NeighboringRelation.REPLACE_ONE, 2)
+        assert not plan.exchanged

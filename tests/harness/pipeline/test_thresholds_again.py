@@ -1,0 +1,261 @@
+"""Thresholds chosen again on released curves: those of a run, for any other choice, for no epsilon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.cli import terminal as cli
+from harness.cli.commands.release import ReleaseOptions
+from harness.cli.commands.thresholds import OF_A_RUN, thresholds
+from harness.cli.tasking import RELEASE_OPTIONS
+from harness.engines.base import EngineResult, Runner
+from harness.errors import InfeasibleError, RecordDomainError, ResultFileError
+from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap
+from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.scores import as_grid
+from harness.pipeline.party_inputs import Fed
+from harness.pipeline.run import Run, Settings, run_fed
+from harness.pipeline.thresholds_again import OPENED_NOTHING, choose_again, read_curves
+from harness.postprocessing.curves import exact_curves
+from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from harness.releases.score_curves import (
+    CurvesStatistic,
+    PublishedCurvesStatistic,
+    ThresholdChoice,
+    Thresholds,
+    ThresholdsStatistic,
+)
+from harness.security_models import MODELS
+from harness.views import thresholds as show_thresholds
+from protocols import reference
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.spec import KEYS, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
+
+GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
+ODDS = ThresholdChoice("equalized_odds", "accuracy_score", 0.0, False)
+PARITY = ThresholdChoice("demographic_parity", "balanced_accuracy_score", 0.1, True)
+RNG = np.random.default_rng(5)
+N = 8000
+GROUP, LABEL = RNG.integers(0, 2, N), RNG.integers(0, 2, N)
+SCORE = np.round(np.clip(RNG.normal(0.4 + 0.2 * LABEL - 0.05 * GROUP, 0.2), 0, 1), 2)
+
+
+class Opening(Runner):
+    """Opens given values, whatever it is to run."""
+
+    def __init__(self, values: list[int]) -> None:
+        self.values = values
+
+    def supports(self, *_: Any) -> None:
+        return None
+
+    def run(self, _job: Any, model: Any, *_: Any, **__: Any) -> EngineResult:  # type: ignore[override]
+        opened = {"nodes": tuple(self.values)}
+        seconds, sent = (0.1, 0.2, 0.1), (1, 2, 3)
+        return EngineResult(model, "rigged", opened, seconds, 0.5, 3.0, 12, sent, "ab" * 32, ())
+
+
+def a_run(
+    out: Path, choice: ThresholdChoice = ODDS, positive: str = "", spec: ProtocolSpec = PI_ROC
+) -> Run[Thresholds]:
+    """Release curves of the records, without noise but with its law; for keys, where clients weigh 1."""
+    kept = Cap(WEIGHT_SLOTS, weight_one=True) if spec is PI_ROC_RECORDS else None
+    domain = RecordDomain(
+        ("a", "b"), ("no", "yes"), 100, cap=kept, detail=Detail.SCORE, thresholds=GRID, inferred=False
+    )
+    pair, scores = GROUP * 2 + LABEL, SCORE.tolist()
+    form = KEYS if spec is PI_ROC_RECORDS else next(iter(spec.input_forms.values()))
+    unit = PrivacyUnit.CLIENT if kept else PrivacyUnit.RECORD
+    runner = Opening([])
+    settings = Settings(MODELS["ring"], form, Fraction(4), Fraction(1, 2**40), unit=unit, hosts=runner)
+    curves = (PublishedCurvesStatistic if spec is PI_ROC_PUBLISHED else CurvesStatistic)(
+        settings, False, positive, spec
+    )
+    if spec is PI_ROC_PUBLISHED:
+        counts = [[(SCORE[pair == i] >= t).sum() for t in GRID] for i in range(4)]
+        both = [[*row, *((pair == i).sum() - np.array(row))] for i, row in enumerate(counts)]
+        opened = np.array(both).ravel()
+    else:
+        blocks = curves.tree(domain).blocks
+        opened = np.array(reference.block_counts(pair, scores, 4, GRID, blocks)) * (kept.slots if kept else 1)
+    runner.values = opened.tolist()
+    fed = Fed(domain, N, 1, N, [None] * 3)
+    return run_fed(ThresholdsStatistic(curves, choice), lambda _: fed, settings, out, lambda _: None)
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def asked(**given: Any) -> ReleaseOptions:
+    return ReleaseOptions(**{**RELEASE_OPTIONS, "input_form": "", **given})
+
+
+def call(options: ReleaseOptions, directory: Path, **given: Any) -> None:
+    own = {**asdict(ODDS), "tolerance": "0", "positive_label": "", "variant": "histogram", "blocks": "tree"}
+    thresholds(options, **{**own, **given}, curves=str(directory))
+
+
+@pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED], ids=lambda spec: spec.name)
+def test_the_same_choice_gives_the_same_files(spec: ProtocolSpec, tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", spec=spec)
+    choose_again(read_curves(tmp_path / "run"), ODDS, "", tmp_path / "again")
+    for name in ("thresholds.json", "curves.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+    again = read(tmp_path / "again" / "manifest.json")
+    assert again["opened"] == OPENED_NOTHING and again["ledger"] is None
+    assert again["privacy"] == run.manifest["privacy"]
+    assert again["curves_of"] == {"run": str(tmp_path / "run"), "manifest": run.manifest}
+    assert not {"mpc_s", "rounds", "sent_bytes", "program_hash", "engine"} & set(again)
+
+
+def test_another_choice_is_what_a_run_would_have_chosen_on_these_counts(tmp_path: Path) -> None:
+    a_run(tmp_path / "run")
+    a_run(tmp_path / "other", PARITY, "no")
+    released = read_curves(tmp_path / "run")
+    choose_again(released, PARITY, "no", tmp_path / "again")
+    for name in ("thresholds.json", "curves.json"):
+        assert read(tmp_path / "again" / name) == read(tmp_path / "other" / name)
+    assert GroupThresholdPredictor.load(tmp_path / "again").positive_label == "no"
+    exact = exact_curves(LABEL == 0, SCORE, np.array(["a", "b"])[GROUP], ("a", "b"), GRID)
+    np.testing.assert_allclose(
+        np.diff(released.curves.for_positive("no").curves.tp), np.diff(exact.tp), atol=1
+    )
+
+
+def test_a_choice_on_a_choice_is_of_the_run_that_opened_the_curves(tmp_path: Path) -> None:
+    a_run(tmp_path / "run")
+    choose_again(read_curves(tmp_path / "run"), PARITY, "no", tmp_path / "first")
+    choose_again(read_curves(tmp_path / "first"), ODDS, "yes", tmp_path / "second")
+    first, second = (read(tmp_path / name / "manifest.json") for name in ("first", "second"))
+    assert second["curves_of"] == first["curves_of"]
+    for name in ("thresholds.json", "curves.json"):
+        assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+def test_curves_that_allow_nothing_leave_nothing(tmp_path: Path) -> None:
+    a_run(tmp_path / "run")
+    released, strict = read_curves(tmp_path / "run"), replace(ODDS, deterministic=True)
+    with pytest.raises(
+        InfeasibleError, match=r"choosing again on the same curves \(--curves\) costs no epsilon"
+    ):
+        choose_again(released, strict, "", tmp_path / "again")
+    with pytest.raises(RecordDomainError, match=r"'maybe' is not declared \(declared: no, yes\)"):
+        choose_again(released, ODDS, "maybe", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def changed(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(fields: dict[str, Any]) -> None:
+        for step in path[:-1]:
+            fields = fields[step]  # type: ignore[index]
+        if to is None:
+            del fields[path[-1]]  # type: ignore[arg-type]
+        else:
+            fields[path[-1]] = to  # type: ignore[index]
+
+    return change
+
+
+NOT_AS_WRITTEN = "are not as this version writes them"
+DAMAGED = {
+    "a field more": ("curves", changed("more", to=1), NOT_AS_WRITTEN),
+    "a field less": ("curves", changed("negative_label", to=None), NOT_AS_WRITTEN),
+    "schema": ("curves", changed("schema", to=2), "has schema 2; this version reads schema 1"),
+    "shape": ("curves", changed("true_positives", 0, 0, to=None), NOT_AS_WRITTEN),
+    "total": ("curves", changed("positives", 0, to=1.0), NOT_AS_WRITTEN),
+    "text": ("curves", changed("negatives", 1, to="12"), NOT_AS_WRITTEN),
+    "infinite": ("curves", changed("false_positives", 0, 3, to=float("inf")), NOT_AS_WRITTEN),
+    "huge": ("curves", changed("false_positives", 0, 3, to=10**400), NOT_AS_WRITTEN),
+    "grid": ("curves", changed("thresholds", 1, to=0.95), NOT_AS_WRITTEN),
+    "groups": ("curves", changed("groups", to=["a", "a"]), NOT_AS_WRITTEN),
+    "labels": ("curves", changed("negative_label", to="yes"), NOT_AS_WRITTEN),
+    "coins": ("curves", changed("coins", 0, 0, to=1), NOT_AS_WRITTEN),
+    "no coins": ("curves", changed("coins", to=7), NOT_AS_WRITTEN),
+    "blocks": ("curves", changed("blocks", to=[1, 3, 7]), NOT_AS_WRITTEN),
+    "error": ("curves", changed("standard_error", 2, to=0.1), NOT_AS_WRITTEN),
+    "privacy": ("curves", changed("privacy", "epsilon_exact", to="1/2"), NOT_AS_WRITTEN),
+    "privacy of the run": ("manifest", changed("privacy", "epsilon_exact", to="1/2"), NOT_AS_WRITTEN),
+    "no privacy": ("manifest", changed("privacy", to=None), NOT_AS_WRITTEN),
+    "cap": ("manifest", changed("privacy", "cap", to="weight-one"), NOT_AS_WRITTEN),
+    "model": ("manifest", changed("model", to="x"), NOT_AS_WRITTEN),
+    "origin": ("manifest", changed("curves_of", to=[]), NOT_AS_WRITTEN),
+    "task": ("manifest", changed("task", to="weights"), "is the result of 'weights'; --curves takes that of"),
+}
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("intact") / "run"
+    a_run(directory)
+    return directory
+
+
+@pytest.mark.parametrize(("name", "change", "message"), DAMAGED.values(), ids=DAMAGED)
+def test_damaged_files(
+    name: str, change: Callable[[dict[str, Any]], None], message: str, intact: Path, tmp_path: Path
+) -> None:
+    files = {stem: read(intact / f"{stem}.json") for stem in ("curves", "manifest")}
+    change(files[name])
+    for stem, fields in files.items():
+        (tmp_path / f"{stem}.json").write_text(json.dumps(fields))
+    with pytest.raises(ResultFileError, match=message):
+        read_curves(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["curves.json", "manifest.json"])
+def test_missing_and_broken_files(name: str, intact: Path, tmp_path: Path) -> None:
+    for path in intact.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).write_text("{")
+    with pytest.raises(ResultFileError, match=f"{name} is not JSON"):
+        read_curves(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(ResultFileError, match=rf"Cannot read .*{name}: No such file"):
+        read_curves(tmp_path)
+
+
+@pytest.mark.parametrize("name", OF_A_RUN)
+def test_options_of_a_new_run_are_refused(
+    name: str, intact: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {name: "x"} if name in ("variant", "blocks") else {}
+    with pytest.raises(SystemExit, match="1"):
+        call(asked(**({} if own else {name: "x"})), intact, **own)
+    said = f"--{name.replace('_', '-')} is for a new run; --curves chooses on the curves of an earlier one"
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not list(in_tmp.iterdir())
+
+
+def test_the_command_says_what_it_did_not_do(
+    intact: Path, in_tmp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No ledger is opened, nor made where there is none."""
+    monkeypatch.setenv("FAIRSHARES_LEDGER", str(in_tmp / "ledger.sqlite"))
+    call(asked(out="again"), intact)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Nothing was computed or opened for this choice: it spent no ε, and no ledger is charged." in shown
+    assert "Guarantee: (ε, δ)-differential privacy" in shown and shown.endswith("Results: again")
+    assert [path.name for path in in_tmp.iterdir()] == ["again"]
+    show_thresholds.another_choice(Path("runs/thresholds-x"))
+    assert "costs no ε: ./inv thresholds --curves runs/thresholds-x" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_json(intact: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        call(asked(out="again", json=True), intact, constraint="equal_opportunity", tolerance="0.02")
+    finally:
+        cli.out.stderr = False
+    found = json.loads(capsys.readouterr().out)  # and nothing else on standard output
+    assert found == read(in_tmp / "again" / "thresholds.json")

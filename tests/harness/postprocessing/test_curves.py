@@ -1,0 +1,178 @@
+"""Group score curves: visible counts, sklearn's isotonic regression and ROC curve as oracles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.isotonic import isotonic_regression
+from sklearn.metrics import roc_curve
+
+from harness.errors import RecordDomainError, ThresholdGridError
+from harness.postprocessing.curves import NOBODY, CurveNoise, GroupCurves, exact_curves, upper_hull
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import mean_square_error
+
+Floats = npt.NDArray[np.float64]
+
+GRID = [0, 0.5, 1]
+COINS = design_coins(Fraction(1), 40)
+
+
+def rigged() -> GroupCurves:
+    """a: positives at 1/2 and 1, negatives at 0, 1/4, 1/2. b: a positive at 1, a negative at 0.9."""
+    return exact_curves(
+        [1, 1, 0, 0, 0, 1, 0], [0.5, 1, 0, 0.25, 0.5, 1, 0.9], list("aaaaabb"), ["a", "b"], GRID
+    )
+
+
+def curves(tp: npt.ArrayLike, positives: npt.ArrayLike, grid: npt.ArrayLike = GRID) -> GroupCurves:
+    """Make curves of two groups whose negatives are like their positives."""
+    counts, totals = np.array(tp, dtype=float), np.array(positives, dtype=float)
+    return GroupCurves(("a", "b"), np.array(grid, dtype=float), counts, counts, totals, totals)
+
+
+def test_counts_are_visible() -> None:
+    found = rigged()
+    assert found.tp.tolist() == [[2, 2, 1], [1, 1, 1]] and found.positives.tolist() == [2, 1]
+    assert found.fp.tolist() == [[3, 1, 0], [1, 1, 0]] and found.negatives.tolist() == [3, 1]
+
+
+def test_points_end_at_nobody_although_a_score_is_one() -> None:
+    points = rigged().points()
+    assert points.thresholds.tolist() == [0, 0.5, 1, NOBODY]
+    assert points.true_positive_rate.tolist() == [[1, 1, 1 / 2, 0], [1, 1, 1, 0]]
+    assert points.false_positive_rate.tolist() == [[1, 1 / 3, 0, 0], [1, 1, 0, 0]]
+    assert points.selection_rate.tolist() == [[1, 3 / 5, 1 / 5, 0], [1, 1, 1 / 2, 0]]
+
+
+def test_points_begin_at_everybody_although_the_grid_does_not() -> None:
+    points = curves([[2], [1]], [4, 4], [0.5]).points()
+    assert points.thresholds.tolist() == [0, 0.5, NOBODY]
+    assert points.true_positive_rate.tolist() == [[1, 1 / 2, 0], [1, 1 / 4, 0]]
+
+
+def test_threshold_zero_accepts_everybody_whatever_the_noise_says() -> None:
+    noisy = curves([[3, 2, 1], [4, 2, 1]], [4, 4])
+    assert noisy.points().true_positive_rate.tolist() == [[1, 2 / 4, 1 / 4, 0], [1, 2 / 4, 1 / 4, 0]]
+
+
+def test_group_without_positives_has_undefined_rates() -> None:
+    points = curves([[0, 0, 0], [4, 2, 1]], [0, 4]).points()
+    assert np.isnan(points.true_positive_rate).tolist() == [[True] * 4, [False] * 4]
+    assert np.isnan(points.selection_rate[0]).all()
+    one_label = replace(points, negatives=np.array([2.0, 4.0]), false_positive_rate=np.full((2, 4), 0.5))
+    assert one_label.selection_rate[0].tolist() == [0.5] * 4
+
+
+def test_monotone_pools_what_rises_and_drops_what_is_negative() -> None:
+    fitted = curves([[10, 4, 6], [9, 3, -2]], [8, 10]).monotone()
+    assert fitted.positives.tolist() == [9, 10]
+    assert fitted.tp.tolist() == [[9, 5, 5], [9, 3, 0]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=30), st.floats(-50, 50))
+def test_monotone_is_isotonic_regression(counts: list[float], total: float) -> None:
+    grid = np.linspace(0, 1, len(counts)) if len(counts) > 1 else np.zeros(1)
+    fitted = curves([counts, counts], [total, total], grid).monotone()
+    expected = np.maximum(isotonic_regression(np.array([total, *counts]), increasing=False), 0)
+    assert [fitted.positives[0], *fitted.tp[0]] == pytest.approx(expected.tolist(), abs=1e-9)
+    assert (np.diff([fitted.positives[0], *fitted.tp[0]]) <= 0).all() and fitted.tp.min() >= 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(-9, 9)), min_size=2, max_size=30))
+def test_monotone_does_not_add_to_the_worst_error(steps: list[tuple[int, float]]) -> None:
+    drops, errors = np.array(steps).T
+    truth = np.cumsum(drops)[::-1]
+    noisy = truth + errors
+    fitted = curves([noisy[1:]] * 2, [noisy[0]] * 2, np.linspace(0, 1, len(noisy))[1:]).monotone()
+    found = np.array([fitted.positives[0], *fitted.tp[0]])
+    assert abs(found - truth).max() <= abs(errors).max() + 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 10**8), min_size=2, max_size=50))
+def test_exact_counts_stay_as_they_are(drops: list[int]) -> None:
+    counts = np.cumsum(drops)[::-1].astype(float)
+    exact = curves([counts[1:]] * 2, [counts[0]] * 2, np.linspace(0, 1, len(counts))[1:])
+    assert (exact.monotone().tp == exact.tp).all() and (exact.monotone().positives == exact.positives).all()
+
+
+def test_agrees_with_sklearns_roc_curve() -> None:
+    rng = np.random.default_rng(1)
+    score, truth = rng.integers(0, 101, 500) / 100, rng.integers(0, 2, 500)
+    points = exact_curves(truth, score, ["a"] * 499 + ["b"], ["a", "b"], np.arange(101) / 100).points()
+    fpr, tpr, thresholds = roc_curve(truth[:-1], score[:-1], drop_intermediate=False)
+    at = np.searchsorted(points.thresholds, thresholds[1:])
+    assert points.true_positive_rate[0, at].tolist() == pytest.approx(tpr[1:].tolist())
+    assert points.false_positive_rate[0, at].tolist() == pytest.approx(fpr[1:].tolist())
+
+
+def test_upper_hull_keeps_corners_only() -> None:
+    x = np.array([0, 0, 1, 2, 2, 4, 3, 1], dtype=float)
+    y = np.array([0, 1, 3, 4, 2, 4, 4, 0], dtype=float)
+    assert upper_hull(x, y).tolist() == [1, 2, 3, 5]
+    assert upper_hull(np.zeros(1), np.zeros(1)).tolist() == [0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=40))
+def test_upper_hull_is_above_all_points_and_bends_down(points: list[tuple[int, int]]) -> None:
+    x, y = np.array(points, dtype=float).T
+    corners = upper_hull(x, y)
+    assert (np.diff(x[corners]) > 0).all() and {x[corners[0]], x[corners[-1]]} == {x.min(), x.max()}
+    assert (np.interp(x, x[corners], y[corners]) >= y - 1e-9).all()
+    assert (np.diff(np.diff(y[corners]) / np.diff(x[corners])) < 0).all()
+
+
+def test_standard_errors_follow_from_the_linear_map() -> None:
+    noise = CurveNoise(np.array([[1.0, 1], [0, 1], [0.5, 0.5]]), COINS)
+    variance = float(mean_square_error(COINS))
+    assert (noise.standard_errors() ** 2).tolist() == pytest.approx([2 * variance, variance, variance / 2])
+
+
+@pytest.mark.parametrize("grid", [[], [0, 0.5, 0.5], [0.5, 0.2], [-0.1, 0.5], [0.5, 1.1], [0, float("nan")]])
+def test_refuses_grid(grid: list[float]) -> None:
+    with pytest.raises(ThresholdGridError):
+        curves(np.zeros((2, len(grid))), [0, 0], grid)
+
+
+@pytest.mark.parametrize("groups", [(), ("a",), ("a", "a")])
+def test_refuses_fewer_than_two_groups(groups: tuple[str, ...]) -> None:
+    with pytest.raises(RecordDomainError, match="at least two distinct groups"):
+        replace(rigged(), groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tp": np.zeros((2, 2))}, r"tp must hold finite numbers of shape \(2, 3\)"),
+        ({"negatives": np.array([1.0, np.nan])}, "negatives must hold finite"),
+        ({"noise": CurveNoise(np.eye(3), COINS)}, "one row for each of 3 counts"),
+    ],
+)
+def test_refuses_shapes(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(rigged(), **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_score", "feature", "message"),
+    [
+        ([1], [0.5, 0.5], ["a", "b"], "one length"),
+        ([2, 0], [0.5, 0.5], ["a", "b"], "0 and 1 only"),
+        ([1, 0], [0.5, 1.5], ["a", "b"], "from 0 to 1"),
+        ([1, 0], [0.5, np.nan], ["a", "b"], "from 0 to 1"),
+        ([1, 0], [0.5, 0.5], ["a", "c"], "not among"),
+    ],
+)
+def test_refuses_data(y_true: list[int], y_score: list[float], feature: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        exact_curves(y_true, y_score, feature, ["a", "b"], GRID)

@@ -1,0 +1,170 @@
+"""Weights from noisy counts: the formulas in exact fractions, the floor, and what the intervals cover."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.utils.class_weight import compute_class_weight
+
+from harness.engines.base import EngineResult
+from harness.errors import OutputError
+from harness.inputs.records import RecordDomain
+from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from harness.postprocessing.reweighing.formulas import (
+    REWEIGHINGS,
+    GroupWeights,
+    balanced_weights,
+    kamiran_calders_weights,
+    label_weights,
+)
+from harness.postprocessing.reweighing.intervals import FLOOR
+from harness.security_models import get_model
+from protocols import reference
+from protocols.circuits.coins import Coin, design_coins
+from protocols.noise.truncated import error_bound, probability_mass
+
+Scheme = Callable[[NoisyCounts], GroupWeights]
+Counts = Sequence[Sequence[int]]
+Numbers = Sequence[Sequence[float]]
+
+COINS = design_coins(Fraction(1), 40)
+SCHEMES = pytest.mark.parametrize("scheme", REWEIGHINGS.values(), ids=REWEIGHINGS)
+
+TABLES: list[Counts] = [
+    [[1, 1], [1, 1]],
+    [[1, 3], [9, 27]],
+    [[90, 218], [154, 1527]],
+    [[5, 1, 2], [7, 1, 4]],
+    [[10**6, 100], [100, 100]],
+    [[1, 2], [3, 4], [5, 6], [7, 8]],
+]
+
+
+def domain_of(table: Numbers) -> RecordDomain:
+    groups, labels = len(table), len(table[0])
+    return RecordDomain(tuple(f"g{i}" for i in range(groups)), tuple(f"l{i}" for i in range(labels)))
+
+
+def noisy(table: Numbers | npt.NDArray[np.float64], coins: tuple[Coin, ...] = COINS) -> NoisyCounts:
+    """Make noisy counts that happen to be these numbers."""
+    values = np.array(table, dtype=float)
+    return NoisyCounts(domain_of(values.tolist()), values, coins)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+@pytest.mark.parametrize("name", reference.WEIGHTS)
+def test_weights_of_rigged_tables(table: Counts, name: str) -> None:
+    expected = np.array([[float(w) for w in row] for row in reference.WEIGHTS[name](table)])
+    found = REWEIGHINGS[name](noisy(table))
+    np.testing.assert_allclose(found.weights, expected, rtol=1e-14, atol=0)
+    assert found.reweighing == name
+
+
+def test_visible_arithmetic() -> None:
+    """16 records: a 1 + 3, b 3 + 9."""
+    table = noisy([[1, 3], [3, 9]])
+    assert balanced_weights(table).weights.tolist() == [[4, 4 / 3], [4 / 3, 4 / 9]]
+    assert label_weights(table).weights.tolist() == [[2, 2 / 3], [2, 2 / 3]]
+    assert kamiran_calders_weights(table).weights.tolist() == [[1, 1], [1, 1]]  # independent already
+
+
+@pytest.mark.parametrize("table", TABLES[:4], ids=str)
+def test_weights_agree_with_scikit_learn(table: Counts) -> None:
+    """Its "balanced" class weights, of (group, label) pairs and of labels."""
+    cells = [(s, y) for s, row in enumerate(table) for y in range(len(row))]
+    pairs = np.repeat(np.arange(len(cells)), np.array(table).ravel())
+    labels = np.array([cells[pair][1] for pair in pairs])
+    of_pairs = compute_class_weight("balanced", classes=np.arange(len(cells)), y=pairs)
+    of_labels = compute_class_weight("balanced", classes=np.arange(len(table[0])), y=labels)
+    np.testing.assert_allclose(balanced_weights(noisy(table)).weights.ravel(), of_pairs, rtol=1e-14)
+    np.testing.assert_allclose(label_weights(noisy(table)).weights, [of_labels] * len(table), rtol=1e-14)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_weighted_counts_are_what_each_scheme_promises(table: Counts) -> None:
+    counts = np.array(table, dtype=float)
+    total = counts.sum()
+    pairs = counts * balanced_weights(noisy(table)).weights
+    np.testing.assert_allclose(pairs, total / counts.size)
+    labels = (counts * label_weights(noisy(table)).weights).sum(axis=0)
+    np.testing.assert_allclose(labels, total / counts.shape[1])
+    joint = counts * kamiran_calders_weights(noisy(table)).weights
+    np.testing.assert_allclose(joint, np.outer(joint.sum(axis=1), joint.sum(axis=0)) / total)
+
+
+@SCHEMES
+def test_counts_below_the_floor_are_raised_and_marked(scheme: Scheme) -> None:
+    table = [[-7.5, 0.5], [1.5, 40.5]]
+    found, raised = scheme(noisy(table)), scheme(noisy([[1, 1], [1.5, 40.5]]))
+    assert FLOOR == 1
+    assert found.noisy_counts.tolist() == table
+    assert found.floored.tolist() == [[True, True], [False, False]]
+    assert found.weights.tolist() == raised.weights.tolist()
+    assert not scheme(noisy([[1, 1], [1, 1]])).floored.any()
+    assert np.isfinite(found.interval).all()
+    assert (found.weights > 0).all()
+
+
+def test_error_bound_of_all_counts_is_a_union_bound() -> None:
+    counts = noisy([[1, 1, 1], [1, 1, 1]])
+    assert counts.error_bound(Fraction(6, 100)) == error_bound(COINS, Fraction(1, 100))
+
+
+def test_weights_json() -> None:
+    found = balanced_weights(noisy([[1.5, 3.5], [-0.5, 9.5]])).to_json()
+    assert set(found) == {
+        "groups", "labels", "noisy_counts", "floor", "floored", "weights", "weights_interval", "confidence",
+        "reweighing",
+    }  # fmt: skip
+    again = json.loads(json.dumps(found, allow_nan=False))
+    assert again == found
+    assert again["noisy_counts"] == [[1.5, 3.5], [-0.5, 9.5]]
+    assert (again["floor"], again["floored"]) == (1.0, [[False, False], [True, False]])
+    assert (again["confidence"], again["reweighing"]) == (0.95, "balanced")
+    assert (again["groups"], again["labels"]) == (["g0", "g1"], ["l0", "l1"])
+    low, high = np.moveaxis(np.array(again["weights_interval"]), -1, 0)
+    weights = np.array(again["weights"])
+    assert ((low < weights) & (weights < high)).all()
+
+
+def result(*counts: int) -> EngineResult:
+    """Make the result of a run that opened these counts."""
+    return EngineResult(
+        get_model("mpyc"), "x", {"counts": counts}, (0.0,), 0.0, 0.0, None, (0, 0, 0), "x", ()
+    )
+
+
+def test_opened_counts_are_made_unbiased_row_by_row() -> None:
+    domain = RecordDomain(("a", "b"), ("0", "1", "2"), 100)
+    found = read_counts(result(5, -3, 0, 1, 2, 300), domain, 3, COINS)
+    assert found.table.tolist() == [[5.5, -2.5, 0.5], [1.5, 2.5, 300.5]]
+    mass = probability_mass(COINS)
+    assert sum(p * (x + Fraction(1, 2)) for x, p in mass.items()) == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "possible"), [(-32, True), (-33, False), (331, True), (332, False), (2**62, False)]
+)
+def test_counts_that_clients_and_noise_cannot_make(count: int, possible: bool) -> None:
+    """Five coins: noise in [-32, 31]; three clients with at most 100 records."""
+    domain = RecordDomain(("a", "b"), ("0", "1"), 100)
+    if possible:
+        assert read_counts(result(0, 0, count, 0), domain, 3, COINS).table[1, 0] == count + 0.5
+    else:
+        with pytest.raises(OutputError, match="beyond what the clients' declared maximum") as error:
+            read_counts(result(0, 0, count, 0), domain, 3, COINS)
+        assert str(abs(count)) not in str(error.value)
+
+
+@pytest.mark.parametrize("counts", [(), (1, 2, 3), (1, 2, 3, 4, 5)])
+def test_too_few_or_too_many_counts(counts: tuple[int, ...]) -> None:
+    domain = RecordDomain(("a", "b"), ("0", "1"), 100)
+    with pytest.raises(OutputError, match=f"opened {len(counts)} counts where 4 belong"):
+        read_counts(result(*counts), domain, 3, COINS)
+    with pytest.raises(OutputError, match="counts where"):
+        NoisyCounts(domain, np.array([counts], dtype=float), COINS)

@@ -1,0 +1,102 @@
+"""Weights of true counts are what AIF360 and the formulas say, for 2 to 5 groups and 2 to 4 labels."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.utils.class_weight import compute_sample_weight
+
+from harness.inputs.records import RecordDomain
+from harness.postprocessing.noisy_counts import NoisyCounts
+from harness.postprocessing.reweighing.formulas import REWEIGHINGS
+from protocols import reference
+from protocols.circuits.coins import design_coins
+
+COINS = design_coins(Fraction(1), 40)  # of noise that happens to be 0: what is opened at epsilon = infinity
+
+Table = Sequence[Sequence[int]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet_aif360() -> None:
+    """Import it once, with what it says of optional packages that it cannot find."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import aif360.algorithms.preprocessing
+            import aif360.datasets
+            import aif360.sklearn.preprocessing  # noqa: F401
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    """Return counts of at least 1 record per group and label."""
+    groups, labels = draw(st.integers(2, 5)), draw(st.integers(2, 4))
+    row = st.lists(st.integers(1, draw(st.sampled_from([3, 60]))), min_size=labels, max_size=labels)
+    return draw(st.lists(row, min_size=groups, max_size=groups))
+
+
+def ours(table: Table, reweighing: str) -> npt.NDArray[np.float64]:
+    domain = RecordDomain(tuple(map(str, range(len(table)))), tuple(map(str, range(len(table[0])))))
+    return REWEIGHINGS[reweighing](NoisyCounts(domain, np.array(table, dtype=np.float64), COINS)).weights
+
+
+def records(table: Table) -> pd.DataFrame:
+    """Return one row per record."""
+    rows = [(s, y) for s, row in enumerate(table) for y, count in enumerate(row) for _ in range(count)]
+    return pd.DataFrame(rows, columns=["group", "label"])
+
+
+@given(tables())
+@settings(max_examples=40)
+def test_kamiran_calders_is_aif360s_reweighing(table: Table) -> None:
+    """Its scikit-learn interface takes any number of groups and labels."""
+    from aif360.sklearn.preprocessing import Reweighing
+
+    frame = records(table).set_index("group", drop=False)
+    reweigher = Reweighing(prot_attr="group")
+    _, of_rows = reweigher.fit_transform(frame[["label"]], frame["label"])
+    found = ours(table, "kamiran-calders")
+    np.testing.assert_allclose(found, reweigher.reweigh_factors_, rtol=1e-12)
+    np.testing.assert_allclose(found[frame["group"], frame["label"]], of_rows, rtol=1e-12)
+
+
+@given(st.lists(st.integers(1, 60), min_size=4, max_size=4))
+@settings(max_examples=10)
+def test_kamiran_calders_is_aif360s_first_interface(counts: list[int]) -> None:
+    """Which takes two groups, one of them privileged, and two labels, one of them favourable."""
+    from aif360.algorithms.preprocessing import Reweighing
+    from aif360.datasets import BinaryLabelDataset
+
+    table = [counts[:2], counts[2:]]
+    frame = records(table).astype(float)
+    data = BinaryLabelDataset(df=frame, label_names=["label"], protected_attribute_names=["group"])
+    weighted = Reweighing([{"group": 0.0}], [{"group": 1.0}]).fit_transform(data).instance_weights
+    found = ours(table, "kamiran-calders")[frame["group"].astype(int), frame["label"].astype(int)]
+    np.testing.assert_allclose(found, weighted, rtol=1e-12)
+
+
+@given(tables(), st.sampled_from(sorted(reference.WEIGHTS)))
+@settings(max_examples=40)
+def test_weights_are_the_formulas(table: Table, reweighing: str) -> None:
+    """Exactly computed; and scikit-learn's balanced weights of pairs and of labels."""
+    found = ours(table, reweighing)
+    exact = [[float(weight) for weight in row] for row in reference.WEIGHTS[reweighing](table)]
+    np.testing.assert_allclose(found, exact, rtol=1e-14)
+    frame = records(table)
+    keys = {"balanced": frame["group"] * 10 + frame["label"], "label": frame["label"]}
+    if reweighing in keys:
+        expected = compute_sample_weight("balanced", keys[reweighing])
+        np.testing.assert_allclose(found[frame["group"], frame["label"]], expected, rtol=1e-12)

@@ -1,0 +1,230 @@
+"""Thresholds from curves in visible fractions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
+from harness.postprocessing.curves import CurveNoise, GroupCurves
+from harness.postprocessing.thresholds.choose import CONSTRAINTS, GroupThresholds, _gap, choose_thresholds
+from protocols.circuits.coins import design_coins
+
+EVERY_CONSTRAINT = pytest.mark.parametrize("constraint", CONSTRAINTS)
+
+
+def rigged(**changes: Any) -> GroupCurves:
+    """Four positives and four negatives in each group. At 1/2: a has TPR 1 and FPR 1/2; b TPR 1/2, FPR 0."""
+    counts = {"tp": [[4.0, 4, 0], [4, 2, 0]], "fp": [[4.0, 2, 0], [4, 0, 0]]} | changes
+    four = np.full(2, 4.0)
+    return GroupCurves(
+        ("a", "b"), np.array([0, 0.5, 1]), np.array(counts["tp"]), np.array(counts["fp"]), four, four
+    )
+
+
+def thresholds(chosen: GroupThresholds) -> dict[str, list[float]]:
+    return {group: list(rule.thresholds) for group, rule in chosen.rules.items()}
+
+
+def test_equal_opportunity_in_visible_fractions() -> None:
+    """Per unit of TPR, a gains 1/4 in accuracy throughout; b gains 1/2 up to TPR 1/2, then loses 1/2."""
+    chosen = choose_thresholds(rigged(), "equal_opportunity")
+    assert chosen.rates["true_positive_rate"].tolist() == [1 / 2, 1 / 2] and chosen.gap == 0
+    assert chosen.rates["false_positive_rate"].tolist() == [1 / 4, 0]
+    assert chosen.objective_value == (5 / 8 + 3 / 4) / 2
+    assert {group: rule.to_json() for group, rule in chosen.rules.items()} == {
+        "a": {"threshold": 0.5, "threshold_alt": 2, "probability_alt": 0.5},
+        "b": {"threshold": 0.5},
+    }
+
+
+def test_equalized_odds_in_visible_fractions() -> None:
+    """Hulls: a through (1/2, 1), b through (0, 1/2): they cross at (1/3, 2/3)."""
+    chosen = choose_thresholds(rigged(), "equalized_odds")
+    assert chosen.rates["true_positive_rate"] == pytest.approx([2 / 3, 2 / 3])
+    assert chosen.rates["false_positive_rate"] == pytest.approx([1 / 3, 1 / 3])
+    assert chosen.objective_value == pytest.approx(2 / 3)
+    assert thresholds(chosen) == {"a": [0.5, 2], "b": [0, 0.5]}
+    assert chosen.rules["a"].probabilities == pytest.approx((2 / 3, 1 / 3))
+    assert chosen.rules["b"].probabilities == pytest.approx((1 / 3, 2 / 3))
+
+
+def test_demographic_parity_in_visible_fractions() -> None:
+    """At 1/2, a selects 3/4 and b 1/4; in between a gains as much as b loses."""
+    chosen = choose_thresholds(rigged(), "demographic_parity")
+    assert chosen.gap == pytest.approx(0) and 1 / 4 <= chosen.rates["selection_rate"][0] <= 3 / 4
+    assert chosen.objective_value == pytest.approx((3 / 4 + 7 / 12) / 2)
+
+
+def test_deterministic_thresholds_in_visible_fractions() -> None:
+    chosen = choose_thresholds(rigged(), "equal_opportunity", tolerance=0.5, deterministic=True)
+    assert thresholds(chosen) == {"a": [0.5], "b": [0.5]}
+    assert chosen.gap == 1 / 2 and chosen.objective_value == 3 / 4
+    assert chosen.to_json()["thresholds"] == {"a": {"threshold": 0.5}, "b": {"threshold": 0.5}}
+
+
+def test_coarse_grid_takes_three_thresholds() -> None:
+    """b's curve is strictly above a's corner, and no two of its few thresholds lead there."""
+    many = 10**6
+    curves = GroupCurves(
+        ("a", "b"), np.array([0.5]),
+        tp=np.array([[0.6], [0.9]]) * many, fp=np.array([[0.2], [0.1]]) * many,
+        positives=np.full(2, 1.0 * many), negatives=np.full(2, 1.0 * many),
+    )  # fmt: skip
+    chosen = choose_thresholds(curves, "equalized_odds")
+    assert thresholds(chosen) == {"a": [0.5], "b": [0, 0.5, 2]}
+    assert chosen.gap < 1e-9 and chosen.objective_value == pytest.approx(0.7)
+    assert set(chosen.to_json()["thresholds"]["b"]) == {"thresholds", "probabilities"}
+
+
+def test_of_thresholds_that_do_the_same_the_middle_one_is_taken() -> None:
+    grid = np.array([0, 0.2, 0.4, 0.6, 0.8])
+    step = np.array([[4.0, 3, 3, 3, 0]] * 2)
+    curves = GroupCurves(("a", "b"), grid, step, np.minimum(step, 1), step[:, 0], np.ones(2))
+    chosen = choose_thresholds(replace(curves, fp=np.array([[1.0, 0, 0, 0, 0]] * 2)))
+    assert thresholds(chosen) == {"a": [0.4], "b": [0.4]}
+
+
+@EVERY_CONSTRAINT
+def test_json_is_what_scripts_read(constraint: str) -> None:
+    found = json.loads(json.dumps(choose_thresholds(rigged(), constraint).to_json(), allow_nan=False))
+    assert found["constraint"] == constraint and found["objective"] == "accuracy_score"
+    assert found["deterministic"] is False and found["tolerance"] == 0 and found["confidence"] == 0.95
+    assert set(found["thresholds"]) == set(found["rates"]) == {"a", "b"}
+    low, high = found["rates"]["a"]["true_positive_rate"]["interval"]
+    assert low <= found["rates"]["a"]["true_positive_rate"]["estimate"] <= high
+    assert found["gap_interval"][0] <= found["gap"] <= found["gap_interval"][1]
+
+
+def test_rate_that_is_not_needed_may_be_undefined() -> None:
+    curves = replace(rigged(), fp=np.array([[0.0, 0, 0], [4, 0, 0]]), negatives=np.array([0.0, 4]))
+    chosen = choose_thresholds(curves, "equal_opportunity")
+    assert chosen.to_json()["rates"]["a"]["false_positive_rate"] == {"estimate": None, "interval": [0, 1]}
+    # a accepts everybody: all its four records are positive. b then has to, with TPR 1: 4 of 8 right.
+    assert chosen.gap == 0 and chosen.objective_value == pytest.approx((4 + 4) / 12)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "objective", "what"),
+    [
+        ("equalized_odds", "accuracy_score", "negatives"),
+        ("equal_opportunity", "balanced_accuracy_score", "negatives"),
+        ("demographic_parity", "balanced_accuracy_score", "negatives"),
+    ],
+)
+def test_refuses_rates_that_are_undefined(constraint: str, objective: str, what: str) -> None:
+    curves = replace(rigged(), fp=np.array([[0.0, 0, 0], [4, 0, 0]]), negatives=np.array([0.0, 4]))
+    with pytest.raises(UndefinedRateError, match=f"group 'a' has no {what}, so a rate .* is 0/0"):
+        choose_thresholds(curves, constraint, objective)
+
+
+def test_refuses_an_empty_group() -> None:
+    curves = replace(
+        rigged(tp=[[0.0] * 3, [4, 2, 0]], fp=[[0.0] * 3, [4, 0, 0]]), positives=np.array([0.0, 4])
+    )
+    curves = replace(curves, negatives=np.array([0.0, 4]))
+    with pytest.raises(UndefinedRateError, match="group 'a' has no records"):
+        choose_thresholds(curves, "demographic_parity")
+
+
+def noisy(curves: GroupCurves) -> GroupCurves:
+    """Say that each bin of the curves had noise of its own; which the counts happen not to show."""
+    bins = len(curves.thresholds)
+    linear = np.vstack([np.triu(np.ones((bins, bins))), np.ones(bins)])
+    return replace(curves, noise=CurveNoise(linear, design_coins(Fraction(1), 40)))
+
+
+def test_refuses_what_the_noise_hides_and_says_what_would_help() -> None:
+    """Standard error of a total of three bins: sqrt(3 * 2.13) = 2.5; four records are within two of it."""
+    with pytest.raises(TooNoisyError) as caught:
+        choose_thresholds(noisy(rigged()))
+    assert "positives are estimated to be 4.0, with a standard error of 2.5" in str(caught.value)
+    assert "With 7 times the epsilon, or 7 times as many such records" in str(caught.value)
+    assert "is spent" in str(caught.value)
+
+
+def test_noisy_total_below_zero_is_undefined() -> None:
+    curves = noisy(replace(rigged(tp=[[-4.0, -4, -4], [4, 2, 0]]), positives=np.array([-3.0, 4])))
+    with pytest.raises(
+        UndefinedRateError, match="or spend more epsilon; the budget of this release is spent"
+    ):
+        choose_thresholds(curves)
+
+
+def test_refuses_what_only_trivial_thresholds_meet() -> None:
+    curves = replace(rigged(), fp=np.array([[4.0, 2, 0], [4, 1, 0]]))
+    with pytest.raises(InfeasibleError, match="all groups accept everybody, or all nobody") as caught:
+        choose_thresholds(curves, "equalized_odds", tolerance=0.1, deterministic=True)
+    assert "noise" not in str(caught.value)
+    found = re.search(r"Allow a tolerance of ([\d.]+),", str(caught.value))
+    assert found is not None and 0.5 <= float(found[1]) <= 0.51
+    chosen = choose_thresholds(curves, "equalized_odds", tolerance=float(found[1]), deterministic=True)
+    assert thresholds(chosen) == {"a": [0.5], "b": [0.5]}
+
+
+def test_says_how_much_of_an_infeasible_gap_may_be_noise() -> None:
+    hundredfold = replace(
+        rigged(tp=[[400.0, 400, 0], [400, 200, 0]], fp=[[400.0, 200, 0], [400, 100, 0]]),
+        positives=np.full(2, 400.0), negatives=np.full(2, 400.0),
+    )  # fmt: skip
+    with pytest.raises(InfeasibleError, match=r"moves a rate by 0.0063 .* 7 times either brings") as caught:
+        choose_thresholds(noisy(hundredfold), tolerance=0.001, deterministic=True)
+    assert "1/(epsilon * records)" in str(caught.value)
+
+
+def test_trivial_thresholds_are_fine_if_nothing_is_better() -> None:
+    """Positives are so rare that accepting nobody is best, whatever the constraint."""
+    fp = np.array([[400.0, 200, 0], [400, 100, 0]])
+    rare = replace(rigged(tp=[[4.0, 1, 0], [4, 3, 0]]), fp=fp, negatives=np.full(2, 400.0))
+    assert thresholds(choose_thresholds(rare, deterministic=True)) == {"a": [2], "b": [2]}
+
+
+def test_trivial_thresholds_are_fine_if_what_else_is_allowed_is_worse() -> None:
+    """Both could take 3/4, at TPR 1/10 and FPR 1/2. Their other thresholds are good, and far apart."""
+    curves = GroupCurves(
+        ("a", "b"), np.array([0.5, 0.75]),
+        tp=np.array([[10.0, 1], [10, 1]]), fp=np.array([[6.0, 5], [9, 5]]),
+        positives=np.full(2, 10.0), negatives=np.full(2, 10.0),
+    )  # fmt: skip
+    chosen = choose_thresholds(curves, tolerance=0.05, deterministic=True)
+    assert thresholds(chosen) == {"a": [2], "b": [2]}
+    assert thresholds(choose_thresholds(curves, tolerance=0.3, deterministic=True)) == {
+        "a": [0.5],
+        "b": [0.5],
+    }
+
+
+def test_of_pairs_that_fit_the_one_that_leaves_least_to_chance_is_taken() -> None:
+    """a's best point is (1/4, 1/2), below b's curve, between its points 0 and 4 and between 1 and 3."""
+    many = 10**6
+    b_fpr, b_tpr = np.array([0, 0.2, 0.22, 0.3, 0.5]), np.array([0.25, 0.45, 0.53, 0.55, 0.75])
+    tp, fp = np.vstack([np.full(5, 0.5), b_tpr[::-1]]), np.vstack([np.full(5, 0.25), b_fpr[::-1]])
+    totals = np.full(2, 1.0 * many)
+    curves = GroupCurves(("a", "b"), np.arange(1, 6) / 10, tp * many, fp * many, totals, totals)
+    chosen = choose_thresholds(curves)
+    assert thresholds(chosen) == {"a": [0.3], "b": [0.2, 0.4]} and chosen.gap < 1e-9
+
+
+def test_gap_is_between_groups_never_within_one() -> None:
+    assert _gap(np.array([[0.0, 1.0], [0.5, 0.625]])) == (0, 0.625)
+    assert _gap(np.array([[0.25, 0.5], [0.625, 0.75], [0.5, 0.75]])) == (0.125, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"constraint": "fairness"}, "constraint must be one of equalized_odds, equal_opportunity, demo"),
+        ({"objective": "f1"}, "objective must be one of accuracy_score, balanced_accuracy_score"),
+        ({"tolerance": -0.1}, "between 0 and 1, not -0.1"),
+        ({"tolerance": float("nan")}, "between 0 and 1, not nan"),
+    ],
+)
+def test_refuses_options(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        choose_thresholds(rigged(), **arguments)

@@ -1,0 +1,82 @@
+"""Intervals of ratios of noisy sums: their coverage, exactly, by enumeration of all noises."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from harness.postprocessing.reweighing.intervals import CONFIDENCE, count_intervals, noise_of, ratio_interval
+from protocols.circuits.coins import Coin, design_coins
+from protocols.noise.truncated import probability_mass
+
+ONE, FOUR = (design_coins(Fraction(epsilon), 40) for epsilon in (1, 4))
+LARGE = [(1000, 1000), (100, 40), (40, 3000)]
+SMALL = [(0, 0), (0, 5), (7, 0), (3, 3), (1, 25), (12, 9)]
+
+
+def coverage(a: int, b: int, claimed: tuple[Coin, ...]) -> float:
+    """Return the probability that the interval of B/A holds it, for one count each, with noise at 1.
+
+    Args: claimed: of the noise that the interval is made for.
+    """
+    mass = probability_mass(ONE)
+    errors = np.array(list(mass), dtype=np.float64) + 0.5
+    masses = np.array([float(p) for p in mass.values()])
+    truth = max(b, 1) / max(a, 1)
+    noisy_a, noisy_b = (np.maximum(x, 1.0) for x in np.meshgrid(a + errors, b + errors, indexing="ij"))
+    held = np.zeros(noisy_a.shape, dtype=bool)
+    for row, (one, other) in enumerate(zip(noisy_a, noisy_b, strict=True)):
+        raised = np.array([noise_of(claimed, 2, min(x, y)).raised for x, y in zip(one, other, strict=True)])
+        for each in (False, True):
+            chosen = raised == each
+            if chosen.any():
+                noise = noise_of(claimed, 2, -np.inf if each else np.inf)
+                cap = other[chosen] + noise.sum(1).quantile(0.0005)
+                ratio = other[chosen] / one[chosen]
+                found = ratio_interval(ratio, ratio, one[chosen], 1, cap, noise)
+                assert (found[:, 0] <= ratio).all() and (ratio <= found[:, 1]).all()
+                held[row, chosen] = (found[:, 0] <= truth) & (truth <= found[:, 1])
+    return float(masses @ held @ masses)
+
+
+@pytest.mark.parametrize(("a", "b"), [*LARGE, *SMALL])
+def test_exact_coverage_of_ratios(a: int, b: int) -> None:
+    found = coverage(a, b, ONE)
+    assert found >= CONFIDENCE
+    if (a, b) in LARGE:
+        assert found < 0.98
+
+
+@pytest.mark.parametrize(("a", "b"), LARGE)
+def test_intervals_for_less_noise_do_not_cover(a: int, b: int) -> None:
+    assert coverage(a, b, FOUR) < 0.7
+
+
+TABLES: list[list[list[float]]] = [[[90.5, 218.5], [154.5, 1527.5]], [[1, 3.5], [1, 40.5]]]
+
+
+@pytest.mark.parametrize("reweighing", ["balanced", "label", "kamiran-calders"])
+@pytest.mark.parametrize("table", TABLES)
+def test_order_of_groups_and_labels_does_not_matter(table: list[list[float]], reweighing: str) -> None:
+    counts: npt.NDArray[np.float64] = np.array(table)
+    found = count_intervals(counts, reweighing, ONE)
+    assert found.shape == (2, 2, 2)
+    np.testing.assert_allclose(count_intervals(counts[::-1, ::-1], reweighing, ONE), found[::-1, ::-1])
+
+
+def test_label_intervals_are_the_same_for_all_groups() -> None:
+    found = count_intervals(np.array(TABLES[0]), "label", ONE)
+    assert (found[0] == found[1]).all()
+
+
+@pytest.mark.parametrize("reweighing", ["balanced", "label", "kamiran-calders"])
+def test_more_noise_is_wider_and_more_records_narrower(reweighing: str) -> None:
+    counts = np.array(TABLES[0])
+    widths = [
+        np.diff(count_intervals(scale * counts, reweighing, coins), axis=-1)
+        for coins, scale in ((FOUR, 1), (ONE, 1), (ONE, 10))
+    ]
+    assert (widths[0] < widths[1]).all() and (widths[2] < widths[1]).all()

@@ -1,0 +1,231 @@
+"""The reference set: its figures, beside those that are expected; claims that do not hold are found."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from harness.errors import OptionError
+from harness.privacy.audit import samplers as audit
+from harness.privacy.audit.reference import reference_set
+from harness.privacy.audit.releases import RELEASES, audit_command, audit_release
+from harness.privacy.audit.samplers import SAMPLERS, Audited, audit_coins, audit_published, audit_sampler
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.queries import LinearRelease
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import guarantee
+from protocols.spec import (
+    NO_INPUT,
+    PI_CAP,
+    PI_CF_SLOTS,
+    PI_COUNT,
+    PI_GAP_SLOTS,
+    PI_ROC_PUBLISHED,
+    PI_RW,
+    PI_RW_SLOTS,
+    PROTOCOLS,
+    ProtocolSpec,
+)
+
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
+TWO_BY_TWO = {"groups": 2, "labels": 2}
+DELTA = Fraction(1, 2**40)
+
+
+@pytest.fixture(scope="module")
+def audits() -> list[Audited]:
+    return list(reference_set())
+
+
+@pytest.fixture(scope="module")
+def rows(audits: list[Audited]) -> dict[str, Any]:
+    """Return the reference set's values by subject."""
+    found = [row for audited in audits for row in audited.rows()]
+    assert len({row["subject"] for row in found}) == len(found)
+    return {str(row["subject"]): row["value"] for row in found}
+
+
+@pytest.mark.parametrize(
+    ("subject", "value"),
+    [
+        ("pi_lap.published.raw.delta", 0.81738),
+        ("pi_lap.published.raw.mp_spdz.delta", 0.82767),
+        ("pi_lap.published.rounded.delta", 1.18806e-4),
+        ("pi_lap.published.rounded.delta_at_every_epsilon", "2/65535"),
+        ("pi_lap.published.raw.largest_noise", 10.3972),
+        ("pi_lap.published.raw.epsilon", "inf"),
+        ("pi_lap.published.rounded.epsilon", "inf"),
+        ("pi_lap.published.raw.epsilon_at_1e-6", "inf"),
+        ("pi_lap.published.rounded.epsilon_at_2^-40", "inf"),
+        ("pi_lap.published.raw.1_10.delta", 1.0),
+        ("pi_roc.published.epsilon", 1001.0),
+        ("pi_roc.published.replace_one.epsilon", 2002.0),
+        ("pi_roc.published.values_moved", 1001),
+        ("pi_lap.default.1.epsilon", 0.997002),
+        ("pi_lap.default.1.delta", 7.05009e-14),
+        ("pi_lap.default.1.mean_square_error", 2.1332),
+        ("pi_lap.default.1.ands", 53),
+        ("pi_lap.default.1_3.fair_bits", 89),
+        ("pi_lap.symmetric.1.mean_square_error", 1.89927),
+        ("pi_rw.add_or_remove_one.values_moved", 1),
+        ("pi_rw.replace_one.values_moved", 2),
+        ("pi_rw.add_or_remove_one.epsilon", 0.997002),
+        ("pi_cf.replace_one.values_moved", 2),
+        ("pi_cf.zero_out_one.units_moved", 10),
+        ("pi_cf_slots.zero_out_one.units_moved", 10),
+        ("pi_cf_slots.zero_out_one.values_moved", 8),
+        ("pi_cf_slots.zero_out_one.active.units_moved", 20),
+        ("pi_roc.add_or_remove_one.values_moved", 3),
+        ("pi_roc.replace_one.values_moved", 6),
+        ("pi_roc.add_or_remove_one.values", 4316),
+        ("pi_count.add_or_remove_one.units_moved", 64),
+        ("pi_cap.zero_out_one.epsilon", 0.997314),
+        ("pi_rw_slots.zero_out_one.units_moved", 10),
+        ("pi_roc_records.zero_out_one.units_moved", 30),
+        ("pi_roc_records.zero_out_one.values_moved", 30),
+        ("pi_rw_slots.zero_out_one.values_moved", 4),
+        ("pi_rw_slots.zero_out_one.active.units_moved", 20),
+        ("pi_roc_records.zero_out_one.active.units_moved", 60),
+        ("pi_gap_slots.zero_out_one.active.units_moved", 4000),
+        ("pi_gap.zero_out_one.units_moved", 2000),
+        ("pi_gap_slots.zero_out_one.units_moved", 2000),
+        ("pi_gap.replace_one.values_moved", 4),
+        ("pi_gap.replace_one.units_moved", 4000),
+        ("pi_gap.add_or_remove_one.units_moved", 2000),
+        ("ldp.m_r.1_1.epsilon", 1.379885),
+        ("ldp.m_r.repaired_1.epsilon", 1.0),
+        ("ldp.m_l.k1.epsilon", "inf"),
+        ("ldp.m_l.k1.epsilon_claimed", 1.0),
+        ("ldp.m_l.k1.log_ratio_at_10", 5.5),
+        ("ldp.m_l.k2.epsilon", 1.0),
+    ],
+)
+def test_reference_figures(rows: Mapping[str, Any], subject: str, value: object) -> None:
+    expected = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
+    assert rows[subject] == expected
+
+
+def test_what_is_empirical_says_so(audits: list[Audited]) -> None:
+    (found,) = [audited for audited in audits if "samples" in audited.parameters]
+    assert found.parameters["label"] == "empirical" and "probabilistic" in found.subject
+    low, value, high = (found.figures[name] for name in ("delta_low", "delta", "delta_high"))
+    assert isinstance(low, Fraction) and isinstance(value, Fraction) and isinstance(high, Fraction)
+    assert Fraction(1, 3) < low < value < high < low + Fraction(1, 50)
+
+
+def test_prot_4_is_still_487_at_a_small_delta(rows: Mapping[str, Any]) -> None:
+    assert math.ceil(rows["pi_roc.published.epsilon_at_1e-6"]) == 487
+
+
+def test_rows_are_json_without_infinity(rows: Mapping[str, Any]) -> None:
+    text = json.dumps(rows, allow_nan=False)
+    assert '"inf"' in text
+    assert all(
+        isinstance(value, int | float) or value == "inf" or Fraction(value) >= 0 for value in rows.values()
+    )
+
+
+def test_what_is_claimed_holds(audits: list[Audited]) -> None:
+    claimed = [audited for audited in audits if audited.claimed]
+    assert len(claimed) >= 5
+    assert [audited.fault for audited in claimed] == [None] * len(claimed)
+
+
+@pytest.mark.parametrize(
+    ("name", "relation"), [(name, relation) for name in RELEASES for relation in RELEASES[name].relations]
+)
+def test_each_release_is_audited_and_keeps_to_its_budget(name: str, relation: NeighboringRelation) -> None:
+    epsilon = Fraction(1, 2)
+    found = audit_command(name, {}, relation, epsilon, DELTA)
+    assert found.fault is None
+    spent, delta = found.figures["epsilon"], found.figures["delta"]
+    assert isinstance(spent, Fraction) and isinstance(delta, Fraction)
+    assert epsilon * Fraction(9, 10) < spent <= epsilon
+    assert delta <= DELTA
+
+
+def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mapping[str, Any]) -> None:
+    """Those without an input open noise alone: their samplers are audited instead."""
+    for spec in PROTOCOLS.values():
+        if spec is PI_ROC_PUBLISHED:  # under the paper's own name
+            assert {"pi_roc.published.epsilon", "pi_roc.published.replace_one.epsilon"} <= set(rows)
+        elif NO_INPUT.name not in spec.input_forms:
+            audited = {r for r in NeighboringRelation if f"{spec.name}.{r}.epsilon" in rows}
+            assert ZERO_OUT in audited or spec is PI_COUNT
+            assert {ADD, REPLACE} <= audited or spec in (PI_RW_SLOTS, PI_CF_SLOTS, PI_GAP_SLOTS, PI_CAP)
+            changeable = any(form.exchangeable for form in spec.input_forms.values())
+            dearer = changeable and spec is not PI_CAP  # an index costs the same
+            assert (f"{spec.name}.{ZERO_OUT}.active.epsilon" in rows) == dearer
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(2, Fraction(1)), (5, Fraction(1, 2))])
+def test_larger_sensitivity_keeps_to_its_budget(name: str, sensitivity: int, epsilon: Fraction) -> None:
+    found = audit_sampler(name, epsilon, DELTA, sensitivity)
+    assert found.fault is None
+    delta, spent = found.figures["delta"], found.figures["epsilon"]
+    assert isinstance(delta, Fraction) and delta <= DELTA
+    assert isinstance(spent, Fraction) and epsilon * Fraction(9, 10) < spent <= epsilon
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2])
+def test_a_claim_that_is_too_good_is_a_fault(sensitivity: int) -> None:
+    claim = guarantee(design_coins(Fraction(1), 40))
+    coins = design_coins(Fraction(11, 10), 40)
+    found = audit_coins("default", coins, Fraction(1), claim, {}, sensitivity)
+    assert found.fault is not None and found.fault.startswith("its δ at ε = 0.997002 is 0.")
+
+
+def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Composition that charges a replaced record for one value; the columns say two."""
+    monkeypatch.setattr("protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
+    found = audit_release("weights", PI_RW, TWO_BY_TWO, REPLACE, Fraction(1), DELTA)
+    assert found.fault is not None and "a record moves 2 values" in found.fault
+    assert found.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)
+
+
+def test_joint_curve_of_three_values_is_never_worse_than_basic() -> None:
+    tree = ProtocolSpec(
+        "pi_tree", "", (), {}, ("x",), ("x",), lambda _: LinearRelease(3, ((0, 1, 2), (0, 1), ()))
+    )
+    found = audit_release("tree", tree, {}, ADD, Fraction(1), DELTA)
+    assert found.curve is not None and found.figures["values_moved"] == 3
+    basic, joint = found.figures["epsilon"], found.figures["epsilon_at_1e-6"]
+    assert isinstance(basic, Fraction) and isinstance(joint, Fraction) and joint < basic
+
+
+def test_more_than_three_values_have_no_joint_curve() -> None:
+    four = ProtocolSpec("pi_four", "", (), {}, ("x",), ("x",), lambda _: LinearRelease(4, ((0, 1, 2, 3),)))
+    found = audit_release("four", four, {}, ADD, Fraction(1), DELTA)
+    assert found.curve is None and found.fault is None
+    assert "epsilon_at_1e-6" not in found.figures
+
+
+def test_release_without_a_declared_map() -> None:
+    silent = ProtocolSpec("pi_silent", "", (), {}, ("x",), ("x",))
+    with pytest.raises(OptionError, match="pi_silent declares no linear map"):
+        audit_release("silent", silent, {}, ADD, Fraction(1), DELTA)
+
+
+def test_release_with_too_many_cells_to_list() -> None:
+    with pytest.raises(OptionError, match="here 4000000; at most 1000000"):
+        audit_command("thresholds", {"groups": 2000, "thresholds": 1000}, ADD, Fraction(1), DELTA)
+    with pytest.raises(OptionError, match="here 2000000; at most 1000000"):
+        audit_command("confusion", {"labels": 1000}, ADD, Fraction(1), DELTA)
+
+
+def test_published_scale_that_overflows() -> None:
+    with pytest.raises(OptionError, match="too small for the published sampler"):
+        audit_published(Fraction(1, 10**4), "ideal", rounded=True, subject="x")
+
+
+@pytest.mark.parametrize(
+    ("delta", "text"), [(DELTA, "2^-40"), (Fraction(1, 10**6), "1/1000000"), (Fraction(3, 8), "3/8")]
+)
+def test_delta_by_name(delta: Fraction, text: str) -> None:
+    assert audit.power_of_two(delta) == text

@@ -1,0 +1,164 @@
+"""A run's way through the ledger: when it is charged, what it becomes, and that no run goes around it."""
+
+from __future__ import annotations
+
+import ast
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BudgetError, LedgerError, PartyFailedError, UsedUploadsError
+from harness.privacy.ledger import charge as charging
+from harness.privacy.ledger.charge import Account, entry
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Release, Status
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.noise.truncated import Guarantee
+
+RELEASE = Release(
+    "weights",
+    "ring",
+    Guarantee(Fraction(1), Fraction(0)),
+    PrivacyUnit.RECORD,
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Path("out"),
+)
+# Draws noise and opens nothing else.
+OPENS_NO_RECORD = "noise.py"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.sqlite", timeout_s=0.2)
+
+
+@pytest.fixture
+def locked(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
+    """Yield a connection to the ledger that can lock it."""
+    monkeypatch.setattr(charging, "ABORTED_TIMEOUT_S", 0.1)
+    ledger.set_budget("others", Budget(Fraction(9)))
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        yield connection
+
+
+def statuses(ledger: Ledger) -> list[Status]:
+    return [charge.status for each in ledger.populations() for charge in each.charges]
+
+
+def run_and_fail(account: Account, error: type[BaseException], started: bool = True) -> None:
+    with entry(account) as run:
+        run.check(RELEASE)
+        if started:
+            run.start(RELEASE)
+        raise error
+
+
+def run_and_lock(account: Account, locked: sqlite3.Connection, error: Exception | None) -> None:
+    with entry(account) as run:
+        run.start(RELEASE)
+        locked.execute("BEGIN EXCLUSIVE")
+        if error is not None:
+            raise error
+
+
+def test_a_run_that_ends_well(ledger: Ledger) -> None:
+    with entry(Account(ledger, "loans", Budget(Fraction(1)))) as run:
+        run.check(RELEASE)
+        assert run.fields() is None and statuses(ledger) == []
+        run.start(RELEASE)
+        assert statuses(ledger) == [Status.RUNNING]
+    assert statuses(ledger) == [Status.DONE]
+    fields = run.fields()
+    assert fields is not None
+    assert (fields["population"], fields["charge"], fields["path"]) == ("loans", 1, str(ledger.path))
+    assert fields["spent"] == {"epsilon": "1", "delta": "0"}
+
+
+@pytest.mark.parametrize("error", [PartyFailedError, KeyboardInterrupt, SystemExit])
+def test_a_run_that_fails_stays_charged(error: type[BaseException], ledger: Ledger) -> None:
+    with pytest.raises(error):
+        run_and_fail(Account(ledger, "loans"), error)
+    assert statuses(ledger) == [Status.ABORTED]
+
+
+def test_a_run_that_fails_before_its_parties_start_is_not_charged(ledger: Ledger) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_and_fail(Account(ledger, "loans"), KeyboardInterrupt, started=False)
+    with pytest.raises(BudgetError), entry(Account(ledger, "loans", Budget(Fraction(1, 2)))) as run:
+        run.start(RELEASE)
+    assert not ledger.path.exists() or statuses(ledger) == []
+
+
+def test_a_run_for_nobody_leaves_uploads_marked_and_nothing_else(ledger: Ledger) -> None:
+    with entry(Account(ledger)) as run:
+        run.check(RELEASE)
+        run.start(RELEASE)
+    assert not ledger.path.exists() and run.fields() is None
+    marked = Release(**{**vars(RELEASE), "uploads": ("u",)})
+    with entry(Account(ledger)) as run:
+        run.start(marked)
+    assert run.fields() is None and ledger.populations() == []
+    with pytest.raises(UsedUploadsError), entry(Account(ledger)) as run:
+        run.check(marked)
+
+
+def test_a_locked_ledger_stops_a_run_before_its_parties(ledger: Ledger, locked: sqlite3.Connection) -> None:
+    locked.execute("BEGIN EXCLUSIVE")
+    for step in ("check", "start"):
+        with (
+            pytest.raises(LedgerError, match=r"locked for 0\.2 s; .*\. No party was started\."),
+            entry(Account(ledger, "others")) as run,
+        ):
+            getattr(run, step)(RELEASE)
+
+
+def test_a_ledger_that_is_locked_at_the_end(ledger: Ledger, locked: sqlite3.Connection) -> None:
+    """The results are there; the charge is there; a failed run's own error comes through."""
+    account, message = (
+        Account(ledger, "others"),
+        "The run is charged and its results in out are complete, but: ",
+    )
+    for error, match in ((None, message), (PartyFailedError("first"), "^first$")):
+        with pytest.raises(LedgerError if error is None else PartyFailedError, match=match):
+            run_and_lock(account, locked, error)
+        locked.execute("ROLLBACK")
+    assert statuses(ledger) == [Status.RUNNING] * 2  # until this process ends: then they are aborted
+
+
+def runs_of_engines(source: str) -> list[set[str | None]]:
+    """Return the keywords of each call `engine_of(...).run(...)` or `....runner.run(...)`."""
+    return [
+        {keyword.arg for keyword in node.keywords}
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "run"
+        and _runs_programs(node.func.value)
+    ]
+
+
+def _runs_programs(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "engine_of"
+    return isinstance(value, ast.Attribute) and value.attr == "runner"
+
+
+def test_whoever_runs_an_engine_on_records_charges(project: Path) -> None:
+    """So that a new command cannot open anything unseen by the ledger."""
+    calls = {
+        path.name: found
+        for path in sorted((project / "harness").rglob("*.py"))
+        if (found := runs_of_engines(path.read_text(encoding="utf-8")))
+    }
+    calls.pop(OPENS_NO_RECORD, None)
+    assert "pipeline.py" in calls
+    assert all("starting" in keywords for found in calls.values() for keywords in found), calls
+
+
+def test_a_run_without_a_charge_is_found() -> None:
+    runs = "x = engine_of(model).run(job, starting=f)", "engine_of(m).run(job)", "a.runner.run(job)"
+    assert runs_of_engines("\n".join(runs)) == [{"starting"}, set(), set()]

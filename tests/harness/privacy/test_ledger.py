@@ -1,0 +1,337 @@
+"""The ledger's file: what it keeps, what it refuses, and that no damaged, locked or foreign one is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BudgetError, FairSharesError, LedgerError, PopulationError, UsedUploadsError
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Noise, Population, Release, Status
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.circuits.coins import Coin
+from protocols.noise.truncated import Guarantee
+
+ONE = Release(
+    "weights",
+    "ring",
+    Guarantee(Fraction(498501056129, 5 * 10**11), Fraction(40641, 2**59)),
+    PrivacyUnit.RECORD,
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Path("out"),
+    Noise((Coin(69, 8), Coin(31, 8)), 2),
+)
+TWO = Budget(Fraction(2))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "deep" / "ledger.sqlite", timeout_s=0.2)
+
+
+def only(ledger: Ledger) -> Population:
+    (found,) = ledger.populations()
+    return found
+
+
+def of_uploads(*uploads: str) -> Release:
+    return replace(ONE, uploads=uploads)
+
+
+def test_no_file_until_something_is_written(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.populations() == []
+    ledger.check("loans", TWO, ONE)
+    ledger.check(None, None, of_uploads("u"))
+    with pytest.raises(BudgetError):
+        ledger.check("loans", Budget(Fraction(1, 2)), ONE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_charge_is_kept_exactly(ledger: Ledger) -> None:
+    number, population = ledger.charge("Loans", TWO, ONE)
+    assert [number] == [charge.id for charge in only(ledger).charges]
+    assert population == only(ledger)
+    assert (population.name, population.unit, population.relation) == ("Loans", ONE.unit, ONE.relation)
+    assert (population.budget, population.spent) == (TWO, ONE.exact)
+    (charge,) = population.charges
+    assert (charge.exact, charge.noise, charge.task, charge.model) == (
+        ONE.exact,
+        ONE.noise,
+        "weights",
+        "ring",
+    )
+    assert (charge.out, charge.status) == (str(Path("out").absolute()), Status.RUNNING)
+    ledger.charge("LOANS", None, replace(ONE, noise=None))
+    assert [charge.noise for charge in only(ledger).charges] == [ONE.noise, None]
+    assert only(ledger).spent.epsilon == 2 * ONE.exact.epsilon
+    assert {path.name for path in ledger.path.parent.iterdir()} == {"ledger.sqlite"}
+
+
+@pytest.mark.parametrize("status", [Status.DONE, Status.ABORTED])
+def test_what_became_of_a_run_does_not_give_back(status: Status, ledger: Ledger) -> None:
+    number, _ = ledger.charge("loans", None, ONE)
+    ledger.settle(number, status)
+    assert (only(ledger).charges[0].status, only(ledger).spent) == (status, ONE.exact)
+
+
+def test_what_is_refused_is_not_written(ledger: Ledger) -> None:
+    ledger.charge("loans", TWO, ONE)
+    ledger.charge("loans", TWO, ONE)
+    before = ledger.populations()
+    refused: list[tuple[str, Budget | None, Release, type[FairSharesError]]] = [
+        ("loans", None, ONE, BudgetError),
+        ("Loans", TWO, ONE, BudgetError),
+        ("loans", Budget(Fraction(3)), ONE, PopulationError),
+        ("loans", None, replace(ONE, relation=NeighboringRelation.REPLACE_ONE), PopulationError),
+        ("loasn", None, ONE, PopulationError),
+        ("new", Budget(Fraction(1, 2)), ONE, BudgetError),
+    ]
+    for name, budget, release, error in refused:
+        for attempt in (ledger.check, ledger.charge):
+            with pytest.raises(error):
+                attempt(name, budget, release)
+    assert ledger.populations() == before
+
+
+def test_a_budget_can_be_given_and_changed_at_any_time(ledger: Ledger) -> None:
+    ledger.set_budget("loans", Budget(Fraction(1), Fraction(1, 10**6)))
+    assert only(ledger) == Population("loans", budget=Budget(Fraction(1), Fraction(1, 10**6)))
+    ledger.charge("loans", None, replace(ONE, relation=NeighboringRelation.REPLACE_ONE))
+    assert only(ledger).relation is NeighboringRelation.REPLACE_ONE
+    with pytest.raises(BudgetError):
+        ledger.charge("loans", None, replace(ONE, relation=NeighboringRelation.REPLACE_ONE))
+    ledger.set_budget("LOANS", TWO)
+    ledger.charge("loans", None, replace(ONE, relation=NeighboringRelation.REPLACE_ONE))
+    ledger.set_budget("loans", Budget(Fraction(0)))
+    assert only(ledger).left == Budget(Fraction(0))
+    assert len(only(ledger).charges) == 2
+
+
+def test_a_budget_can_come_after_charges(ledger: Ledger) -> None:
+    ledger.charge("loans", None, ONE)
+    with pytest.raises(BudgetError):
+        ledger.charge("loans", Budget(Fraction(1)), ONE)
+    assert only(ledger).budget is None
+    ledger.charge("loans", TWO, ONE)
+    assert only(ledger).budget == TWO
+
+
+@pytest.mark.parametrize(
+    "name", ["a'; DROP TABLE charges; --", '"', "%", "_", "a\\", "[bold]x[/]", "日本", "ß"]
+)
+def test_names_are_data(name: str, ledger: Ledger) -> None:
+    ledger.charge("other", None, ONE)
+    ledger.charge(name, None, ONE)
+    assert sorted(each.name for each in ledger.populations()) == sorted(["other", name])
+    assert all(len(each.charges) == 1 for each in ledger.populations())
+
+
+def test_uploads_run_once_without_a_charge(ledger: Ledger) -> None:
+    _, nobody = ledger.charge(None, None, of_uploads("u", "v"))
+    assert nobody is None and ledger.populations() == []
+    for uploads in (("u", "v"), ("w", "v")):
+        for attempt in (ledger.check, ledger.charge):
+            with pytest.raises(
+                UsedUploadsError, match=rf"{len(set(uploads) & {'u', 'v'})} of these 2 uploads went "
+            ):
+                attempt(None, None, of_uploads(*uploads))
+    ledger.charge(None, None, of_uploads("w"))
+    ledger.charge("loans", None, of_uploads("w"))
+    with pytest.raises(UsedUploadsError, match="They belong to 'loans'"):
+        ledger.charge(None, None, of_uploads("w"))
+
+
+def test_what_uploads_spent_before_is_charged_when_they_are_named(ledger: Ledger) -> None:
+    """Both runs that nobody was named for count against the budget, and are of one relation."""
+    first, second = (ledger.charge(None, None, of_uploads(*uploads))[0] for uploads in ("uv", "w"))
+    all_three = of_uploads("u", "v", "w")
+    with pytest.raises(BudgetError, match="after 2 runs; this run needs"):
+        ledger.charge("loans", TWO, all_three)
+    with pytest.raises(PopulationError, match="the two do not add up"):
+        ledger.charge("loans", None, replace(all_three, relation=NeighboringRelation.REPLACE_ONE))
+    assert ledger.populations() == []
+    third, population = ledger.charge("loans", Budget(Fraction(3)), all_three)
+    assert population == only(ledger)
+    assert [charge.id for charge in only(ledger).charges] == [first, second, third]
+    assert only(ledger).spent.epsilon == 3 * ONE.exact.epsilon
+    ledger.set_budget("loans", Budget(Fraction(4)))
+    ledger.charge("loans", None, of_uploads("u"))
+    assert only(ledger).spent.epsilon == 4 * ONE.exact.epsilon
+
+
+def test_uploads_have_one_population(ledger: Ledger) -> None:
+    ledger.charge("loans", None, of_uploads("u", "v"))
+    ledger.charge("LOANS", None, of_uploads("v"))
+    with pytest.raises(
+        PopulationError, match="Some of these uploads were charged to 'loans', not to 'others'"
+    ):
+        ledger.charge("others", None, of_uploads("v", "w"))
+    assert len(only(ledger).charges) == 2
+    ledger.charge("others", None, of_uploads("w"))
+
+
+def test_many_uploads(ledger: Ledger) -> None:
+    """10^5 clients that each uploaded on their own."""
+    uploads = tuple(f"{i:032x}" for i in range(100_000))
+    ledger.charge("loans", None, of_uploads(*uploads))
+    with pytest.raises(UsedUploadsError, match="100000 of these 100000 uploads"):
+        ledger.check(None, None, of_uploads(*uploads))
+
+
+def owned_by(ledger: Ledger, process: tuple[str, str, int, str]) -> Status:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
+        connection.execute("UPDATE charges SET process = ?", (json.dumps(process),))
+    return only(ledger).charges[0].status
+
+
+def test_a_run_whose_process_has_gone_was_aborted(ledger: Ledger) -> None:
+    ledger.charge("loans", None, ONE)
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        machine, boot, pid, began = json.loads(
+            connection.execute("SELECT process FROM charges").fetchone()[0]
+        )
+    assert (machine, pid) == (socket.gethostname(), os.getpid())
+    assert owned_by(ledger, (machine, boot, pid, began)) is Status.RUNNING
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    assert owned_by(ledger, (machine, boot, ended.pid, began)) is Status.ABORTED
+    assert owned_by(ledger, ("elsewhere", boot, pid, began)) is Status.UNKNOWN
+    if began:
+        assert owned_by(ledger, (machine, boot, pid, "1")) is Status.ABORTED  # the number is another's now
+        assert owned_by(ledger, (machine, "before", pid, began)) is Status.ABORTED
+    assert only(ledger).spent == ONE.exact
+
+
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+def query(sql: str) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.executescript(sql)
+
+    return run
+
+
+def make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda p: p.write_bytes(b""), "it is no ledger of FairShares"),
+    "text": (lambda p: p.write_text("population,epsilon\n" * 99), "it is no database, or its beginning is"),
+    "cut": (lambda p: rewrite(p, lambda b: b[: len(b) // 2]), "it is damaged; restore it from a copy"),
+    "beginning": (lambda p: rewrite(p, lambda b: bytes(100) + b[100:]), "it is no database"),
+    "middle": (lambda p: rewrite(p, lambda b: b[:4096] + bytes(8192) + b[12288:]), "it is damaged"),
+    "directory": (make_directory, "it cannot be opened; it has to be a file"),
+    "another program's": (query("PRAGMA application_id = 7"), "it is no ledger of FairShares"),
+    "later schema": (query("PRAGMA user_version = 2"), "it has schema 2, this version of FairShares has 1"),
+    "no tables": (query("DROP TABLE uploads; DROP TABLE charges"), "SQLite says: no such table"),
+    "no number": (query("UPDATE charges SET epsilon = 'x'"), "an entry in it is damaged"),
+    "division": (query("UPDATE charges SET delta = '1/0'"), "an entry in it is damaged"),
+    "gives back": (query("UPDATE charges SET epsilon = '-1'"), "an entry in it is damaged"),
+    "not finite": (query("UPDATE charges SET epsilon = 'nan'"), "an entry in it is damaged"),
+    "relation": (query("UPDATE charges SET relation = 'none'"), "an entry in it is damaged"),
+    "status": (query("UPDATE charges SET status = 'free'"), "an entry in it is damaged"),
+    "process": (query("UPDATE charges SET process = '{'"), "an entry in it is damaged"),
+    "noise": (query("UPDATE charges SET noise = '[1]'"), "an entry in it is damaged"),
+    "budget": (query("UPDATE populations SET budget_epsilon = ''"), "an entry in it is damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_ledger_is_not_used(damage: str, ledger: Ledger) -> None:
+    for _ in range(2):
+        ledger.charge("loans", Budget(Fraction(9)), of_uploads("u"))
+    change, reason = DAMAGES[damage]
+    change(ledger.path)
+    before = ledger.path.read_bytes() if ledger.path.is_file() else None
+    for attempt in (
+        lambda: ledger.charge("loans", None, of_uploads("u")),
+        lambda: ledger.check("loans", None, of_uploads("u")),
+        ledger.populations,
+    ):
+        with pytest.raises(LedgerError) as error:
+            attempt()
+        assert str(error.value).startswith(f"Cannot use the ledger {ledger.path}: {reason}")
+    assert (ledger.path.read_bytes() if ledger.path.is_file() else None) == before
+
+
+def test_a_lock_that_is_held_is_waited_for_then_refused(ledger: Ledger) -> None:
+    ledger.charge("loans", None, ONE)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        for attempt in (lambda: ledger.charge("loans", None, ONE), ledger.populations):
+            with pytest.raises(LedgerError, match=r"another program has kept it locked for 0\.2 s; end that"):
+                attempt()
+        connection.execute("ROLLBACK")
+    assert len(only(ledger).charges) == 1
+
+
+def test_a_reader_that_stays_blocks_a_charge_and_loses_nothing(ledger: Ledger) -> None:
+    """The commit itself is refused then: the charge must not half exist."""
+    ledger.charge("loans", None, ONE)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT * FROM charges").fetchall()
+        with pytest.raises(LedgerError, match="has kept it locked"):
+            ledger.charge("loans", None, ONE)
+        connection.execute("ROLLBACK")
+    assert len(only(ledger).charges) == 1
+    ledger.charge("loans", None, ONE)
+
+
+@pytest.mark.parametrize("place", ["file/ledger.sqlite", "file/deep/ledger.sqlite", "x" * 300])
+def test_a_place_where_no_file_can_be(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LedgerError, match=r"it cannot be (made|found): .*name another file with --ledger"):
+        Ledger(tmp_path / place).charge("loans", None, ONE)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to this user")
+def test_a_directory_that_may_not_be_written(ledger: Ledger) -> None:
+    ledger.charge("loans", None, ONE)
+    ledger.path.chmod(0o400)
+    ledger.path.parent.chmod(0o500)
+    try:
+        with pytest.raises(LedgerError, match="Cannot use the ledger"):
+            ledger.charge("loans", None, ONE)
+        assert len(only(ledger).charges) == 1  # it can be read
+        with pytest.raises(LedgerError, match="it cannot be made"):
+            Ledger(ledger.path.with_name("other")).charge("loans", None, ONE)
+    finally:
+        ledger.path.parent.chmod(0o700)
+
+
+@pytest.mark.parametrize("name", ["a b", "a?mode=memory", "a#b", "a%20b", "ä.sqlite", "file:x"])
+def test_any_file_name_will_do(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    Ledger(path).charge("loans", None, ONE)
+    assert len(only(Ledger(path)).charges) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+def test_a_relative_path_is_from_where_the_command_runs(in_tmp: Path) -> None:
+    Ledger().charge("loans", None, ONE)
+    assert (in_tmp / "runs" / "ledger.sqlite").is_file()
+
+
+def test_a_copy_is_a_backup(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.charge("loans", TWO, ONE)
+    shutil.copyfile(ledger.path, tmp_path / "copy")
+    assert Ledger(tmp_path / "copy").populations() == ledger.populations()

@@ -1,0 +1,110 @@
+"""Many processes on one ledger: budgets hold to the last bit, and what a killed one had charged stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Population, Status
+from tests.conftest import PROJECT
+
+PROCESSES = 8
+TIMEOUT_S = 60
+
+
+@contextlib.contextmanager
+def chargers(
+    path: Path, budget: str, epsilon: str, times: int, *more: str, count: int = PROCESSES
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Start processes that charge (`one_charger.py`), all at once when all of them are ready."""
+    script = PROJECT / "tests" / "support" / "one_charger.py"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(path), budget, epsilon, str(times), *more],
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(count)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def only(path: Path) -> Population:
+    (found,) = Ledger(path).populations()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("budget", "epsilon", "fit"),
+    [("1", "1", 1), ("1", "1/10", 10), ("2", "3/7", 4)],
+    ids=["one of eight", "ten of eighty", "four, and a rest"],
+)
+def test_a_race_for_a_budget(budget: str, epsilon: str, fit: int, tmp_path: Path) -> None:
+    """All begin at once on a ledger that is not there yet; none fails but for the budget."""
+    path = tmp_path / "runs" / "ledger.sqlite"
+    with chargers(path, budget, epsilon, 11) as processes:
+        said = [process.communicate(timeout=TIMEOUT_S) for process in processes]
+    assert [err for _, err in said] == [""] * PROCESSES
+    lines = [line for out, _ in said for line in out.split()]
+    assert lines.count("refused") == PROCESSES
+    charged = sorted(int(line) for line in lines if line != "refused")
+    found = only(path)
+    assert charged == [charge.id for charge in found.charges] and len(charged) == fit
+    assert found.spent.epsilon == fit * Fraction(epsilon) <= Fraction(budget)
+    assert [entry.name for entry in path.parent.iterdir()] == ["ledger.sqlite"]
+
+
+def test_killed_processes_lose_no_charge(tmp_path: Path) -> None:
+    """What a process was told is charged stays so; at most the charge it was at is there besides, whole."""
+    path = tmp_path / "ledger.sqlite"
+    with chargers(path, "1000000", "1", 10_000) as processes:
+        for process in processes:
+            time.sleep(random.uniform(0.05, 0.2))
+            process.kill()
+        said = [process.communicate(timeout=TIMEOUT_S) for process in processes]
+    told = {int(line) for out, _ in said for line in out.split("\n")[:-1] if line}
+    found = only(path)
+    charged = {charge.id for charge in found.charges}
+    assert told and told <= charged and len(charged - told) <= PROCESSES
+    assert {charge.status for charge in found.charges} == {Status.ABORTED}
+    assert found.spent.epsilon == len(charged)
+    with chargers(path, "1000000", "1", 1, count=1) as (process,):
+        assert int(process.communicate(timeout=TIMEOUT_S)[0]) == max(charged) + 1
+
+
+def test_a_process_killed_inside_a_transaction_leaves_nothing_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with chargers(path, "9", "1", 2, count=1) as (process,):
+        process.communicate(timeout=TIMEOUT_S)
+    before = only(path)
+    with chargers(path, "9", "1", 1, "hang", count=1) as (process,):
+        assert process.stdout is not None and process.stdout.readline() == "inside\n"
+        process.kill()
+        process.wait()
+        assert only(path) == before
+        with chargers(path, "9", "1", 1, count=1) as (other,):
+            assert other.communicate(timeout=TIMEOUT_S) == ("3\n", "")

@@ -1,0 +1,155 @@
+"""Populations: which names are one, what does not add up, what a budget refuses and says then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BudgetError, PopulationError
+from harness.privacy.ledger.populations import (
+    Charge,
+    Population,
+    Release,
+    Status,
+    budget_text,
+    key_of,
+    left_text,
+    listed,
+    refuse_contradictions,
+    refuse_misspelt,
+    refuse_overspending,
+    spent_text,
+)
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.noise.truncated import Guarantee
+
+ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+RECORD = PrivacyUnit.RECORD
+
+
+def guarantee(epsilon: str, delta: str = "0") -> Guarantee:
+    return Guarantee(Fraction(epsilon), Fraction(delta))
+
+
+def release(relation: NeighboringRelation = ADD) -> Release:
+    return Release("weights", "ring", guarantee("1"), RECORD, relation, Path("out"))
+
+
+def population(budget: Budget | None, *spent: Guarantee) -> Population:
+    charges = [
+        Charge(
+            i, "2026-01-01T00:00:00+00:00", "weights", "ring", exact, RECORD, ADD, None, "out", Status.ABORTED
+        )
+        for i, exact in enumerate(spent, 1)
+    ]
+    return Population("loans", budget, tuple(charges))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("loans", "Loans"),
+        ("loans", "LOANS"),
+        ("STRASSE", "straße"),
+        ("K\u00f6ln", "Ko\u0308ln"),  # one letter, or a letter and a mark
+        ("ﬁle", "FILE"),
+        ("\u212b", "å"),  # the unit of length, and the letter
+        ("２０２６", "2026"),
+    ],
+)
+def test_names_that_look_alike_are_one(one: str, other: str) -> None:
+    assert key_of(one) == key_of(other) == key_of(key_of(one))
+
+
+@pytest.mark.parametrize(("one", "other"), [("loans", "loan"), ("a b", "ab"), ("a", "а"), ("a-b", "a_b")])
+def test_other_names_are_others(one: str, other: str) -> None:
+    assert key_of(one) != key_of(other)
+
+
+def test_one_relation_per_population() -> None:
+    refuse_contradictions(population(None, guarantee("1")), None, release(ADD))
+    refuse_contradictions(Population("loans"), None, release(REPLACE))
+    with pytest.raises(PopulationError) as error:
+        refuse_contradictions(population(None, guarantee("1")), None, release(REPLACE))
+    assert str(error.value) == (
+        "Population 'loans' is accounted for per record under add_or_remove_one, this run would be "
+        "per record under replace_one, and the two do not add up. Choose the former."
+    )
+
+
+def test_clients_and_records_are_not_added_up() -> None:
+    of_clients = replace(release(NeighboringRelation.ZERO_OUT_ONE), unit=PrivacyUnit.CLIENT)
+    refuse_contradictions(Population("loans"), None, of_clients)
+    with pytest.raises(PopulationError, match=r"per record under .* per client under zero_out_one"):
+        refuse_contradictions(population(None, guarantee("1")), None, of_clients)
+
+
+def test_a_run_does_not_change_the_budget() -> None:
+    refuse_contradictions(population(Budget(Fraction(2))), Budget(Fraction(2)), release())
+    refuse_contradictions(population(None), Budget(Fraction(2)), release())
+    for other in (Budget(Fraction(3)), Budget(Fraction(1)), Budget(Fraction(2), Fraction(1, 10**6))):
+        with pytest.raises(PopulationError, match="'loans' has a budget of 2, not "):
+            refuse_contradictions(population(Budget(Fraction(2))), other, release())
+
+
+def test_all_of_a_budget_may_be_spent_and_no_more() -> None:
+    third, tiny = guarantee("1/3", "1/8"), Fraction(1, 10**30)
+    spent = population(Budget(Fraction(1), Fraction(3, 8)), third, third)
+    refuse_overspending(spent, third)
+    for more in (Guarantee(Fraction(1, 3) + tiny, Fraction(0)), Guarantee(tiny, Fraction(1, 8) + tiny)):
+        with pytest.raises(BudgetError) as error:
+            refuse_overspending(spent, more)
+        assert "'loans' has ε = 0.3333 and δ = 0.125 left of its budget of 1,0.375, after 2 runs" in str(
+            error.value
+        )
+        assert "No party was started." in str(error.value)
+
+
+def test_aborted_runs_are_spent() -> None:
+    spent = population(Budget(Fraction(1)), guarantee("1"))
+    assert spent.charges[0].status is Status.ABORTED
+    with pytest.raises(
+        BudgetError, match=r"has ε = 0 left of its budget of 1, after 1 run; this run needs ε = 0\.01 "
+    ):
+        refuse_overspending(spent, guarantee("1/100"))
+
+
+def test_without_a_budget_all_is_allowed() -> None:
+    refuse_overspending(population(None, *[guarantee("20")] * 50), guarantee("20", "1"))
+    assert population(None).left is None
+
+
+def test_a_new_name_beside_budgets_needs_one() -> None:
+    others = [Population("b"), Population("loans", budget=Budget(Fraction(1)))]
+    refuse_misspelt("loasn", others[:1], Path("l"))
+    with pytest.raises(PopulationError, match="l has no population 'loasn', but budgets for 'loans'"):
+        refuse_misspelt("loasn", others, Path("l"))
+
+
+def test_figures_are_rounded_to_the_safe_side() -> None:
+    """What a message says is spent is no less, and what it says is left is no more, than what is."""
+    odd = Guarantee(Fraction(99999999, 10**8), Fraction(7, 10**13) / 3)
+    assert spent_text(odd) == "ε = 1.000 and δ = 2.334e-13"
+    assert left_text(Budget(odd.epsilon, odd.delta)) == "ε = 0.9999 and δ = 2.333e-13"
+    assert left_text(Budget(Fraction(1))) == "ε = 1"
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        (None, "none"),
+        (Budget(Fraction(3)), "3"),
+        (Budget(Fraction(5, 2), Fraction(1, 10**6)), "2.5,1e-06"),
+        (Budget(Fraction(1, 3), Fraction(1, 2**40)), "1/3,1/1099511627776"),
+    ],
+)
+def test_budgets_are_said_exactly(budget: Budget | None, text: str) -> None:
+    assert budget_text(budget) == text
+
+
+def test_long_lists_are_cut() -> None:
+    assert listed(["a", "b'"]) == "'a', \"b'\""
+    assert listed([str(i) for i in range(12)]).endswith(" '9' and 2 more")

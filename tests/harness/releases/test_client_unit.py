@@ -1,0 +1,159 @@
+"""Clients as the privacy unit: what all records of one move, exactly, and noise that would be too small."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from harness.privacy.audit.releases import audit_command
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    PrivacyUnit,
+    nodes_changed,
+    plan_noise,
+    unit_of,
+)
+from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
+from protocols.accounting.queries import LinearRelease, each_cell_once, sums_and_sizes
+from protocols.circuits.coins import Coin, exp_bounds, worst_ratio
+from protocols.mechanisms.count_tree import CountTree
+from protocols.noise.truncated import guarantee_of_clients, most_uncovered, probability_mass
+
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
+DELTA = Fraction(1, 2**40)
+# Coins whose atoms get lighter inwards in places (bits are more often 1 than 0), and ordinary ones.
+ODD, TINY = (Coin(3, 2), Coin(5, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))
+TREE = LinearRelease(3, ((0, 2), (1, 2)))
+RELEASES = {"one cell": each_cell_once(1), "cells": each_cell_once(2), "tree": TREE}
+
+
+def moves(release: LinearRelease, cap: int) -> Iterator[tuple[int, ...]]:
+    """Yield by how much each noisy value moves, for all that a client of up to `cap` records may have."""
+    for records in range(1, cap + 1):
+        for cells in itertools.combinations_with_replacement(range(release.cells), records):
+            yield tuple(sum(node in release.columns[c] for c in cells) for node in range(release.nodes))
+
+
+def test_the_unit_follows_from_the_relation() -> None:
+    assert [unit_of(relation) for relation in (ADD, REPLACE, ZERO_OUT)] == ["record", "record", "client"]
+
+
+@pytest.mark.parametrize("cap", [1, 2, 3, 5])
+@pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
+def test_sensitivity_over_all_clients(release: LinearRelease, cap: int) -> None:
+    most = max(map(sum, moves(release, cap)))
+    assert nodes_changed(release, ZERO_OUT, cap) == values_moved(release, ZERO_OUT, cap) == most
+
+
+@pytest.mark.parametrize("coins", [ODD, TINY], ids=["odd", "tiny"])
+@pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
+@pytest.mark.parametrize("cap", [1, 2, 3])
+def test_guarantee_holds_for_the_joint_law(release: LinearRelease, cap: int, coins: tuple[Coin, ...]) -> None:
+    """Every outcome, for a client of every kind that is there or not, in both directions."""
+    if release.nodes > 2:
+        coins = coins[:2]
+    mass = probability_mass(coins)
+    joint = {outcome: mass_of(mass, outcome) for outcome in itertools.product(mass, repeat=release.nodes)}
+    stated = guarantee_of_clients(coins, release.most_nodes_of_a_record, cap)
+    ratio = worst_ratio(coins) ** nodes_changed(release, ZERO_OUT, cap)
+    assert ratio <= exp_bounds(stated.epsilon)[1]
+
+    def excess(move: tuple[int, ...]) -> Fraction:
+        shifted = {tuple(x + m for x, m in zip(at, move, strict=True)): p for at, p in joint.items()}
+        terms = (p - ratio * shifted.get(at, Fraction(0)) for at, p in joint.items())
+        return sum((term for term in terms if term > 0), Fraction(0))
+
+    both = [tuple(sign * m for m in move) for move in set(moves(release, cap)) for sign in (1, -1)]
+    worst = max(map(excess, both))
+    assert 0 < worst <= stated.delta
+
+
+def mass_of(mass: dict[int, Fraction], outcome: tuple[int, ...]) -> Fraction:
+    total = Fraction(1)
+    for x in outcome:
+        total *= mass[x]
+    return total
+
+
+@pytest.mark.parametrize("coins", [ODD, TINY], ids=["odd", "tiny"])
+@pytest.mark.parametrize("cap", range(1, 12))
+def test_what_is_uncovered_over_all_ways_to_spread(coins: tuple[Coin, ...], cap: int) -> None:
+    """The audit's is the heaviest partition; the plan's is no less."""
+    mass = probability_mass(coins)
+    alone = [
+        sum((p for x, p in mass.items() if x + s not in mass and x >= 0), Fraction(0)) for s in range(cap + 1)
+    ]
+    heaviest = max(sum(alone[s] for s in partition) for partition in partitions(cap))
+    assert impossible_mass_of_clients(coins, 3, cap) == 3 * heaviest
+    assert most_uncovered(coins, cap) >= heaviest
+
+
+def partitions(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    if total == 0:
+        yield ()
+    for part in range(min(total, largest or total), 0, -1):
+        for rest in partitions(total - part, part):
+            yield (part, *rest)
+
+
+@pytest.mark.parametrize("cap", [1, 2, 10, 60, 1000])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(20)])
+def test_plans_keep_to_epsilon_and_delta(cap: int, epsilon: Fraction) -> None:
+    for release, levels in ((each_cell_once(4), 1), (CountTree(20, (1, 4)).release(2), 2)):
+        plan = plan_noise(release, ZERO_OUT, epsilon, DELTA, cap)
+        assert (plan.changed, plan.largest, plan.unit) == (levels * cap, cap, PrivacyUnit.CLIENT)
+        assert worst_ratio(plan.coins) ** plan.changed <= exp_bounds(epsilon)[0]
+        assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
+        if epsilon <= 1:
+            assert plan.exact.epsilon > epsilon * Fraction(99, 100)
+            heaviest = impossible_mass_of_clients(plan.coins, levels, cap)
+            assert heaviest <= plan.exact.delta <= heaviest * Fraction(101, 100)
+
+
+def test_a_client_with_one_record_costs_what_a_record_does() -> None:
+    one, record = (
+        plan_noise(each_cell_once(4), relation, Fraction(1), DELTA) for relation in (ZERO_OUT, ADD)
+    )
+    assert one.coins == record.coins and one.exact.delta == record.exact.delta
+
+
+@pytest.mark.parametrize(
+    ("release", "relation", "cap"),
+    [
+        (each_cell_once(2), ADD, 2),
+        (each_cell_once(2), REPLACE, 2),
+        (each_cell_once(2), ZERO_OUT, 0),
+        (sums_and_sizes(2, 5), ZERO_OUT, 2),
+    ],
+)
+def test_caps_that_mean_nothing_are_refused(
+    release: LinearRelease, relation: NeighboringRelation, cap: int
+) -> None:
+    with pytest.raises(ValueError, match=f"a cap of {cap} records"):
+        plan_noise(release, relation, Fraction(1), DELTA, cap)
+
+
+@pytest.mark.parametrize(
+    "name", ["weights", "confusion", "confusion-of-clients", "thresholds", "thresholds-of-records"]
+)
+def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"thresholds": 20} if "thresholds" in name else {}
+    assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10).fault is None
+    monkeypatch.setattr(
+        "protocols.accounting.calibration._records_together", lambda release, relation, cap: cap - 1
+    )
+    monkeypatch.setattr(
+        "protocols.accounting.calibration.guarantee_of_clients",
+        lambda coins, nodes, cap: guarantee_of_clients(coins, nodes, cap - 1),
+    )
+    found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10)
+    assert found.fault is not None and "a client moves" in found.fault and "units in all" in found.fault
+
+
+def test_gaps_of_clients_move_half_of_what_replaced_ones_do() -> None:
+    plan = plan_noise(sums_and_sizes(2, 50), ZERO_OUT, Fraction(1), DELTA)
+    assert (plan.changed, plan.largest, plan.unit) == (100, 50, PrivacyUnit.CLIENT)
+    assert audit_command("gap", {"steps": 50}, ZERO_OUT, Fraction(1), DELTA).fault is None

@@ -1,0 +1,135 @@
+"""Confusion matrices: what is multiplied, the rates, their intervals, whom the guarantee protects."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from harness.errors import OptionError
+from harness.inputs.records import Detail, RecordDomain
+from harness.pipeline.run import Settings, plan_release
+from harness.postprocessing.noisy_counts import NoisyCounts
+from harness.releases.confusion import CONFIDENCE, ConfusionStatistic, confusion
+from harness.security_models import MODELS
+from protocols import reference
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.circuits.coins import design_coins
+from protocols.circuits.counts import confusion_by_product
+from protocols.spec import PRODUCT_PER_RECORD, SPLIT
+
+COINS = design_coins(Fraction(1), 40)
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), detail=Detail.PREDICTION)
+
+
+class Counting:
+    """A clear vector that counts multiplications, and how many products are opened."""
+
+    multiplied: ClassVar[int] = 0
+    opened: ClassVar[int] = 0
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self.values = np.atleast_1d(np.asarray(values))
+
+    def get_vector(self, base: int, size: int) -> Counting:
+        return Counting(self.values[base : base + size])
+
+    def sum(self) -> Counting:
+        return Counting(self.values.sum())
+
+    def __add__(self, other: Counting | int) -> Counting:
+        return Counting(self.values + (other.values if isinstance(other, Counting) else other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Counting | int) -> Counting:
+        return Counting(self.values - (other.values if isinstance(other, Counting) else other))
+
+    def __mul__(self, other: Counting) -> Counting:
+        Counting.multiplied += len(self.values)
+        Counting.opened += len(self.values)
+        return Counting(self.values * other.values)
+
+    @staticmethod
+    def dot_product(x: Counting, y: Counting) -> Counting:
+        Counting.multiplied += len(x.values)
+        Counting.opened += 1
+        return Counting((x.values * y.values).sum())
+
+    @staticmethod
+    def concat(parts: list[Counting]) -> Counting:
+        return Counting(np.concatenate([part.values for part in parts]))
+
+
+@pytest.mark.parametrize(
+    ("groups", "labels", "each", "opened"), [(2, 2, 4, 100 + 3), (3, 2, 7, 100 + 6), (2, 3, 12, 400 + 8)]
+)
+def test_multiplications_per_record(groups: int, labels: int, each: int, opened: int) -> None:
+    """Four for two groups and two labels, as in the paper's Table 5; three of them in inner products."""
+    rng = np.random.default_rng(4)
+    group, label, prediction = (rng.integers(0, n, 100) for n in (groups, labels, labels))
+    columns = [group == s for s in range(groups - 1)]
+    columns += [index == y for index in (label, prediction) for y in range(labels - 1)]
+    Counting.multiplied = Counting.opened = 0
+    found = confusion_by_product(Counting, Counting(np.concatenate(columns).astype(int)), 100, groups, labels)
+    expected = reference.confusion(group, label, prediction, groups, labels)
+    assert found.values.tolist() == expected.ravel().tolist()
+    assert (Counting.multiplied, Counting.opened) == (100 * each, opened)
+
+
+def test_rates_by_hand() -> None:
+    """Group a: 30 + 10 of label 0, 20 + 40 of label 1; nobody of group b has label 0."""
+    table = np.array([[[30.0, 10.0], [20.0, 40.0]], [[0.0, -0.5], [1.0, 3.0]]])
+    found = confusion(NoisyCounts(DOMAIN, table, COINS))
+    assert found.rates["true_positive_rate"][0].tolist() == [30 / 40, 40 / 60]
+    assert found.rates["false_positive_rate"][0].tolist() == [20 / 60, 10 / 40]
+    assert found.rates["selection_rate"][0].tolist() == [50 / 100, 50 / 100]
+    assert np.isnan(found.rates["true_positive_rate"][1, 0])
+    json = found.to_json()
+    assert json["rates"]["b"]["0"]["true_positive_rate"] == {"estimate": None, "interval": [0.0, 1.0]}
+    assert json["rates"]["a"]["1"]["selection_rate"]["estimate"] == 0.5
+
+
+def test_three_labels_each_against_the_rest() -> None:
+    domain = RecordDomain(("a", "b"), ("0", "1", "2"), detail=Detail.PREDICTION)
+    table = np.arange(1.0, 19.0).reshape(2, 3, 3)  # group a: rows 1 2 3, 4 5 6, 7 8 9
+    found = confusion(NoisyCounts(domain, table, COINS)).rates
+    assert found["true_positive_rate"][0].tolist() == [1 / 6, 5 / 15, 9 / 24]
+    assert found["false_positive_rate"][0].tolist() == [11 / 39, 10 / 30, 9 / 21]
+    assert found["selection_rate"][0].tolist() == [12 / 45, 15 / 45, 18 / 45]
+
+
+def test_intervals_hold_the_true_rates_whatever_the_noise_within_its_bound() -> None:
+    """Every corner of the box that the true counts are in with 95 % probability."""
+    rng = np.random.default_rng(9)
+    table = rng.integers(5, 60, (2, 2, 2)).astype(np.float64) + 0.5
+    found = confusion(NoisyCounts(DOMAIN, table, COINS))
+    t = found.counts.error_bound(1 - CONFIDENCE)
+    for corner in range(256):
+        signs = np.array([1 if corner >> i & 1 else -1 for i in range(8)]).reshape(2, 2, 2)
+        truth = confusion(NoisyCounts(DOMAIN, np.maximum(table + signs * t, 0), COINS)).rates
+        for name, interval in found.intervals.items():
+            assert (interval[..., 0] <= truth[name] + 1e-12).all()
+            assert (truth[name] <= interval[..., 1] + 1e-12).all()
+
+
+def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Settings:
+    form = PRODUCT_PER_RECORD if per_record else SPLIT
+    return Settings(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
+
+
+def test_whom_the_guarantee_protects() -> None:
+    """With a row per record everybody sees how many there are: what one says is protected, not that it is."""
+    statistic, add = ConfusionStatistic(), NeighboringRelation.ADD_OR_REMOVE_ONE
+    replace = NeighboringRelation.REPLACE_ONE
+    chosen = settings(None, per_record=False)
+    assert plan_release(statistic, chosen, DOMAIN).relation is add
+    for relation in (None, replace):
+        plan = plan_release(statistic, settings(relation, per_record=True), DOMAIN)
+        assert (plan.relation, plan.nodes) == (replace, 8)
+        assert plan.node_epsilon == Fraction(1, 2)
+    with pytest.raises(OptionError, match="shows how many records there are"):
+        plan_release(statistic, settings(add, per_record=True), DOMAIN)

@@ -1,0 +1,233 @@
+"""From records to what π_CAP counts, what the cap is for, and how much of a client its choice gives away."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli.commands.cap import of_curves
+from harness.engines.base import EngineResult
+from harness.errors import OptionError, OutputError, RecordDomainError
+from harness.inputs.contribution_bounds import MAX_CAP, Cap, caps_to_choose_from
+from harness.inputs.encoding import columns_of, count_columns
+from harness.inputs.records import ClientRecords, Detail, RecordDomain, domain_from_json
+from harness.inputs.scores import even_grid
+from harness.pipeline.party_inputs import Fed
+from harness.pipeline.run import Settings, make_job, plan_release
+from harness.privacy.audit.releases import audit_command
+from harness.releases.contribution_cap import (
+    CURVE_RATIOS,
+    CapStatistic,
+    ChosenCap,
+    NextRelease,
+    counts_of_curves,
+    sizes_alone,
+)
+from harness.security_models import MODELS, Model
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit, plan_noise
+from protocols.accounting.queries import FirstBelow
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.mechanisms.above_threshold import (
+    allowed_above,
+    best_cap,
+    caps_up_to,
+    clients_above,
+    guarantee_of_first_below,
+)
+from protocols.mechanisms.count_tree import CountTree, best_tree, node_variance
+from protocols.noise.truncated import Guarantee, probability_mass
+from protocols.spec import PI_CAP, SLOTS
+
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
+DELTA = Fraction(1, 2**40)
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 50, detail=Detail.SIZE)
+WEIGHTS = NextRelease("weights", Fraction(1), DELTA)
+STATISTIC = CapStatistic(WEIGHTS)
+
+
+def records(sizes: list[int], domain: RecordDomain = DOMAIN) -> ClientRecords:
+    client = np.repeat(np.arange(len(sizes)), sizes)
+    zeros = np.zeros(len(client), dtype=np.int64)
+    return ClientRecords(domain, np.arange(len(sizes)).astype(str), client, zeros, zeros)
+
+
+def settings(model: Model = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Settings:
+    form = PI_CAP.input_forms[SLOTS.name]
+    return Settings(model, form, epsilon, DELTA, unit=PrivacyUnit.CLIENT)
+
+
+def test_a_client_sends_how_many_caps_it_exceeds_in_one_slot() -> None:
+    sizes = [0, 1, 2, 3, 6, 7, 49, 50]
+    (codes,) = columns_of(records(sizes), SLOTS)
+    caps = caps_to_choose_from(50)
+    assert codes.tolist() == [sum(size > cap for cap in caps[:-1]) for size in sizes]
+    assert codes.max() == len(caps) - 1 and count_columns(DOMAIN, SLOTS.name) == 1
+    above = [int((codes > i).sum()) for i in range(len(caps) - 1)]
+    assert above == clients_above(sizes, caps)[:-1].tolist()
+
+
+def test_more_records_than_the_largest_cap_change_nothing() -> None:
+    domain = replace(DOMAIN, max_count=10**6)
+    assert caps_to_choose_from(domain.max_count) == caps_up_to(MAX_CAP)
+    assert columns_of(records([5000, MAX_CAP, 724], domain), SLOTS).tolist() == [[19, 19, 18]]
+
+
+def test_sizes_are_a_domain_of_their_own() -> None:
+    assert DOMAIN.to_json() == {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 50, "sizes": True}
+    assert domain_from_json(DOMAIN.to_json(), "here") == DOMAIN
+    scored = replace(DOMAIN, detail=Detail.SCORE, thresholds=even_grid(11))
+    held = ClientRecords(scored, np.array(["c"]), *(np.zeros(3, dtype=np.int64) for _ in range(4)))
+    alone = sizes_alone(held)
+    assert alone.domain == DOMAIN and columns_of(alone, SLOTS).tolist() == [[2]]
+    for wrong in ({"cap": 3}, {"thresholds": 11}, {"predictions": True}, {"sizes": 1}):
+        with pytest.raises(RecordDomainError):
+            domain_from_json({**DOMAIN.to_json(), **wrong}, "here")
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_what_is_compiled_is_what_is_accounted_for(model: Model) -> None:
+    """In active models, too: flipped bits leave all counts moving the same way."""
+    plan = plan_release(STATISTIC, settings(model), DOMAIN)
+    fed = Fed(DOMAIN, 9, 9, 9, [Path()] * model.parties)
+    job = make_job(STATISTIC, settings(model), plan, fed)
+    told = dict(zip(PI_CAP.arguments, job.arguments, strict=True))
+    queries = len(caps_to_choose_from(50)) - 1
+    assert (told["queries"], told["above"], told["slots"]) == (str(queries), "31", "9")
+    assert design_coins(Fraction(told["epsilon"]), int(told["delta_bits"])) == plan.coins
+    assert {lanes for _, lanes in job.fair_bits} == {queries + 1}
+    assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
+    assert not plan.exchanged and not plan.opened
+    assert (plan.unit, plan.relation) == (PrivacyUnit.CLIENT, ZERO_OUT)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(4)])
+@pytest.mark.parametrize("queries", [1, 20])
+def test_plan_keeps_to_epsilon_and_delta(epsilon: Fraction, queries: int) -> None:
+    plan = plan_noise(FirstBelow(queries), ZERO_OUT, epsilon, DELTA)
+    assert plan.exact == guarantee_of_first_below(plan.coins, queries)
+    assert epsilon * Fraction(95, 100) < plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
+    assert (plan.nodes, plan.changed) == (queries + 1, 2)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_an_index_protects_clients_only(relation: NeighboringRelation) -> None:
+    with pytest.raises(ValueError, match=f"of clients, not under {relation}"):
+        plan_noise(FirstBelow(3), relation, Fraction(1), DELTA)
+    with pytest.raises(OptionError, match="say --privacy-unit client"):
+        plan_release(STATISTIC, replace(settings(), unit=PrivacyUnit.RECORD), DOMAIN)
+    with pytest.raises(OptionError, match=f"under zero_out_one, not {relation}"):
+        plan_release(STATISTIC, replace(settings(), relation=relation), DOMAIN)
+
+
+def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert audit_command("cap", {}, ZERO_OUT, Fraction(1), DELTA).fault is None
+    for forgotten in (Guarantee(Fraction(1, 4), Fraction(0)), Guarantee(Fraction(0), DELTA / 40)):
+
+        def too_good(coins, queries, less=forgotten):
+            found = guarantee_of_first_below(coins, queries)
+            return Guarantee(found.epsilon - less.epsilon, found.delta - less.delta)
+
+        monkeypatch.setattr("protocols.accounting.calibration.guarantee_of_first_below", too_good)
+        fault = audit_command("cap", {}, ZERO_OUT, Fraction(1), DELTA).fault
+        assert fault is not None and "an index of 19 counts" in fault
+
+
+def test_one_record_at_most_leaves_nothing_to_choose() -> None:
+    with pytest.raises(RecordDomainError, match="one record at most"):
+        plan_release(STATISTIC, settings(), replace(DOMAIN, max_count=1))
+    with pytest.raises(RecordDomainError, match="no cap to choose"):
+        replace(DOMAIN, cap=Cap(3))
+
+
+@pytest.mark.parametrize("opened", [(), (-1,), (12,), (0, 0)])
+def test_what_is_no_index_is_refused(opened: tuple[int, ...]) -> None:
+    plan = plan_release(STATISTIC, settings(), DOMAIN)
+    with pytest.raises(OutputError, match="something else than the place of a cap"):
+        read(opened, plan)
+
+
+def test_an_index_is_a_cap() -> None:
+    plan = plan_release(STATISTIC, settings(), DOMAIN)
+    caps = caps_to_choose_from(50)
+    assert len(caps) == 12
+    for index in (0, 11):
+        found = read((index,), plan)
+        told = {"cap": caps[index], "caps": list(caps), "allowed_above": 31, "noise": found.noise}
+        assert found.to_json() == told
+
+
+def test_the_noise_that_is_shown_holds_95_percent_of_comparisons_and_one_client_less_does_not() -> None:
+    plan = plan_noise(FirstBelow(3), ZERO_OUT, Fraction(1), Fraction(1, 2**9))
+    bound, mass = read((0,), plan).noise, probability_mass(plan.coins)
+    one = np.array([float(mass[x]) for x in sorted(mass)])
+    both = np.convolve(one, one[::-1])  # of a difference, from -(len - 1) to len - 1
+    far = np.abs(np.arange(both.size) - (one.size - 1))
+    assert both[far <= bound].sum() >= 0.95 > both[far <= bound - 1].sum()
+
+
+def read(opened: tuple[int, ...], plan: NoisePlan) -> ChosenCap:
+    result = EngineResult(MODELS["ring"], "", {"index": opened}, (0.0,), 0.0, 0.0, 0, (0,), "", ())
+    return STATISTIC.read(result, DOMAIN, 9, plan)
+
+
+def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
+    assert replace(WEIGHTS, task="counts", epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 2  # one sum
+    counts = replace(WEIGHTS, task="counts", counts=4)
+    assert counts.allowed_above(DOMAIN) == allowed_above(Fraction(1), 4) == 3
+    assert replace(counts, epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 11
+    assert replace(counts, exchanged=True).allowed_above(DOMAIN) == 7  # twice the noise
+    assert WEIGHTS.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 4) == 31
+    rates = replace(WEIGHTS, task="confusion")
+    assert rates.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 8) == 63
+    assert replace(rates, exchanged=True).allowed_above(DOMAIN) == 127
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.cli.commands.cap.check_supported", lambda *_: None)
+    active = model.tolerates == "active"
+    for variant, exchanged in (("histogram", False), ("records", active)):
+        assert of_curves(settings(model), variant).exchanged is exchanged
+    curves = replace(WEIGHTS, task="thresholds", thresholds=101)
+    once, twice = (replace(curves, exchanged=each).allowed_above(DOMAIN) for each in (False, True))
+    assert twice + 1 == pytest.approx(2 * (once + 1), rel=0.03)
+
+
+@pytest.mark.parametrize("bins", [21, 1001])
+def test_curves_err_by_their_trees_variance(bins: int) -> None:
+    """Flat, and as the best tree does at a small epsilon, where noise is not rounded much."""
+    flat = [math.sqrt(t) for t in range(1, bins + 1)]  # of a cumulative count of t bins
+    assert counts_of_curves(CountTree(bins, (1,))) >= sum(flat)
+    epsilon = Fraction(1, 20)
+    tree = best_tree(bins, ZERO_OUT, epsilon, DELTA)
+    error = math.sqrt(tree.mean_variance() * node_variance(tree, ZERO_OUT, epsilon, DELTA))
+    expected = bins * error * float(epsilon) / math.sqrt(2)  # a count's is the root of 2 / epsilon^2
+    assert counts_of_curves(tree) == pytest.approx(expected, rel=0.02)
+
+
+def test_the_cap_for_curves_has_about_the_least_error() -> None:
+    """Of all caps, by the noise that each would really get; a record lost is missing in half a curve.
+
+    The counts' error, that is: for the rates' sake the command allows `CURVE_RATIOS` times as many clients.
+    """
+    bins, epsilon, sizes = 21, Fraction(2), np.random.default_rng(5).zipf(2, 1000).clip(max=300)
+    caps, tree = caps_up_to(300), best_tree(bins, ZERO_OUT, epsilon, DELTA)
+    above = NextRelease("thresholds", epsilon, DELTA, bins).allowed_above(DOMAIN)
+    chosen = best_cap(sizes, caps, math.ceil(Fraction(above + 1, CURVE_RATIOS)) - 1)
+
+    def error(cap: int) -> float:
+        variance = tree.mean_variance() * node_variance(tree, ZERO_OUT, epsilon, DELTA, cap) / 2
+        lost = np.maximum(0, sizes - cap).sum() * (bins + 1) / 2
+        return float(4 * bins * math.sqrt(variance) + lost)
+
+    others = [error(cap) for cap in caps[1:-1:2] if cap != chosen]
+    assert error(chosen) < 1.03 * min(others)
+    assert error(1) > 1.1 * error(chosen) < error(300) / 1.1

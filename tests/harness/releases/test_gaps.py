@@ -1,0 +1,177 @@
+"""Performance values: what is read, what is shared, and gaps by hand."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli.commands.choices import declared_domain
+from harness.cli.options import parse_range
+from harness.errors import OptionError, RecordDomainError, RecordsError
+from harness.inputs.encoding import columns_of, count_columns
+from harness.inputs.records import Detail, RecordDomain, domain_from_json, read_records
+from harness.inputs.values import MAX_STEPS, ValueGrid
+from harness.pipeline.run import Settings, plan_release
+from harness.releases.gaps import GapStatistic, clients_for, gaps
+from harness.security_models import MODELS
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan
+from protocols.noise.truncated import error_bound
+from protocols.spec import VALUED_SPLIT
+
+GRID = ValueGrid(0.0, 1.0, 10)
+DOMAIN = RecordDomain(("a", "b"), (), 1, detail=Detail.VALUE, values=GRID)
+
+
+def settings(epsilon: int = 1, relation: NeighboringRelation | None = None) -> Settings:
+    return Settings(MODELS["ring"], VALUED_SPLIT, Fraction(epsilon), Fraction(1, 2**40), relation)
+
+
+def plan(domain: RecordDomain = DOMAIN) -> NoisePlan:
+    return plan_release(GapStatistic(), settings(), domain)
+
+
+def written(path: Path, *rows: str) -> Path:
+    path.write_text("client_id,group,value\n" + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+def test_values_are_read_and_rounded_to_the_grid(tmp_path: Path) -> None:
+    """Also fractions of counts: 17/20 is 0.85, which is 7 of 10 steps above the centre."""
+    path = written(tmp_path / "v.csv", "k,a,0", "l,b,17/20", "m,a,1.0", "n,b,0.524", "o,a,3/3")
+    records = read_records(path, DOMAIN, detail=Detail.VALUE)
+    assert records.detail is not None and records.detail.tolist() == [-10, 7, 10, 0, 10]
+    assert count_columns(DOMAIN, "split") == 4
+    shared = columns_of(records, VALUED_SPLIT)
+    assert shared.tolist() == [[-10, 0, 10, 0, 10], [10, 0, 10, 0, 10], [0, 7, 0, 0, 0], [0, 10, 0, 10, 0]]
+
+
+def test_a_client_may_have_no_value(tmp_path: Path) -> None:
+    records = read_records(written(tmp_path / "k.csv"), DOMAIN, may_be_empty=True, detail=Detail.VALUE)
+    assert columns_of(records, VALUED_SPLIT).tolist() == [[0]] * 4
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("l,b,1.01", r"row 3: value '1.01' is not a number or a fraction from 0 to 1, the declared range"),
+        ("l,b,-0.1", "row 3: value '-0.1'"),
+        ("l,b,0/0", "row 3: value '0/0'"),
+        ("l,b,3/2", "row 3: value '3/2'"),
+        ("l,b,1/2/1", "row 3: value '1/2/1'"),
+        ("l,b,much", "row 3: value 'much'"),
+        ("l,b,", "row 3: column value is empty"),
+        ("l,c,0.5", r"row 3: group 'c' is not declared \(declared: a, b\)"),
+        ("k,b,0.5", "Client 'k' has 2 values; a client has one"),
+    ],
+)
+def test_a_client_s_mistake_is_named(row: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match=said):
+        read_records(written(tmp_path / "v.csv", "k,a,0", row), DOMAIN, detail=Detail.VALUE)
+
+
+def test_a_range_has_to_be_declared(tmp_path: Path) -> None:
+    path = written(tmp_path / "v.csv", "k,a,0")
+    with pytest.raises(RecordDomainError, match="need a declared range"):
+        read_records(path, None, detail=Detail.VALUE)
+    with pytest.raises(RecordDomainError, match="go together"):
+        read_records(path, RecordDomain(("a", "b"), ("0", "1")), detail=Detail.VALUE)
+    with pytest.raises(RecordDomainError, match="go together"):
+        DOMAIN.with_detail(Detail.NONE)
+    with pytest.raises(RecordDomainError, match="one performance value, without a label"):
+        RecordDomain(("a", "b"), ("0", "1"), 1, detail=Detail.VALUE, values=GRID)
+
+
+def test_domains_of_values_are_written_and_read() -> None:
+    assert domain_from_json(DOMAIN.to_json(), "it") == DOMAIN
+    found = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")
+    assert found.groups == ("a", "b") and found.values == ValueGrid(-1.0, 2.0)
+    for values in ({"low": 0}, [0, 1], {"low": 0, "high": "1"}, {"low": 0, "high": 1, "steps": 2.0}):
+        with pytest.raises(RecordDomainError, match="values in it must"):
+            domain_from_json({"groups": ["a", "b"], "values": values}, "it")
+    with pytest.raises(RecordDomainError, match="not both"):
+        domain_from_json({"groups": ["a", "b"], "values": GRID.to_json(), "predictions": True}, "it")
+    for wrong in ((1.0, 1.0, 5), (0.0, math.inf, 5)):
+        with pytest.raises(RecordDomainError, match="two finite ends"):
+            ValueGrid(*wrong)
+    for steps in (0, MAX_STEPS + 1):
+        with pytest.raises(RecordDomainError, match="steps on each side"):
+            ValueGrid(0.0, 1.0, steps)
+
+
+def test_options_that_declare_values() -> None:
+    found = declared_domain("", "b,a", "", "", ("0,1", "10"))
+    assert found == DOMAIN
+    for wrong in (("d.json", "", "", ""), ("", "a,b", "0,1", ""), ("", "a,b", "", "5"), ("", "", "", "")):
+        with pytest.raises(OptionError, match="--groups and --range"):
+            declared_domain(*wrong, ("0,1", ""))
+    with pytest.raises(OptionError, match="--groups and --range"):
+        declared_domain("", "a,b", "", "", ("", "10"))
+    with pytest.raises(OptionError, match="--groups and --range"):
+        declared_domain("", "", "", "", ("", ""))
+    for text in ("1", "1,0", "0,1,2", "a,b", "0,"):
+        with pytest.raises(OptionError, match="--range must be two numbers"):
+            parse_range(text)
+
+
+def test_whom_the_noise_protects() -> None:
+    """By default a client's group and value, which move all sums and sizes by 4 steps together."""
+    chosen = plan()
+    assert chosen.relation is NeighboringRelation.REPLACE_ONE
+    assert (chosen.nodes, chosen.changed, chosen.largest) == (4, 40, 20)
+    other = plan_release(GapStatistic(), settings(relation=NeighboringRelation.ADD_OR_REMOVE_ONE), DOMAIN)
+    assert (other.changed, other.largest) == (20, 10)
+
+
+def test_gaps_by_hand() -> None:
+    """Sums 1000 and -300 steps over sizes of 4000 and 1000 steps: means 1/4 and -3/10 of the radius."""
+    chosen = plan()
+    found = gaps(np.array([1000.0, 4000.0, -300.0, 1000.0]), DOMAIN, chosen)
+    assert found.sizes.tolist() == [400, 100] and found.near_zero == (False, False)
+    assert [mean.estimate for mean in found.means] == pytest.approx([0.625, 0.35])
+    (gap,) = found.gaps.values()
+    assert gap.estimate == pytest.approx(0.275) and gap.says_something
+    t = float(error_bound(chosen.coins, Fraction(5, 400)))
+    a = (1000 - t) / (4000 + t), (1000 + t) / (4000 - t)
+    b = (-300 - t) / (1000 - t), (-300 + t) / (1000 + t)
+    assert (gap.low, gap.high) == pytest.approx(
+        ((a[0] - b[1] - 0.1) / 2, (a[1] - b[0] + 0.1) / 2)  # half a step for each mean
+    )
+    t = float(error_bound(chosen.coins, Fraction(5, 200)))
+    assert found.means[0].low == pytest.approx((1 + (1000 - t) / (4000 + t) - 0.05) / 2)
+
+
+def test_groups_that_the_noise_hides() -> None:
+    found = gaps(np.array([100.0, 20_000.0, 3.0, -40.0]), DOMAIN, plan())
+    assert found.near_zero == (False, True)
+    assert math.isnan(found.means[1].estimate) and not found.means[1].says_something
+    written = found.to_json()
+    assert written["means"]["b"] == {"estimate": None, "interval": [0.0, 1.0], "says_something": False}
+    assert written["gaps"] == [
+        {"groups": ["a", "b"], "estimate": None, "interval": [-1.0, 1.0], "says_something": False}
+    ]
+
+
+def test_noise_takes_no_mean_out_of_the_range() -> None:
+    """Sums of 150 and -200 steps over sizes of 100: means of 1 and 0, and a gap of 1, at the most."""
+    found = gaps(np.array([150.0, 100.0, -200.0, 100.0]), DOMAIN, plan())
+    assert [mean.estimate for mean in found.means] == [1.0, 0.0]
+    assert found.gaps[0, 1].estimate == 1.0
+
+
+@pytest.mark.parametrize("mean", [-10, 0, 4, 10])
+def test_so_many_clients_would_do(mean: int) -> None:
+    """With the noise at its quantile, whichever way, the interval is within a tenth of the range."""
+    domain = RecordDomain(("a", "b"), (), 1, detail=Detail.VALUE, values=ValueGrid(0.0, 1.0, 1000))
+    chosen = plan(domain)
+    t = float(error_bound(chosen.coins, Fraction(5, 400)))
+    n = gaps(np.array([0.0, 1e6, 0.0, 1e6]), domain, chosen).useful
+    assert n == clients_for(0.2, t, 1000)
+    truth = np.array([100 * mean * n, 1000 * n, 0, 1000 * n], dtype=np.float64)
+    for signs in np.ndindex(2, 2, 2, 2):
+        (gap,) = gaps(truth + t * (2 * np.array(signs) - 1), domain, chosen).gaps.values()
+        assert gap.high <= mean / 20 + 0.1 + 1e-9 or gap.high == 1
+        assert gap.low >= mean / 20 - 0.1 - 1e-9 or gap.low == -1

@@ -1,0 +1,198 @@
+"""From records to what π_ROC counts, and from what it opened to curves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from harness.engines.base import EngineResult
+from harness.errors import OutputError, RecordDomainError
+from harness.inputs.contribution_bounds import Cap
+from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.scores import as_grid
+from harness.pipeline.party_inputs import Fed
+from harness.pipeline.run import Settings, make_job, plan_release
+from harness.postprocessing.curves import exact_curves
+from harness.releases.score_curves import (
+    CurvesStatistic,
+    PublishedCurvesStatistic,
+    curves_as_published,
+    noisy_curves,
+)
+from harness.security_models import MODELS
+from protocols import reference
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.exact_privacy import declared_release
+from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.mechanisms.count_tree import CountTree
+from protocols.noise.truncated import guarantee, mean_square_error
+from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, SCORED_SPLIT, SCORES, InputForm
+
+GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
+DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, detail=Detail.SCORE, thresholds=GRID)
+SETTINGS = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(1), Fraction(1, 2**40))
+COINS = design_coins(Fraction(1), 40)
+
+
+class Vector:
+    """A clear vector with the names that the circuit uses."""
+
+    def __init__(self, values: npt.NDArray[np.int64]) -> None:
+        self.values = values
+
+    def get_vector(self, base: int, size: int) -> Vector:
+        assert base >= 0 and base + size <= len(self.values) and size > 0
+        return Vector(self.values[base : base + size])
+
+    def sum(self) -> Vector:
+        return Vector(self.values.sum(keepdims=True))
+
+    @staticmethod
+    def concat(parts: list[Vector]) -> Vector:
+        return Vector(np.concatenate([part.values for part in parts]))
+
+
+@pytest.mark.parametrize("blocks", ["1", "1.2", "1.3.6", "1.8", "1.7"])
+@pytest.mark.parametrize("histograms", [1, 4])
+def test_a_record_changes_the_sums_that_the_guarantee_counts(blocks: str, histograms: int) -> None:
+    """The circuit's linear map is, column by column, the one that epsilon follows from."""
+    arguments = {"groups": str(histograms), "labels": "1", "bins": "8", "blocks": blocks}
+    release, sizes = declared_release(PI_ROC, arguments), block_sizes(blocks)
+    assert release.nodes == count_blocks(histograms, 8, sizes)
+    for cell, column in enumerate(release.columns):
+        one = np.zeros(8 * histograms, dtype=np.int64)
+        one[cell] = 1
+        sums = block_sums(Vector, Vector(one), histograms, 8, sizes).values
+        assert sums.tolist() == [int(node in column) for node in range(release.nodes)]
+
+
+@pytest.mark.parametrize("positive", ["yes", "no"])
+@pytest.mark.parametrize("blocks", [(1,), (1, 3), (1, 2, 4)])
+def test_without_noise_the_curves_are_exact(positive: str, blocks: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    group, label = rng.integers(0, 3, 300), rng.integers(0, 2, 300)
+    score = np.round(rng.random(300), 2)
+    tree = CountTree(len(GRID), blocks)
+    opened = reference.block_counts(group * 2 + label, score.tolist(), 6, GRID, blocks)
+    found = noisy_curves(np.array(opened, dtype=float), DOMAIN, positive, tree, COINS).curves
+    truth = label == DOMAIN.labels.index(positive)
+    exact = exact_curves(truth, score, np.array(DOMAIN.groups)[group], DOMAIN.groups, GRID)
+    for name in ("tp", "fp", "positives", "negatives"):
+        np.testing.assert_allclose(getattr(found, name), getattr(exact, name), atol=1e-9)
+
+
+def test_the_curves_errors_are_those_of_their_nodes() -> None:
+    """One node more in each of two histograms: the curves move by the estimator's column, and only theirs."""
+    tree = CountTree(len(GRID), (1, 3))
+    zeros = np.zeros(6 * tree.nodes)
+    zeros[5] = zeros[6 * 8 + 3 * 5 + 2] = 1  # group a, no, bin 5; group c, yes, block of the highest bins
+    found = noisy_curves(zeros, DOMAIN, "yes", tree, COINS).curves
+    assert found.noise is not None
+    linear = found.noise.linear
+    np.testing.assert_allclose(found.fp[0], linear[:-1, 5])
+    np.testing.assert_allclose(found.negatives[0], linear[-1, 5])
+    assert not found.tp[0].any() and not found.fp[1:].any()
+
+
+def test_standard_errors_in_the_file_are_the_noises() -> None:
+    tree = CountTree(len(GRID), (1,))
+    json = noisy_curves(np.zeros(6 * tree.nodes), DOMAIN, "yes", tree, COINS).to_json()
+    variance = float(mean_square_error(COINS))
+    assert json["standard_error"] == pytest.approx([(variance * n) ** 0.5 for n in range(8, 0, -1)])
+    assert json["thresholds"] == list(GRID) and json["positive_label"] == "yes"
+    assert json["coins"] == [[coin.numerator, coin.bits] for coin in COINS]
+
+
+@pytest.mark.parametrize("relation", [None, *list(NeighboringRelation)[:2]])
+@pytest.mark.parametrize("flat", [True, False])
+def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: NeighboringRelation | None) -> None:
+    """At epsilon 20 these eight bins have two levels; each node gets its share of epsilon."""
+    settings = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
+    statistic = CurvesStatistic(settings, flat)
+    plan = plan_release(statistic, settings, DOMAIN)
+    job = make_job(statistic, settings, plan, Fed(DOMAIN, 10, 1, 10, [Path()] * 3))
+    arguments = dict(zip(PI_ROC.arguments, job.arguments, strict=True))
+    tree = CountTree(8, tuple(map(int, arguments["blocks"].split("."))))
+    assert (len(tree.blocks) == 1) == flat
+    changed = len(tree.blocks) * (2 if relation is NeighboringRelation.REPLACE_ONE else 1)
+    assert Fraction(arguments["epsilon"]) <= Fraction(20, changed) < Fraction(arguments["epsilon"]) * 2
+    assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
+    assert {lanes for _, lanes in job.fair_bits} == {6 * tree.nodes}
+    assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
+
+
+@pytest.mark.parametrize("cap", [Cap(5), Cap(60, weight_one=True)])
+@pytest.mark.parametrize("form", [SCORED_SPLIT, KEYS])
+def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
+    """The noise is for all levels of all records of a client; one that weighs 1 counts as one."""
+    client = PrivacyUnit.CLIENT
+    settings = Settings(MODELS["ring"], form, Fraction(20), Fraction(1, 2**40), unit=client)
+    domain = replace(DOMAIN, cap=cap)
+    statistic = CurvesStatistic(settings, spec=PI_ROC if form is SCORED_SPLIT else PI_ROC_RECORDS)
+    plan = plan_release(statistic, settings, domain)
+    tree = statistic.tree(domain)
+    assert (plan.unit, plan.changed) == (client, cap.slots * len(tree.blocks))
+    fed = Fed(domain, 10, 1, 10, [None] * 3)
+    job = make_job(statistic, settings, plan, fed)
+    arguments = dict(zip(statistic.spec.arguments, job.arguments, strict=True))
+    assert arguments["blocks"] == ".".join(map(str, tree.blocks))
+    assert arguments.get("records", "none") == (str(10 * cap.slots) if form is KEYS else "none")
+    opened = np.full(plan.nodes, 3.0 * cap.scale)
+    plain = noisy_curves(opened / cap.scale, DOMAIN, "yes", tree, plan.coins)
+    found = noisy_curves(opened, domain, "yes", tree, plan.coins)
+    assert found.curves.tp == pytest.approx(plain.curves.tp)
+    errors = [np.array(each.to_json()["standard_error"]) for each in (found, plain)]
+    assert errors[0] * cap.scale == pytest.approx(errors[1])
+
+
+@pytest.mark.parametrize(("relation", "times"), [(None, 16), (NeighboringRelation.REPLACE_ONE, 16)])
+def test_as_published_epsilon_is_spent_at_every_threshold(
+    relation: NeighboringRelation | None, times: int
+) -> None:
+    """Eight thresholds; a replaced record leaves one count and joins another at each."""
+    settings = Settings(MODELS["ring"], SCORES, Fraction(1), Fraction(1, 2**40), relation)
+    statistic = PublishedCurvesStatistic(settings)
+    plan = plan_release(statistic, settings, DOMAIN)
+    assert (plan.nodes, plan.changed) == (2 * 6 * 8, times)
+    assert plan.coins == design_coins(Fraction(1), 40)  # of each count, as if it were the only one
+    one = guarantee(plan.coins)
+    assert (plan.exact.epsilon, plan.exact.delta) == (times * one.epsilon, times * one.delta)
+    assert plan.exact.epsilon > 15
+
+
+def test_curves_as_published() -> None:
+    """A group's count at a threshold is what was opened; its total the mean of what both sides add up to."""
+    opened = np.arange(6 * 2 * 8, dtype=float)
+    found = curves_as_published(opened, DOMAIN, "yes", COINS)
+    assert found.curves.fp[0].tolist() == list(range(8))
+    assert found.curves.tp[0].tolist() == list(range(16, 24))
+    assert found.curves.negatives[0] == pytest.approx(np.mean([t + 8 + t for t in range(8)]))
+    assert found.curves.noise is not None and found.to_json()["blocks"] == []
+    variance = float(mean_square_error(COINS))
+    errors = found.curves.noise.standard_errors()
+    assert errors == pytest.approx([variance**0.5] * 8 + [(2 * variance / 8) ** 0.5])
+
+
+def test_curves_tell_two_labels_apart() -> None:
+    three = RecordDomain(("a", "b"), ("0", "1", "2")).with_detail(Detail.SCORE)
+    with pytest.raises(RecordDomainError, match="two labels apart, and the domain has 3"):
+        plan_release(CurvesStatistic(SETTINGS), SETTINGS, three)
+    with pytest.raises(RecordDomainError, match=r"'1' is not declared \(declared: no, yes\)"):
+        plan_release(CurvesStatistic(SETTINGS, positive="1"), SETTINGS, DOMAIN)
+
+
+@pytest.mark.parametrize(("many", "value"), [(1, 0), (0, 10**9)])
+def test_what_the_protocol_cannot_have_opened_is_refused(many: int, value: int) -> None:
+    statistic = CurvesStatistic(SETTINGS, flat=True)
+    plan = plan_release(statistic, SETTINGS, DOMAIN)
+    outputs = {"nodes": (0,) * (plan.nodes - 1 + many) + (value,)}
+    opened = EngineResult(MODELS["ring"], "", outputs, (0.0,) * 3, 0.0, 0.0, None, (0,) * 3, "", ())
+    with pytest.raises(OutputError):
+        statistic.read(opened, DOMAIN, 10, plan)

@@ -1,0 +1,202 @@
+"""Scratch directories go with their maker, killed or not, and none goes that somebody uses."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.system.files import (
+    PREFIX,
+    hold,
+    remove_unless_held,
+    scratch_directory,
+    writable_by_others,
+    write_whole,
+)
+from tests.conftest import PROJECT
+from tests.support.running import until
+
+MAKER = """
+import sys, time
+from pathlib import Path
+from harness.system.files import scratch_directory
+with scratch_directory(Path(sys.argv[1])) as made:
+    (made / "share").write_text("secret")
+    time.sleep(60)
+"""
+
+
+def leftovers(directory: Path) -> list[Path]:
+    return list(directory.glob(f"{PREFIX}*"))
+
+
+def test_it_is_private_and_gone_afterwards(tmp_path: Path) -> None:
+    with scratch_directory(tmp_path) as made:
+        assert made.parent == tmp_path and made.stat().st_mode & 0o777 == 0o700
+        (made / "share").write_text("secret")
+    assert leftovers(tmp_path) == []
+
+    def fail() -> None:
+        with scratch_directory(tmp_path) as made:
+            (made / "share").write_text("secret")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert leftovers(tmp_path) == []
+
+
+def test_renamed_it_stays(tmp_path: Path) -> None:
+    with scratch_directory(tmp_path) as made:
+        (made / "result").write_text("whole")
+        made.rename(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out" / "result").read_text() == "whole"
+
+
+def test_the_next_one_removes_what_a_killed_process_left_and_nothing_that_lives(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MAKER, str(tmp_path)]
+    makers = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}) for _ in range(2)]
+    try:
+        until(lambda: len(list(tmp_path.glob(f"{PREFIX}*/share"))) == 2)
+        with scratch_directory(tmp_path):
+            assert len(leftovers(tmp_path)) == 3
+        makers[0].kill()
+        makers[0].wait()
+        assert len(leftovers(tmp_path)) == 2
+        with scratch_directory(tmp_path) as made:
+            (alive,) = set(leftovers(tmp_path)) - {made}
+        assert (alive / "share").read_text() == "secret"
+        makers[1].send_signal(signal.SIGKILL)
+        makers[1].wait()
+        with scratch_directory(tmp_path) as made:
+            assert leftovers(tmp_path) == [made]
+    finally:
+        for maker in makers:
+            maker.kill()
+            maker.wait()
+
+
+def test_other_names_links_and_others_directories_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    for name in (".partial-x", "fairshares-partial-x", "elsewhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kept").touch()
+    (tmp_path / f"{PREFIX}link").symlink_to(elsewhere)
+    (tmp_path / f"{PREFIX}file").touch()
+    before = set(tmp_path.rglob("*"))
+    with scratch_directory(tmp_path):
+        pass
+    assert set(tmp_path.rglob("*")) == before
+
+    (tmp_path / f"{PREFIX}foreign").mkdir()
+    us = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: us + 1)
+    remove_unless_held(tmp_path / f"{PREFIX}foreign")
+    assert (tmp_path / f"{PREFIX}foreign").is_dir()
+    monkeypatch.undo()
+    remove_unless_held(tmp_path / f"{PREFIX}foreign")
+    assert not (tmp_path / f"{PREFIX}foreign").exists()
+
+
+def test_what_is_held_is_not_removed(tmp_path: Path) -> None:
+    entry = tmp_path / "entry"
+    entry.mkdir()
+    one, other = hold(entry), hold(entry)
+    for descriptor in (one, other):
+        remove_unless_held(entry)
+        assert entry.is_dir()
+        os.close(descriptor)
+    remove_unless_held(entry)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        hold(entry)
+
+
+def test_a_directory_under_its_own_name_is_never_removed_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the process is killed in the midst of removing it: the next start goes on."""
+    entry = tmp_path / "entry"
+    entry.mkdir()
+    (entry / "one").touch()
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+    remove_unless_held(entry)
+    assert not entry.exists() and (leftovers(tmp_path)[0] / "one").exists()
+    monkeypatch.undo()
+    with scratch_directory(tmp_path) as made:
+        assert leftovers(tmp_path) == [made]
+
+
+def test_a_new_directory_that_another_start_took_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one may come between the making and the locking."""
+    real = fcntl.flock
+    took: list[Path] = []
+
+    def flock(descriptor: int, operation: int) -> None:
+        if not took:
+            took.extend(leftovers(tmp_path))
+            remove_unless_held(took[0])
+        real(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with scratch_directory(tmp_path) as made:
+        assert made.is_dir() and took and made != took[0] and leftovers(tmp_path) == [made]
+
+
+def test_without_locks_nothing_is_removed_that_may_be_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(_descriptor: int, _operation: int) -> None:
+        raise OSError
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with scratch_directory(tmp_path) as one, scratch_directory(tmp_path) as other:
+        assert one.is_dir() and other.is_dir()
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o500])
+def test_what_only_its_owner_can_change(mode: int, tmp_path: Path) -> None:
+    tmp_path.chmod(mode)
+    assert writable_by_others(tmp_path) is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
+def test_what_others_can_change(mode: int, tmp_path: Path) -> None:
+    tmp_path.chmod(mode)
+    assert writable_by_others(tmp_path) == f"Other users can write to {tmp_path}"
+
+
+def test_what_is_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert writable_by_others(tmp_path / "link") == f"{tmp_path / 'link'} is not a directory of its own"
+    us = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: us + 1)
+    assert writable_by_others(tmp_path) == f"{tmp_path} belongs to another user"
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    write_whole(file, b"first, ", b"whole")
+    assert file.read_bytes() == b"first, whole" and file.stat().st_mode & 0o777 == 0o600
+    write_whole(file, b"second")
+
+    def full(_descriptor: int) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="full"):
+        write_whole(file, b"third")
+    assert file.read_bytes() == b"second" and list(tmp_path.iterdir()) == [file]

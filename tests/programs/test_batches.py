@@ -1,0 +1,42 @@
+"""spdz2k-party.x also runs programs of the sizes with which its own batches would have it abort."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.mpspdz.engine import batch_that_works
+from harness.security_models import MODELS
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.spec import PI_LAP
+from tests.support.running import Inputs, copy_of_program, run, xor_shares
+
+
+@pytest.mark.parametrize("batch", [300, 301, 1000])
+def test_no_batch_is_of_a_size_that_aborts(batch: int) -> None:
+    """Of daBits 5 modulo 16 would, as 41 go with them, and of other values 13; all else stays as it was."""
+    for dabits in range(0, 12 * batch, 7):
+
+        def at_once(size: int, dabits: int = dabits) -> int:
+            fitting = [-(-dabits // i) for i in range(1, 11) if -(-dabits // i) <= size]
+            return max(fitting, default=size)
+
+        size = batch_that_works(batch, f"Program requires at most:\n{dabits:>12} integer dabits\n")
+        assert 0 < size <= batch and size % 16 != 13 and at_once(size) % 16 != 5
+        assert all(s % 16 == 13 or at_once(s) % 16 == 5 for s in range(size + 1, batch + 1))
+    assert batch_that_works(300, "no estimate") == 300
+
+
+@pytest.mark.mpspdz("spdz2k")
+def test_a_size_that_aborted(tmp_path: Path) -> None:
+    """At ε = 2 a sample takes 5 daBits, which it would make together with 41 others."""
+    coins = design_coins(Fraction(2), 40)
+    bits = np.zeros((fair_bits_per_sample(coins), 1), dtype=bool)  # every coin shows 1, the sign is plus
+    inputs = Inputs(given_bits=xor_shares(bits, 2, np.random.default_rng(5)))
+    program = copy_of_program(PI_LAP.name, tmp_path)
+    result = run(PI_LAP, program, (2, 1, 2, 40), inputs, MODELS["spdz2k"], tmp_path / "run")
+    assert list(result.outputs["noise"]) == [(1 << len(coins)) - 1] and len(coins) + 1 == 5

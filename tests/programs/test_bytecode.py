@@ -1,0 +1,380 @@
+"""Compiled programs are reused when nothing changed, and never when something did or was left unfinished."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.engines import program_hash as hashing
+from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.engines.mpspdz import compiler as bytecode_module
+from harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
+from harness.engines.mpspdz.engine import Installation, find_installation
+from harness.errors import CompileError
+from harness.security_models import MODELS
+from harness.system import processes as leash
+from protocols.spec import PI_LAP, PI_RW
+from tests.support.command import processes_below
+from tests.support.running import program_spec, signals_not_ignored, until
+
+VERSION, OPTIONS = "0.4.3 " + "0" * 40, ("-R", "64")
+
+# Stands for MP-SPDZ's compiler: notes each call, refuses a program that says so, and waits while it is
+# told to, half-way through.
+COMPILER = """
+import sys, time
+from pathlib import Path
+
+home = Path(__file__).parent
+with (home / "calls").open("a") as calls:
+    calls.write("call\\n")
+name = sys.argv[-2]
+text = Path("Programs/Source", name + ".mpc").read_text()
+bytecode = Path("Programs/Bytecode")
+bytecode.mkdir()
+(bytecode / "half").write_text("half of " + text)
+while (home / "wait").exists():
+    time.sleep(0.01)
+if "refuse" in text:
+    print("line 1 of a long story", file=sys.stderr)
+    sys.exit("SyntaxError: refuse is not a word")
+(bytecode / f"{name}-{sys.argv[-1]}-0.bc").write_text(" ".join(sys.argv[1:]) + text)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where the stand-in for MP-SPDZ is; the cache is new and empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    directory = tmp_path / "home"
+    directory.mkdir()
+    (directory / "compile.py").write_text(COMPILER)
+    return directory
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    source = tmp_path / "source" / "sample.mpc"
+    source.parent.mkdir()
+    source.write_text("print_ln('OUT n 1')\n")
+    return Job(program_spec("sample", "n"), source, ("3",), (None,) * 3)
+
+
+def calls(home: Path) -> int:
+    return len((home / "calls").read_text().splitlines())
+
+
+def compiled(bytecode: Bytecode) -> str:
+    return (bytecode.programs / "Bytecode" / f"{bytecode.name}-0.bc").read_text()
+
+
+def test_the_same_job_is_compiled_once(home: Path, job: Job) -> None:
+    first = compile_program(job, home, VERSION, OPTIONS)
+    again = compile_program(job, home, VERSION, OPTIONS)
+    assert calls(home) == 1
+    assert replace(first, compile_s=0.0) == again
+    assert compiled(again) == "-R 64 sample 3print_ln('OUT n 1')\n"
+    assert first.programs.parent.parent == cache_directory() == home.parent / "cache/fairshares/bytecode"
+
+
+def test_what_the_compiler_said_is_kept_with_the_program(home: Path, job: Job) -> None:
+    """Also of a program that was compiled when it was not kept."""
+    with (home / "compile.py").open("a") as compiler:
+        compiler.write('print("3 integer dabits")\n')
+    first = compile_program(job, home, VERSION, OPTIONS)
+    assert first.estimate == "3 integer dabits\n"
+    (first.programs.parent / "estimate").unlink()
+    assert replace(compile_program(job, home, VERSION, OPTIONS), compile_s=0.0) == replace(
+        first, compile_s=0.0
+    )
+    assert calls(home) == 2 and compile_program(job, home, VERSION, OPTIONS).estimate == first.estimate
+    assert len(list(cache_directory().iterdir())) == 1
+
+
+def other_text(job: Job) -> Job:
+    job.source.write_text("print_ln('OUT n 2')\n")
+    return job
+
+
+@pytest.mark.parametrize(
+    ("change", "version", "options"),
+    [
+        pytest.param(other_text, VERSION, OPTIONS, id="text"),
+        pytest.param(lambda job: replace(job, arguments=("4",)), VERSION, OPTIONS, id="argument"),
+        pytest.param(lambda job: job, VERSION, (*OPTIONS, "-Y"), id="option"),
+        pytest.param(lambda job: job, "0.4.3 " + "1" * 40, OPTIONS, id="commit"),
+        pytest.param(lambda job: job, "0.4.4 " + "0" * 40, OPTIONS, id="release"),
+    ],
+)
+def test_what_changed_is_compiled_anew(
+    change: Callable[[Job], Job], version: str, options: tuple[str, ...], home: Path, job: Job
+) -> None:
+    before = compile_program(job, home, VERSION, OPTIONS)
+    after = compile_program(change(job), home, version, options)
+    assert calls(home) == 2
+    assert before.program_hash != after.program_hash and before.programs != after.programs
+
+
+def copied_circuits(tmp_path: Path) -> Path:
+    circuits = tmp_path / "project" / "protocols" / "circuits"
+    shutil.copytree(
+        PROJECT / "protocols" / "circuits", circuits, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return circuits
+
+
+NOT_PLAIN = [
+    "import protocols.circuits.noise",
+    "from protocols.circuits import noise",
+    "from protocols import circuits",
+    "from .circuits import noise",
+    "import importlib",
+    "from importlib import import_module",
+    "__import__('protocols.circuits.noise')",
+    "exec('import protocols.circuits.noise')",
+    "from protocols.circuits.that_is_not_there import noise",
+    "this is no program",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        (
+            "from protocols.circuits.symmetric import symmetric_geometric",
+            {"__init__", "symmetric", "noise", "coins"},
+        ),
+        ("def f():\n    from protocols.circuits.coins import design_coins", {"__init__", "coins"}),
+        ("from fractions import Fraction", {"__init__"}),
+        *((text, None) for text in NOT_PLAIN),
+    ],
+)
+def test_a_changed_circuit_that_a_program_can_use_is_compiled_anew(
+    text: str, used: set[str] | None, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    circuits = copied_circuits(tmp_path)
+    monkeypatch.setattr(hashing, "PROJECT", tmp_path / "project")
+    job.source.write_text(text)
+    before, changed = hashing.program_hash(job), set()
+    for circuit in sorted(circuits.glob("*.py")):
+        original = circuit.read_text()
+        circuit.write_text(original + "\n")
+        if hashing.program_hash(job) != before:
+            changed.add(circuit.stem)
+        circuit.write_text(original)
+    assert changed == ({path.stem for path in circuits.glob("*.py")} if used is None else used)
+    assert hashing.program_hash(job) == before
+
+
+def test_every_circuit_that_a_program_loads_counts() -> None:
+    """What Python itself loads for a program's imports is among what its hash is over."""
+    programs = sorted((PROJECT / "Programs" / "Source").glob("*.mpc"))
+    lines = [
+        re.findall(r"^from protocols.*?import (?:\([^)]*\)|.*)$", text, re.MULTILINE)
+        for text in (path.read_text() for path in programs)
+    ]
+    script = "import json, sys\nfor lines in json.load(sys.stdin):\n"
+    script += "    [sys.modules.pop(name) for name in list(sys.modules) if name.startswith('protocols')]\n"
+    script += "    exec('\\n'.join(lines), {})\n"
+    script += "    print(*(n for n in sys.modules if n.startswith('protocols.circuits.')))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(lines),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = [{name.rpartition(".")[2] for name in line.split()} for line in done.stdout.splitlines()]
+    assert len(loaded) == len(programs) and any(loaded)
+    for program, names in zip(programs, loaded, strict=True):
+        assert {path.stem for path in hashing.sources_of(program)[1:]} == names | {"__init__"}, program
+
+
+@pytest.mark.parametrize("said", ["", "cache", "./cache"])
+def test_a_cache_that_is_nowhere_in_particular_is_in_the_home(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler and the parties run in directories of their own, where a relative path is another."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", said)
+    assert cache_directory() == tmp_path / ".cache/fairshares/bytecode"
+
+
+def test_a_refused_program_leaves_nothing(home: Path, job: Job) -> None:
+    job.source.write_text("refuse")
+    for _ in range(2):
+        with pytest.raises(CompileError) as error:
+            compile_program(job, home, VERSION, OPTIONS)
+        expected = "MP-SPDZ's compiler refused sample 3: SyntaxError: refuse is not a word"
+        assert str(error.value) == expected
+        assert list(cache_directory().iterdir()) == []
+    assert calls(home) == 2
+
+
+def test_two_at_once_both_succeed(home: Path, job: Job) -> None:
+    (home / "wait").touch()
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(compile_program, job, home, VERSION, OPTIONS) for _ in range(2)]
+        until(lambda: (home / "calls").exists() and calls(home) == 2)
+        (home / "wait").unlink()
+        one, other = (future.result() for future in running)
+    assert one.programs == other.programs
+    assert compiled(one).startswith("-R 64 sample 3")
+    assert [path.name for path in cache_directory().iterdir()] == [one.program_hash]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_compilation_is_not_reused(number: signal.Signals, home: Path, job: Job) -> None:
+    (home / "wait").touch()
+    script = (
+        "import sys; from pathlib import Path; from harness.engines.base import Job\n"
+        "from harness.engines.mpspdz.compiler import compile_program\n"
+        "from protocols.spec import ProtocolSpec\n"
+        "spec = ProtocolSpec('sample', '', (), {}, ('n',), ())\n"
+        "job = Job(spec, Path(sys.argv[1]), ('3',), (None,) * 3)\n"
+        f"compile_program(job, Path(sys.argv[2]), {VERSION!r}, {OPTIONS!r})\n"
+    )
+    command = [sys.executable, "-c", script, str(job.source), str(home)]
+    with signals_not_ignored():
+        process = subprocess.Popen(
+            command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, stderr=subprocess.DEVNULL
+        )
+    until(lambda: any(cache_directory().glob("*/Programs/Bytecode/half")))
+    assert processes_below(cache_directory()) != {}
+    process.send_signal(number)
+    assert process.wait() == -number
+    until(lambda: processes_below(cache_directory()) == {})
+    (home / "wait").unlink()
+    assert len(list(cache_directory().iterdir())) == (number == signal.SIGKILL)
+    bytecode = compile_program(job, home, VERSION, OPTIONS)
+    assert calls(home) == 2
+    assert compiled(bytecode).startswith("-R 64 sample 3")
+    assert [path.name for path in cache_directory().iterdir()] == [bytecode.program_hash]
+
+
+def test_a_compiler_whose_starter_died_before_it_began_does_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", leash.__name__, "1", "/bin/sh", "-c", "touch ran"]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["fairshares", "fairshares/bytecode", "entry"])
+@pytest.mark.parametrize("mode", [0o777, 0o720])
+def test_a_program_that_others_could_have_exchanged_is_refused(
+    mode: int, where: str, home: Path, job: Job
+) -> None:
+    bytecode = compile_program(job, home, VERSION, OPTIONS)
+    entry = bytecode.programs.parent
+    for directory in (cache_directory().parent, cache_directory(), entry, bytecode.programs):
+        assert directory.stat().st_mode & 0o777 == 0o700
+    directory = entry if where == "entry" else home.parent / "cache" / where
+    directory.chmod(mode)
+    with pytest.raises(CompileError) as error:
+        compile_program(job, home, VERSION, OPTIONS)
+    assert str(error.value) == (
+        f"Other users can write to {directory}, so others could exchange compiled programs; remove it, "
+        "or set XDG_CACHE_HOME to a directory that only you can change."
+    )
+    if where != "entry":  # nor is another one put there
+        job.source.write_text("print_ln('OUT n 2')\n")
+        with pytest.raises(CompileError, match="Other users can write to"):
+            compile_program(job, home, VERSION, OPTIONS)
+    assert calls(home) == 1
+
+
+def test_another_users_program_is_refused(home: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_program(job, home, VERSION, OPTIONS)
+    us = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: us + 1)
+    with pytest.raises(CompileError, match="belongs to another user, so others could exchange"):
+        compile_program(job, home, VERSION, OPTIONS)
+
+
+def test_the_programs_used_last_are_kept_and_those_in_use(
+    home: Path, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bytecode_module, "KEPT", 2)
+    jobs = [replace(job, arguments=(str(i),)) for i in range(5)]
+    made = [compile_program(one, home, VERSION, OPTIONS) for one in jobs[:2]]
+    for age, one in ((100, made[0]), (200, made[1])):
+        os.utime(one.programs.parent, (time.time() - age,) * 2)
+    compile_program(jobs[1], home, VERSION, OPTIONS)  # used, so now the other one is older
+    made.append(compile_program(jobs[2], home, VERSION, OPTIONS))
+    assert [one.programs.is_dir() for one in made] == [False, True, True]
+    os.utime(made[1].programs.parent, (0, 0))
+    with made[1].in_use():
+        made.append(compile_program(jobs[3], home, VERSION, OPTIONS))
+        assert [one.programs.is_dir() for one in made] == [False, True, True, True]
+    os.utime(made[2].programs.parent, (1, 1))
+    made.append(compile_program(jobs[4], home, VERSION, OPTIONS))
+    assert [one.programs.is_dir() for one in made] == [False, False, False, True, True]
+    with pytest.raises(CompileError, match="removed by another run"), made[0].in_use():
+        pass
+
+
+def test_a_full_disk_is_said_to_be_full(home: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_path: Path, _target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "symlink_to", full)
+    with pytest.raises(CompileError) as error:
+        compile_program(job, home, VERSION, OPTIONS)
+    assert str(error.value) == (
+        f"Cannot keep compiled programs in {cache_directory()}: No space left on device; "
+        "make room there, or set XDG_CACHE_HOME to another directory of yours."
+    )
+    assert list(cache_directory().iterdir()) == []
+
+
+@pytest.fixture
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = find_installation()
+    assert isinstance(found, Installation)
+    return found
+
+
+@pytest.mark.mpspdz("ring")
+def test_mp_spdz_compiles_once_two_at_once_and_per_option(installation: Installation) -> None:
+    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "5", "1/3", "40"), (None,) * 3)
+    options = [MODELS["ring"].compile_options] * 2 + [MODELS["sy-rep-ring"].compile_options]
+    with ThreadPoolExecutor() as pool:
+        running = [
+            pool.submit(compile_program, job, installation.home, installation.full_version, one)
+            for one in options
+        ]
+        ring, same, other = (future.result() for future in running)
+    assert ring.programs == same.programs != other.programs
+    assert ring.name == other.name == "pi_lap-3-5-1_3-40"
+    for bytecode in (ring, other):
+        assert (bytecode.programs / "Schedules" / f"{bytecode.name}.sch").is_file()
+    assert {path.name for path in cache_directory().iterdir()} == {ring.program_hash, other.program_hash}
+    again = compile_program(job, installation.home, installation.full_version, options[0])
+    assert again.compile_s == 0.0 and again.program_hash == ring.program_hash
+
+
+@pytest.mark.mpspdz("ring")
+def test_mp_spdz_refuses_in_one_line(installation: Installation) -> None:
+    arguments = ("neither", "shares", "3", "0", "0", "2", "2", "1", "40")
+    job = Job(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, (None,) * 3)
+    with pytest.raises(CompileError) as error:
+        compile_program(job, installation.home, installation.full_version, MODELS["ring"].compile_options)
+    assert str(error.value) == (
+        "MP-SPDZ's compiler refused pi_rw neither shares 3 0 0 2 2 1 40: "
+        "ValueError: form must be split or product, path shares or clients, not neither, shares"
+    )
+    assert list(cache_directory().iterdir()) == []

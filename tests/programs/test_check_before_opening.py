@@ -1,0 +1,146 @@
+"""In compiled programs the parties' check stands between all that they do on secrets and the one opening.
+
+MP-SPDZ's compiler reorders instructions, so the programs' text alone does not tell.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.engines.base import PROGRAMS, PROJECT
+from harness.engines.mpspdz.engine import Installation, compile_options, find_installation
+from harness.security_models import MODELS, Model
+from protocols.spec import PROTOCOLS, ProtocolSpec
+
+# One small case of each argument that programs take.
+ARGUMENTS: dict[str, object] = {
+    "form": "split", "path": "shares", "clients": 0, "records": 4, "parts": 0, "groups": 2, "labels": 2,
+    "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40, "reweighing": "balanced",
+    "most_records": 1000, "slots": 9, "per_lane": 3, "steps": 5, "queries": 3, "above": 1,
+}  # fmt: skip
+OPENING = ("asm_open", "vasm_open")
+# Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
+LOCAL = {"vadds", "vsubs", "adds", "subs", "vaddm", "vaddsi", "vsubsi", "vmulsi", "movs", "vmovs"}
+# What the compiler adds to the end: how much of what was used, how much memory there is.
+NOTES = {
+    "use", "use_inp", "use_matmul", "use_edabit", "reqbl", "active",
+    "ldmc", "gldmc", "ldmint", "ldms", "gldms", "ldmsb",
+}  # fmt: skip
+# Programs that turn integers into bits or compare them: MP-SPDZ opens these under a mask.
+MASKED = {"pi_rw_weights", "pi_roc_records", "pi_roc_published", "pi_cap"}
+# Programs without a guarantee are for comparison, and no command runs them; others that are not linear in
+# their shares, unless these are bits, do not run in active models.
+RELEASING = [
+    spec
+    for spec in PROTOCOLS.values()
+    if spec.release is not None and (spec.linear or spec.slot_bits is not None)
+]
+ACTIVE = [model for model in MODELS.values() if model.active]
+
+
+def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path, **given: object) -> list[str]:
+    """Compile a program as its engine does; return the names of its instructions, in order."""
+    found = find_installation()
+    assert isinstance(found, Installation)
+    arguments = [str({**ARGUMENTS, **given}.get(name, model.parties)) for name in spec.arguments]
+    assert set(spec.arguments) <= {*ARGUMENTS, "parties"}, "say what the new argument is in ARGUMENTS"
+    (directory / "Programs").mkdir(parents=True)
+    (directory / "Programs" / "Source").symlink_to(sources)
+    compiler = [
+        sys.executable,
+        str(found.home / "compile.py"),
+        "-a",
+        "assembly",
+        *compile_options(spec, model),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"}
+    command = [*compiler, spec.name, *arguments]
+    subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=True)
+    (tape,) = directory.glob("assembly-*-0")  # of the program itself; others are functions that it calls
+    lines = tape.read_text(encoding="utf-8").splitlines()
+    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+
+
+def faults(instructions: list[str], *, masked: bool = False) -> list[str]:
+    """Return why a party could see an opened value before what the others did was checked.
+
+    Args: masked: whether the program opens masked values before, which are uniform.
+    """
+    opened = [at for at, name in enumerate(instructions) if name in OPENING]
+    checked = [at for at, name in enumerate(instructions) if name == "check"]
+    if not opened or (len(opened) > 1 and not masked):
+        return [f"{len(opened)} openings"]
+    last = opened[-1]
+    if not checked or checked[-1] > last:
+        return ["no check before the opening"]
+    between = instructions[checked[-1] + 1 : last]
+    after = instructions[last + 1 :]
+    return [
+        *(f"{name} between check and opening" for name in between if name not in LOCAL),
+        *(
+            f"{name} after the opening"
+            for name in after
+            if name not in NOTES and not name.startswith(("print_", "vprint_"))
+        ),
+    ]
+
+
+@pytest.mark.parametrize("model", ACTIVE, ids=lambda model: model.name)
+@pytest.mark.parametrize("spec", RELEASING, ids=lambda spec: spec.name)
+@pytest.mark.mpspdz("spdz2k")
+def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Model, tmp_path: Path) -> None:
+    instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
+    assert "ands" in instructions  # the noise is made here
+    assert faults(instructions, masked=spec.name in MASKED) == []
+
+
+@pytest.mark.parametrize("form", ["split", "product"])
+@pytest.mark.parametrize("model", ACTIVE, ids=lambda model: model.name)
+@pytest.mark.mpspdz("spdz2k")
+def test_no_client_is_told_a_sum_before_it_is_checked(model: Model, form: str, tmp_path: Path) -> None:
+    """Masks go out, then subsets come in; sums are opened, checked, told; only then do values come in."""
+    given = {"form": form, "path": "clients", "clients": 4, "parts": 2}
+    instructions = assembly(PROTOCOLS["pi_rw"], PROGRAMS, model, tmp_path / "compiled", **given)
+    steps = [
+        name.removeprefix("v")
+        for name in instructions
+        if name in (*OPENING, "check") or "socket" in name or "clientconnection" in name or name == "listen"
+    ]
+    first = steps.index("asm_open")
+    assert steps[:first] == [
+        *("listen", "acceptclientconnection", "writesocketshare", "writesocketshare", "readsocketc")
+    ]
+    assert steps[first : first + 4] == ["asm_open", "check", "writesocketc", "readsocketc"]
+    opening = max(at for at, name in enumerate(instructions) if name in OPENING)
+    told = next(at for at, name in enumerate(instructions) if name.endswith("writesocketc"))
+    assert faults(instructions[told + 1 :]) == []
+    assert opening > told
+
+
+@pytest.mark.mpspdz("spdz2k")
+def test_without_its_check_point_a_program_is_found_out(tmp_path: Path) -> None:
+    spec = PROTOCOLS["pi_rw"]
+    text = (PROGRAMS / "pi_rw.mpc").read_text(encoding="utf-8")
+    check = next(line for line in text.splitlines() if line.startswith("check_point()"))
+    print_ln = next(line for line in text.splitlines() if line.startswith("print_ln"))
+    for name, changed, found in (
+        ("none", text.replace(check, ""), ["no check before the opening"]),
+        (
+            "late",
+            text.replace(f"{check}\n{print_ln}", f"{print_ln}\n{check}"),
+            ["no check before the opening"],
+        ),
+        ("early", text.replace(check, "").replace("noise = ", f"{check}\nnoise = "), None),
+    ):
+        sources = tmp_path / name
+        sources.mkdir()
+        (sources / "pi_rw.mpc").write_text(changed, encoding="utf-8")
+        seen = faults(assembly(spec, sources, MODELS["spdz2k"], tmp_path / "compiled" / name))
+        assert seen == found or (
+            found is None and any("between check and opening" in fault for fault in seen)
+        )

@@ -1,0 +1,194 @@
+"""π_CAP opens the same known index in every model, whatever clients send, and whichever way noise falls.
+
+Its own text, run with noise that the test gives, on shares that the harness turns into parties' bits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from harness.engines.registry import engine_of
+from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.rings import XOR
+from harness.inputs.shares import share, split_into_shares
+from harness.pipeline.run import Settings, run_on_records, run_on_shares
+from harness.releases.contribution_cap import CapStatistic, NextRelease, sizes_alone
+from harness.security_models import MODELS, Model
+from protocols import reference
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.circuits.coins import design_coins
+from protocols.circuits.slots import cell_of_code, slot_bits
+from protocols.spec import PI_CAP, SLOTS
+from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
+from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+
+EPSILON, DELTA_BITS = "1/4", 45
+COINS = design_coins(Fraction(EPSILON), DELTA_BITS)
+CAPS = (1, 2, 3, 4, 6, 8)  # 5 of them are asked for: codes have 3 bits, of which 6 and 7 are left over
+QUERIES = len(CAPS) - 1
+
+# What a client's word may be, of which the lowest three bits are used.
+WORDS: dict[str, int] = {
+    "no record": 0,
+    "exceeds two": 2,
+    "exceeds all but the last": 5,
+    "all ones": -1,
+    "a code of no cap": 6,
+    "a large value": 2**62 + 8 + 3,
+    **{
+        f"random {k}": int(w) for k, w in enumerate(np.random.default_rng(4).integers(-(2**63), 2**63 - 1, 9))
+    },
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What clients send, the noise on the bound and on each count, and the bits that a server flips."""
+
+    words: Sequence[int]
+    noise: Sequence[int]
+    above: int = 2
+    flipped: dict[int, int] = field(default_factory=dict)
+
+    def sizes(self) -> list[int]:
+        """Return how many records the parties take each client to have, if no cap tells more."""
+        codes = [
+            (word ^ self.flipped.get(client, 0)) & ((1 << slot_bits(QUERIES)) - 1)
+            for client, word in enumerate(self.words)
+        ]
+        return [CAPS[cell_of_code(code, QUERIES) + 1] for code in codes]
+
+    def shares(self, parties: int) -> list[npt.NDArray[np.uint64]]:
+        """Return each party's words, as sharing makes them, party 1's with the flips."""
+        seeds, rest = split_into_shares(XOR.encode(np.array(self.words, dtype=np.int64)), XOR, parties)
+        shares = [*(XOR.expand(seed, len(self.words)).ravel() for seed in seeds), rest.ravel()]
+        for client, bits in self.flipped.items():
+            shares[1][client] ^= np.uint64(bits)
+        return shares
+
+
+def bits_of(noise: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Return fair bits that make this noise: a coin shows 1 for all bits 0, and 0 for all bits 1."""
+    lanes = []
+    for x in noise:
+        size = -1 - x if x < 0 else x
+        shown = [not size >> i & 1 for i in range(len(COINS))]
+        lanes.append(
+            [x < 0, *(bit for coin, bit in zip(COINS, shown, strict=True) for _ in range(coin.bits))]
+        )
+    return np.array(lanes, dtype=bool).T
+
+
+def opened(case: Case, model: Model, directory: Path) -> tuple[int, ...]:
+    """Return what a run opens."""
+    design, bits = [(coin.numerator, coin.bits) for coin in COINS], bits_of(case.noise)
+    assert [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T] == list(case.noise)
+    shares = xor_shares(bits, model.parties, np.random.default_rng(9))
+    inputs = Inputs(given_bits=shares, words=case.shares(model.parties))
+    size = (len(case.words), model.slots_per_lane, QUERIES, case.above)
+    directory.mkdir(exist_ok=True)
+    program = copy_of_program(PI_CAP.name, directory)
+    arguments = (model.parties, *size, EPSILON, DELTA_BITS)
+    return run(PI_CAP, program, arguments, inputs, model, directory / "run").outputs["index"]
+
+
+def expected(case: Case) -> int:
+    return reference.first_below(case.sizes(), CAPS, case.above, case.noise)
+
+
+# Clients that exceed so many caps: of 70, more than 9, 7, 5, 3 and 1 exceed the first, second ... cap.
+PLAIN = [0] * 60 + [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+CASES = {
+    "without noise": (Case(PLAIN, [0] * 6), 4),
+    "none below": (Case(PLAIN, [-120, 0, 0, 0, 0, 0]), 5),
+    "the first below": (Case(PLAIN, [3, -5, 0, 0, 0, 0]), 0),
+    "a tie with the bound": (Case(PLAIN, [1, 0, 0, -3, 0, 0]), 2),
+    "one more than the bound": (Case(PLAIN, [1, 0, 0, -2, -1, 0]), 3),
+    "later ones are above again": (Case(PLAIN, [0, 0, -6, 7, 0, 90]), 1),
+    "nobody has any record": (Case([0] * 70, [-3, 0, 1, -1, -2, -7]), 2),
+    "large noise": (Case(PLAIN, [-128, *[127] * 4, -128]), 4),
+}
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+@pytest.mark.parametrize("name", CASES)
+def test_index(name: str, model: Model, tmp_path: Path) -> None:
+    case, index = CASES[name]
+    assert expected(case) == index
+    assert opened(case, model, tmp_path) == (index,)
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_whatever_clients_send_each_exceeds_one_number_of_caps(model: Model, tmp_path: Path) -> None:
+    """All kinds at once, 200 clients, in lanes of 63 and a rest; a server flips bits, too. A tie decides."""
+    assert engine_of(model).supports(PI_CAP, model, PI_CAP.input_forms[SLOTS.name]) is None
+    honest = np.random.default_rng(8).integers(0, 6, 200 - len(WORDS)).tolist()
+    flipped = {0: 5, 1: 7, 199: 2**63 + 4}
+    case = Case([*WORDS.values(), *honest], [0] * 6, flipped=flipped)
+    exceeding = [sum(size > cap for size in case.sizes()) for cap in CAPS]
+    noise = [-7, 0, exceeding[0] - exceeding[1], -8, 120, 120]
+    for more, index in ((0, 2), (1, 5)):
+        moved = [*noise[:3], noise[3] + more, *noise[4:]]
+        last = Case(case.words, moved, exceeding[2] - 1, flipped)
+        assert expected(last) == index
+        assert opened(last, model, tmp_path / str(more)) == (index,)
+
+
+DELTA = Fraction(1, 2**40)
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 60)
+STATISTIC = CapStatistic(
+    NextRelease("counts", Fraction(1, 2), DELTA, counts=4)
+)  # 7 clients may exceed the cap
+
+
+def settings(model: Model) -> Settings:
+    """At ε = 20, where noise decides nothing."""
+    form = PI_CAP.input_forms[SLOTS.name]
+    return Settings(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
+
+
+def records(sizes: Sequence[int]) -> ClientRecords:
+    client = np.repeat(np.arange(len(sizes)), sizes)
+    zeros = np.zeros(len(client), dtype=np.int64)
+    return sizes_alone(ClientRecords(DOMAIN, np.arange(len(sizes)).astype(str), client, zeros, zeros))
+
+
+HONEST = [0] * 5 + [1] * 5 + [3] * 10 + [4] * 10 + [6] * 10  # 10 have more than 4 records, nobody over 6
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
+    run = run_on_records(STATISTIC, records(HONEST), settings(model), tmp_path / "out", lambda step: None)
+    assert (run.found.above, run.found.cap) == (7, 6)
+    privacy = run.manifest["privacy"]
+    assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
+    assert Fraction(privacy["epsilon_exact"]) <= 20 and privacy["revealed"] == list(PI_CAP.revealed)
+    assert "cap" not in privacy and "noise_for" not in privacy
+    found = json.loads((tmp_path / "out" / "cap.json").read_text())
+    assert found == {"schema": 1, **run.found.to_json(), "privacy": privacy}
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_uploads_that_are_not_sound_are_out_at_every_party(model: Model, tmp_path: Path) -> None:
+    """All ways to misbehave, by a client each, towards one party or, every other one, all; and a copy."""
+    shares, form = tmp_path / "shares", PI_CAP.input_forms[SLOTS.name]
+    for sizes in (HONEST[:20], HONEST[20:], [50] * 5):
+        honest = share(records(sizes), form, XOR, model.parties, shares)
+    for i, what in enumerate(MISBEHAVIOURS.values()):
+        bad = share(records([50]), form, XOR, model.parties, shares)
+        alike, party = what.at_all and i % 2, i % model.parties
+        misbehave(what.change, shares, bad, range(model.parties) if alike else range(party, party + 1))
+    copy_under_another_name(shares, honest, 1)
+    run = run_on_shares(STATISTIC, shares, settings(model), tmp_path / "out", lambda step: None)
+    inputs = run.manifest["inputs"]
+    assert (inputs["clients"], inputs["uploads"]) == (45, 3)
+    assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) + 1 == sum(inputs["excluded_because"].values())
+    assert run.found.cap == 6  # 5 have more, and the others would be too many

@@ -1,0 +1,92 @@
+"""π_COUNT opens the same known integers in every passive model: its own text, with given bits.
+
+And what it opens where a client shares no count: in a ring what is charged still holds, in a field nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.base import Job
+from harness.engines.registry import engine_of
+from harness.inputs.rings import FIELD
+from harness.pipeline import manifest as report
+from harness.security_models import MODELS, Model
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.mechanisms.shifted_log import ShiftedLog
+from protocols.spec import PI_COUNT, PI_RW, SPLIT
+from tests.support.running import (
+    RUN_TIMEOUT_S,
+    as_integers,
+    copy_of_program,
+    model_parameters,
+    share_values,
+    xor_shares,
+)
+
+EPSILON, DELTA_BITS = "1/4000", 40
+OFFSET, MOST = 20, 1000
+PASSIVE = [model for model in MODELS.values() if not model.active]
+
+
+def without_noise(shares: Sequence[Path], cells: int, model: Model, directory: Path) -> list[int]:
+    """Return what a run on these shares of counts opens, less the noise that its bits make."""
+    rng = np.random.default_rng(3)
+    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
+    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), cells)).astype(bool)
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+    program = copy_of_program(PI_COUNT.name, directory)
+    job = Job(
+        PI_COUNT,
+        program,
+        tuple(map(str, (model.parties, cells // 2, 2, OFFSET, MOST, EPSILON, DELTA_BITS))),
+        tuple(shares),
+        given_bits=tuple(as_integers(one) for one in xor_shares(bits, model.parties, rng)),
+    )
+    result = engine_of(model).run(job, model, directory / "run", RUN_TIMEOUT_S, lambda step: None)
+    return [value - x for value, x in zip(result.outputs["logarithms"], noise, strict=True)]
+
+
+@pytest.mark.parametrize("model", model_parameters(models=PASSIVE))
+def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+    """An empty cell, the ends of every straight line, and a count above the largest."""
+    assert engine_of(model).supports(PI_COUNT, model, SPLIT) is None
+    counts = [0, 1, 11, 12, 43, 44, 107, 108, 235, 236, 491, 492, 1000, 3000]
+    truth = [reference.shifted_log(count, OFFSET, MOST) for count in counts]
+    shares = share_values(counts, model, tmp_path)
+    assert without_noise(shares, len(counts), model, tmp_path) == truth
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["semi2k"]]))
+def test_whatever_is_shared_modulo_2_64_no_step_is_above_the_first(model: Model, tmp_path: Path) -> None:
+    """One more record next to where signs turn: of the sum, and of the sum less each power of 2."""
+    end = 2**63 - OFFSET
+    before = [end - 1, end - 2, *(end + (1 << i) - 1 - 2**64 for i in range(5, 10)), -1 - OFFSET]
+    counts = [count if count < 2**63 else count - 2**64 for one in before for count in (one, one + 1)]
+    found = without_noise(share_values(counts, model, tmp_path), len(counts), model, tmp_path)
+    steps = [(after - one) % 2**64 for one, after in zip(found[::2], found[1::2], strict=True)]
+    assert steps[:2] == [2, 2] and max(steps) == ShiftedLog(OFFSET, MOST).first_step
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["mpyc"]]))
+def test_in_a_field_one_client_can_have_exact_counts_opened(model: Model, tmp_path: Path) -> None:
+    """Why a run's statement says that it assumes honest clients. What this one shares brings what is opened
+    back to small numbers, modulo p, where the slope is steep."""
+    lie, steepness = (385699449 << 64) + 7848329220644072907 - OFFSET, -23913365836
+    honest = [0, 1, 2, 500]
+    shares = [tmp_path / f"party-{i}.values" for i in range(model.parties)]
+    for i, path in enumerate(shares):
+        sums = [(lie + count) % FIELD.modulus if i == 0 else 0 for count in honest]
+        path.write_bytes(b"".join(value.to_bytes(FIELD.value_bytes, "little") for value in sums))
+    opened = without_noise(shares, len(honest), model, tmp_path)
+    assert [round((value - opened[0]) / steepness) for value in opened] == honest
+    assert report.assumes_honest_clients(PI_COUNT, SPLIT, model)
+    assert not report.assumes_honest_clients(PI_COUNT, SPLIT, MODELS["ring"])
+    assert not report.assumes_honest_clients(PI_RW, SPLIT, model)

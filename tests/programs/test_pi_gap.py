@@ -1,0 +1,46 @@
+"""π_GAP opens the same known integers in every model: its own text, run with bits that the test gives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.registry import engine_of
+from harness.inputs.encoding import columns_of
+from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.values import ValueGrid
+from harness.security_models import Model
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.spec import PI_GAP, VALUED_SPLIT
+from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+
+EPSILON, DELTA_BITS = "1/400", 40
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+    """Sums below 0, and a group that nobody is in."""
+    assert engine_of(model).supports(PI_GAP, model, VALUED_SPLIT) is None
+    rng = np.random.default_rng(7)
+    steps, group = 100, rng.integers(0, 2, 40)
+    value = np.where(group == 0, rng.integers(-steps, 1, 40), rng.integers(-steps, steps + 1, 40))
+    domain = RecordDomain(("a", "b", "c"), (), 1, detail=Detail.VALUE, values=ValueGrid(0.0, 1.0, steps))
+    client = np.arange(40)
+    records = ClientRecords(domain, client.astype(str), client, group, np.zeros_like(group), value)
+    values = columns_of(records, VALUED_SPLIT).sum(axis=1)
+
+    truth = reference.sums_and_sizes(group.tolist(), value.tolist(), 3, steps)
+    assert truth[0] < 0 and truth[4:] == [0, 0]
+    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
+    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), len(truth))).astype(bool)
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+
+    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=values.tolist())
+    program = copy_of_program(PI_GAP.name, tmp_path)
+    result = run(PI_GAP, program, (model.parties, 3, EPSILON, DELTA_BITS), inputs, model, tmp_path / "run")
+    assert list(result.outputs["sums"]) == [c + x for c, x in zip(truth, noise, strict=True)]

@@ -1,0 +1,68 @@
+"""π_ROC opens the same known integers in every model: its own text, run with bits that the test gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.registry import engine_of
+from harness.inputs.scores import bins_of, even_grid
+from harness.security_models import Model
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.spec import PI_ROC
+from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+
+DELTA_BITS = 40
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some random records. sizes: bins per block of each level."""
+
+    groups: int
+    labels: int
+    thresholds: int
+    sizes: tuple[int, ...]
+    records: int
+    epsilon: str
+
+
+CASES = {
+    "three-levels": Case(2, 2, 23, (1, 3, 6), 200, "1/3"),
+    "whole-blocks": Case(3, 2, 12, (1, 4), 90, "1"),
+    "flat": Case(2, 3, 7, (1,), 50, "1"),
+}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+@pytest.mark.parametrize("model", model_parameters())
+def test_opens_the_oracles_integers(model: Model, case: Case, tmp_path: Path) -> None:
+    (form,) = PI_ROC.input_forms.values()
+    assert engine_of(model).supports(PI_ROC, model, form) is None
+    rng, pairs, grid = (
+        np.random.default_rng(case.records),
+        case.groups * case.labels,
+        even_grid(case.thresholds),
+    )
+    pair = rng.integers(0, pairs - 1, case.records)  # nobody has the last one
+    score = np.concatenate([[0.0, 1.0, grid[1], grid[-2]], rng.random(case.records - 4) ** 2])
+    table = np.bincount(pair * len(grid) + bins_of(score, grid), minlength=pairs * len(grid))
+
+    truth = reference.block_counts(pair, score.tolist(), pairs, grid, case.sizes)
+    coins = design_coins(Fraction(case.epsilon), DELTA_BITS)
+    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), len(truth))).astype(bool)
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+    assert min(noise) < 0 < max(noise)
+
+    blocks = ".".join(map(str, case.sizes))
+    arguments = (model.parties, case.groups, case.labels, len(grid), blocks, case.epsilon, DELTA_BITS)
+    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=table.tolist())
+    program = copy_of_program(PI_ROC.name, tmp_path)
+    result = run(PI_ROC, program, arguments, inputs, model, tmp_path / "run")
+    assert list(result.outputs["nodes"]) == [count + x for count, x in zip(truth, noise, strict=True)]

@@ -1,0 +1,48 @@
+"""π_ROC as published opens the same known integers: its own text, run with bits that the test gives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.registry import engine_of
+from harness.inputs.encoding import columns_of
+from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.scores import bins_of, even_grid
+from harness.security_models import MODELS, Model
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.spec import PI_ROC_PUBLISHED, SCORES
+from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+
+EPSILON, DELTA_BITS = "1", 40
+MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
+
+
+@pytest.mark.parametrize(("form", "model"), model_parameters(SCORES, models=MP_SPDZ))
+def test_opens_the_oracles_integers(form: object, model: Model, tmp_path: Path) -> None:
+    assert form is SCORES and engine_of(model).supports(PI_ROC_PUBLISHED, model, SCORES) is None
+    rng, grid = np.random.default_rng(2), even_grid(6)
+    group, label = rng.integers(0, 3, 80), rng.integers(0, 2, 80)
+    score = np.concatenate([[0.0, 0.2, 1.0], rng.random(77)])
+    domain = RecordDomain(("a", "b", "c"), ("0", "1"), detail=Detail.SCORE, thresholds=grid)
+    one = np.zeros(80, dtype=np.int64)
+    records = ClientRecords(domain, np.array(["k"]), one, group, label, bins_of(score, grid))
+
+    reached = score[:, np.newaxis] >= np.array(grid)
+    pair = group * 2 + label
+    truth = [int(n) for p in range(6) for side in (reached, ~reached) for n in side[pair == p].sum(axis=0)]
+    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
+    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), len(truth))).astype(bool)
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+
+    arguments = (model.parties, 80, 3, 2, 6, EPSILON, DELTA_BITS)
+    values = columns_of(records, SCORES).ravel().tolist()
+    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=values)
+    program = copy_of_program(PI_ROC_PUBLISHED.name, tmp_path)
+    result = run(PI_ROC_PUBLISHED, program, arguments, inputs, model, tmp_path / "run")
+    assert list(result.outputs["nodes"]) == [count + x for count, x in zip(truth, noise, strict=True)]

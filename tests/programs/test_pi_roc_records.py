@@ -1,0 +1,72 @@
+"""π_ROC of records opens what that of clients' counts does: its own text, with bits that the test gives."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.registry import engine_of
+from harness.inputs.scores import bins_of, even_grid
+from harness.security_models import MODELS, Model
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.spec import KEYS, PI_ROC_RECORDS
+from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+
+EPSILON, DELTA_BITS = "1/2", 40
+BINS = 3
+MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
+
+
+@pytest.mark.parametrize("model", model_parameters(models=MP_SPDZ))
+def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+    """With 12 cells, 12 to 15 are keys of no cell. What a tampered share adds above four bits is lost.
+
+    In `spdz2k`, which takes a minute for 12 cells where others work, too, 3 cells and two bits.
+    """
+    assert engine_of(model).supports(PI_ROC_RECORDS, model, KEYS) is None
+    groups, labels = (1, 1) if model.name == "spdz2k" else (2, 2)
+    rng, grid, pairs = np.random.default_rng(6), even_grid(BINS), groups * labels
+    pair, score = rng.integers(0, max(1, pairs - 1), 150), rng.random(150)  # nobody has the last of four
+    keys = pair * BINS + bins_of(score, grid)
+    none = range(pairs * BINS, 1 << (pairs * BINS).bit_length())
+    keys[::7] += len([*range(pairs * BINS), *none]) * rng.integers(1, 2**40, len(keys[::7]))
+    values = rng.permutation([*keys, *none, none[-1]]).tolist()
+
+    sizes = (1, 2)
+    truth = reference.block_counts(pair, score.tolist(), pairs, grid, sizes)
+    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
+    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), len(truth))).astype(bool)
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+
+    arguments = (model.parties, len(values), groups, labels, BINS, "1.2", EPSILON, DELTA_BITS)
+    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=values)
+    program = copy_of_program(PI_ROC_RECORDS.name, tmp_path)
+    result = run(PI_ROC_RECORDS, program, arguments, inputs, model, tmp_path / "run", timeout_s=200)
+    assert list(result.outputs["nodes"]) == [count + x for count, x in zip(truth, noise, strict=True)]
+
+
+@pytest.mark.parametrize("records", [64, 4000])
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_other_sizes(model: Model, records: int, tmp_path: Path) -> None:
+    """A full word of records, and more places than the fewest; as many cells as keys but one."""
+    rng, grid = np.random.default_rng(records), even_grid(63)
+    score = np.concatenate([[0.0, 1.0], rng.random(records - 2)])
+    keys = bins_of(score, grid)
+    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
+    truth = reference.block_counts(np.zeros(records, dtype=int), score.tolist(), 1, grid, (1,))
+    bits = np.ones((1 + sum(coin.bits for coin in coins), 63), dtype=bool)  # noise -1 everywhere
+    arguments = (model.parties, records, 1, 1, 63, "1", EPSILON, DELTA_BITS)
+    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=keys.tolist())
+    program = copy_of_program(PI_ROC_RECORDS.name, tmp_path)
+    result = run(PI_ROC_RECORDS, program, arguments, inputs, model, tmp_path / "run")
+    assert list(result.outputs["nodes"]) == [count - 1 for count in truth]
+
+
+def test_the_embedded_engine_says_that_it_cannot(tmp_path: Path) -> None:
+    reason = engine_of(MODELS["mpyc"]).supports(PI_ROC_RECORDS, MODELS["mpyc"], KEYS)
+    assert reason is not None and "features that only MP-SPDZ has" in reason

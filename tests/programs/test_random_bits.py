@@ -1,0 +1,55 @@
+"""The bits that the parties draw together: all of them vary, in every lane, and no party is left out."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.security_models import Model
+from tests.support.running import TEST_PROGRAMS, Bits, Inputs, model_parameters, program_spec, run, xor_shares
+
+# More lanes than a machine word has bits, more bits than one input takes.
+LANES, N_BITS = 130, 65
+SPEC = program_spec("random_bits", "bits")
+PROGRAM = TEST_PROGRAMS / f"{SPEC.name}.mpc"
+FALSE_ALARM = 1e-9
+
+
+def as_bits(opened: tuple[int, ...]) -> Bits:
+    assert set(opened) <= {0, 1}
+    return np.array(opened, dtype=bool).reshape(N_BITS, LANES)
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_every_lane_of_every_bit_varies(model: Model, tmp_path: Path) -> None:
+    """Fair bits fail this with probability 1.1e-9 at most.
+
+    A lane is constant over 65 bits with probability 2^-64, a bit over 130 lanes with 2^-129 (union:
+    7.1e-18 for all). Hoeffding: the share of ones is further than t from 1/2 with probability
+    2 exp(-2 n t^2), 1e-9 for n = 8450 and t = 0.0356.
+    """
+    inputs = Inputs(fair_bits=((63, LANES), (2, LANES)))
+    result = run(SPEC, PROGRAM, (model.parties, LANES, N_BITS), inputs, model, tmp_path / "run")
+    bits = as_bits(result.outputs["bits"])
+    assert bits.any(axis=0).all() and not bits.all(axis=0).any(), "a lane is constant"
+    assert bits.any(axis=1).all() and not bits.all(axis=1).any(), "a bit is constant"
+    assert abs(bits.mean() - 0.5) < sqrt(log(2 / FALSE_ALARM) / (2 * bits.size))
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_every_partys_bits_count(model: Model, tmp_path: Path) -> None:
+    """Where one party's are all zero, what is opened is the XOR of all others'.
+
+    In the first half of the lanes that is the first party, in the second half the last.
+    """
+    rng = np.random.default_rng(model.parties)
+    bits = rng.integers(0, 2, (N_BITS, LANES)).astype(bool)
+    left, right = bits[:, : LANES // 2], bits[:, LANES // 2 :]
+    of_left = [np.zeros_like(left), *xor_shares(left, model.parties - 1, rng)]
+    of_right = [*xor_shares(right, model.parties - 1, rng), np.zeros_like(right)]
+    inputs = Inputs(given_bits=[np.hstack(halves) for halves in zip(of_left, of_right, strict=True)])
+    result = run(SPEC, PROGRAM, (model.parties, LANES, N_BITS), inputs, model, tmp_path / "run")
+    assert (as_bits(result.outputs["bits"]) == bits).all()

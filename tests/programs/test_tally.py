@@ -1,0 +1,72 @@
+"""What plans count without compiling is what MP-SPDZ's compiler says of the same programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.measure.cell import job_of
+from harness.forecast import tally as counts
+from harness.forecast.tally import counts_of, read_estimate
+from harness.security_models import MODELS
+from tests.recorded.estimates import compiled_jobs, key, recorded
+
+CELLS: dict[str, dict[str, str | int]] = {
+    "pi_lap": {"protocol": "pi_lap", "variant": "default", "samples": 70, "epsilon": "0.05"},
+    "pi_rw by product": {"protocol": "pi_rw", "variant": "product", "epsilon": "1"},
+    "pi_cf": {"protocol": "pi_cf", "variant": "default", "epsilon": "10"},
+    "pi_rw by slots": {"protocol": "pi_rw", "variant": "slots", "epsilon": "1", "clients": 40, "cap": 10},
+    "pi_cf by slots": {"protocol": "pi_cf", "variant": "slots", "epsilon": "1", "clients": 40, "cap": 10},
+    "pi_gap by slots": {"protocol": "pi_gap", "variant": "slots", "epsilon": "1", "clients": 40, "cap": 1},
+    "pi_roc": {"protocol": "pi_roc", "variant": "default", "thresholds": 21, "epsilon": "1"},
+}
+SIZE: dict[str, str | int] = {
+    "clients": 7,
+    "records": 9,
+    "groups": 3,
+    "labels": 2,
+    "input_path": "shares",
+    "network": "none",
+}
+
+
+@pytest.mark.mpspdz("semi2k")
+@pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))
+def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
+    model = MODELS["semi2k"]
+    job = job_of({**SIZE, **cell, "model": model.name})
+    compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
+    slots = "cap" in cell  # whose rounds the compiler may merge with those of noise
+    assert abs(counted.rounds - compiled.rounds) <= slots
+    assert {**vars(counted), "gates": 0, "rounds": compiled.rounds} == vars(compiled)
+
+
+CAP: dict[str, str | int] = {"protocol": "pi_cap", "variant": "default", "epsilon": "1"}
+COUNT: dict[str, str | int] = {"protocol": "pi_count", "variant": "default", "epsilon": "1"}
+COMPARING: dict[str, dict[str, str | int]] = {
+    "one question": {**CAP, "records": 14, "model": "semi2k"},  # 2 records of each client, so caps 1 and 2
+    "19 questions": {**CAP, "records": 7000, "model": "semi2k"},
+    "shares split by three": {**CAP, "records": 140, "model": "ring"},
+    "shares split by four": {**CAP, "records": 140, "model": "rep4-ring"},
+    "several slots in a lane": {**CAP, "records": 3000, "clients": 300, "epsilon": "20", "model": "ring"},
+    "logarithms": {**COUNT, "model": "semi2k"},
+    "more than a thousand comparisons": {**COUNT, "model": "ring", "groups": 13, "labels": 7},
+}
+
+
+@pytest.mark.mpspdz("semi2k", "ring", "rep4-ring")
+@pytest.mark.parametrize("cell", COMPARING.values(), ids=list(COMPARING))
+def test_counts_of_comparisons_are_the_compilers(cell: dict[str, str | int]) -> None:
+    cell = {**SIZE, **cell}
+    job, model = job_of(cell), MODELS[str(cell["model"])]
+    compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
+    slots = cell["protocol"] == CAP["protocol"]
+    assert abs(counted.rounds - compiled.rounds) <= slots
+    assert {**vars(counted), "gates": 0, "rounds": compiled.rounds} == vars(compiled)
+
+
+@pytest.mark.mpspdz("ring")
+def test_recorded_estimates_are_the_compilers() -> None:
+    found = recorded()
+    job, model = next(each for each in compiled_jobs() if each[0].spec.name == "pi_roc_published")
+    text = counts.estimate(job, model)
+    assert found[key(job, model)] == text[text.index("Program requires") :]

@@ -1,0 +1,75 @@
+"""Numbers of clients in docs/local-privacy.md, computed anew."""
+
+from __future__ import annotations
+
+import csv
+from fractions import Fraction
+
+import pytest
+
+from benchmarks.studies.trust.models import IN_COMPUTATION, PER_AGGREGATOR, REPAIRED, trust_model
+from benchmarks.studies.trust.study import NEEDED
+from protocols.local_dp.estimators import chebyshev, clients_needed, least_enough
+from protocols.local_dp.randomizers import MechanismL, MechanismR
+from tests.conftest import PROJECT
+
+TEXT = (PROJECT / "docs" / "local-privacy.md").read_text(encoding="utf-8")
+ERROR, FAILURE = 0.01, 0.01
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+epsilons = pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
+
+
+def row(heading: str, epsilon: Fraction) -> list[float]:
+    """Return the numbers after epsilon in the row of the table with this heading."""
+    lines = TEXT[TEXT.index(heading) :].splitlines()
+    (found,) = [line for line in lines[2:5] if line.startswith(f"| {float(epsilon):g} |")]
+    cells = [cell.strip().translate(SUPERSCRIPTS).replace("·10", "e") for cell in found.split("|")[2:-1]]
+    return [float(cell) for cell in cells]
+
+
+@epsilons
+def test_clients_under_local_privacy(epsilon: Fraction) -> None:
+    published, true, *ours = row("| ε | M_R as published |", epsilon)
+    mechanism = MechanismR.with_budgets(2, epsilon, epsilon)
+    assert true == pytest.approx(float(mechanism.epsilon), abs=5e-4)
+    equal = (0.5, 0.5)
+    assert published == pytest.approx(clients_needed(mechanism, equal, ERROR, FAILURE, chebyshev), rel=0.005)
+    expected = [
+        clients_needed(kind.private(2, epsilon), equal, ERROR, FAILURE, *bound)
+        for kind in (MechanismR, MechanismL)
+        for bound in ((chebyshev,), ())
+    ]
+    assert ours == pytest.approx(expected, rel=0.005)
+
+
+@epsilons
+def test_clients_under_each_trust_model(epsilon: Fraction) -> None:
+    """What is proved is computed anew, what was simulated is the result on file."""
+    cells = row("| ε | M_R, repaired | simulated |", epsilon)
+    assert cells[0] == row("| ε | M_R as published |", epsilon)[3]
+    with (PROJECT / "benchmarks" / "results" / "trust" / NEEDED).open(newline="") as file:
+        on_file = {(r["model"], float(r["epsilon"]), float(r["error"])): r for r in csv.DictReader(file)}
+    for i, name in enumerate((REPAIRED, PER_AGGREGATOR, IN_COMPUTATION)):
+        assert cells[2 * i] == pytest.approx(needed(name, epsilon), rel=0.005)
+        found = on_file[name, float(epsilon), ERROR]
+        assert cells[2 * i] == pytest.approx(int(found["clients_proven"]), rel=0.005)
+        assert cells[2 * i + 1] == pytest.approx(int(found["clients_simulated"]), rel=0.005)
+
+
+def needed(name: str, epsilon: Fraction) -> int:
+    model = trust_model(name, epsilon)
+    return least_enough(lambda clients: model.half_width(clients, FAILURE) <= ERROR)
+
+
+def test_the_headline() -> None:
+    """At the setting for which the paper has 10^7 clients, and at ε = 1."""
+    epsilon, equal = Fraction(186, 100), (0.5, 0.5)
+    published, repaired = MechanismR.with_budgets(2, epsilon, epsilon), MechanismR.private(2, epsilon)
+    assert clients_needed(published, equal, ERROR, FAILURE, chebyshev) == pytest.approx(1e7, rel=0.01)
+    assert float(published.epsilon) == pytest.approx(2.41, abs=0.005)
+    assert clients_needed(repaired, equal, ERROR, FAILURE, chebyshev) == pytest.approx(1.21e7, rel=0.005)
+    assert needed(REPAIRED, epsilon) == pytest.approx(1.28e6, rel=0.005)
+    assert needed(IN_COMPUTATION, epsilon) == pytest.approx(5.2e3, rel=0.01)
+    assert needed(REPAIRED, Fraction(1)) / needed(IN_COMPUTATION, Fraction(1)) == pytest.approx(480, rel=0.01)
+    for number in ("10⁷", "1.86", "2.41", "1.21·10⁷", "1.28·10⁶", "5.2·10³", "480 times"):
+        assert number in TEXT

@@ -1,0 +1,104 @@
+"""The lock file pins everything that the project needs, on every Python that it claims, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from harness.cli.bootstrap import LOCK
+
+LINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!+]*(; [^;#]+)?")
+PLATFORMS = [
+    {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": system,
+        "platform_system": name,
+    }
+    for python in ("3.11", "3.12", "3.13")
+    for system, name in (("linux", "Linux"), ("darwin", "Darwin"))
+]
+
+
+def lock_lines(project: Path) -> list[str]:
+    return (project / LOCK).read_text().splitlines()
+
+
+def locked(project: Path) -> dict[str, Requirement]:
+    """Return the pinned requirements by canonical name."""
+    pins = map(Requirement, lock_lines(project))
+    return {canonicalize_name(pin.name): pin for pin in pins}
+
+
+def direct(project: Path) -> list[Requirement]:
+    """Return what pyproject.toml asks for, tests included."""
+    settings = tomllib.loads((project / "pyproject.toml").read_text())
+    return [*map(Requirement, settings["project"]["dependencies"] + settings["dependency-groups"]["test"])]
+
+
+def needs(requirements: list[Requirement], platform: dict[str, str]) -> Iterator[Requirement]:
+    """Yield the requirements that apply on a platform, and theirs in turn."""
+    seen = set()
+    while requirements:
+        requirement = requirements.pop()
+        marker = requirement.marker
+        if str(requirement) in seen or (marker and not marker.evaluate({**platform, "extra": ""})):
+            continue
+        seen.add(str(requirement))
+        yield requirement
+        requirements += map(Requirement, distribution(requirement.name).requires or [])
+
+
+def test_lines_pin_and_do_nothing_else(project: Path) -> None:
+    lines = lock_lines(project)
+    assert [line for line in lines if not LINE.fullmatch(line)] == []
+    assert lines == sorted(lines, key=lambda line: line.partition("==")[0].lower())
+    assert len(lines) == len(locked(project))
+
+
+@pytest.mark.parametrize(
+    "line", ["a", "a>=1", "a==1 --hash=x", "-r b", "--no-index", "a @ file:///a", "a==1 # b", ""]
+)
+def test_other_lines_are_refused(line: str) -> None:
+    assert not LINE.fullmatch(line)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: f"{p['sys_platform']}-{p['python_version']}")
+def test_pins_meet_every_requirement(platform: dict[str, str], project: Path) -> None:
+    pins = locked(project)
+    for requirement in needs(direct(project), platform):
+        pin = pins[canonicalize_name(requirement.name)]
+        (exact,) = pin.specifier
+        assert requirement.specifier.contains(exact.version, prereleases=True), f"{pin} is not {requirement}"
+        assert pin.marker is None or pin.marker.evaluate(platform)
+
+
+def test_nothing_is_pinned_in_vain(project: Path) -> None:
+    needed = {
+        canonicalize_name(need.name) for platform in PLATFORMS for need in needs(direct(project), platform)
+    }
+    assert set(locked(project)) == needed
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_pinned_versions_run_on_every_python(python: str, project: Path) -> None:
+    about = {name: distribution(name).metadata for name in locked(project)}
+    claims = {name: said["Requires-Python"] for name, said in about.items() if "Requires-Python" in said}
+    refusing = [name for name, claim in claims.items() if not SpecifierSet(claim).contains(python)]
+    assert len(claims) > 30
+    assert refusing == []
+
+
+def test_what_is_installed_is_what_is_pinned(project: Path) -> None:
+    pins = locked(project)
+    assert {name: f"=={distribution(name).version}" for name in pins} == {
+        name: str(pin.specifier) for name, pin in pins.items()
+    }

@@ -1,0 +1,228 @@
+"""Composition: what a release's epsilon and delta add up to, against the joint distribution of its noise."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    NoisePlan,
+    PrivacyUnit,
+    default_relation,
+    nodes_changed,
+    plan_noise,
+    unit_of,
+)
+from protocols.accounting.queries import LinearRelease, each_cell_once
+from protocols.circuits.coins import MAX_DELTA_BITS, Coin, design_coins, edge_mass, worst_ratio
+from protocols.noise.truncated import guarantee, probability_mass
+from protocols.spec import PI_RW
+
+ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+DELTA = Fraction(1, 2**40)
+
+# Cell 0 counts in nodes 0 and 2, cell 1 in nodes 1 and 2, cell 2 in node 3 alone.
+TREE = LinearRelease(4, ((0, 2), (1, 2), (3,)))
+
+# Few atoms, 8 and 16, and outermost ones that weigh enough to be seen: 2^-6 and 3 * 2^-11.
+TINY = [(Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))]
+
+
+def joint(coins: tuple[Coin, ...], nodes: int) -> dict[tuple[int, ...], Fraction]:
+    """Return the law of independent noise on so many nodes, all outcomes."""
+    law: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
+    for _ in range(nodes):
+        law = {
+            (*outcome, x): p * mass
+            for outcome, p in law.items()
+            for x, mass in probability_mass(coins).items()
+        }
+    return law
+
+
+def least_delta(law: dict[tuple[int, ...], Fraction], shift: tuple[int, ...], ratio: Fraction) -> Fraction:
+    """Return the least delta at e^epsilon = ratio, between counts and counts + shift."""
+    moved = {tuple(x + s for x, s in zip(outcome, shift, strict=True)): p for outcome, p in law.items()}
+    return sum(
+        (max(p - ratio * moved.get(outcome, 0), Fraction(0)) for outcome, p in law.items()), Fraction(0)
+    )
+
+
+def shifts(release: LinearRelease, relation: NeighboringRelation) -> set[tuple[int, ...]]:
+    """Return every difference between the nodes of two neighbours, from the columns."""
+
+    def column(cell: int) -> list[int]:
+        return [int(node in release.columns[cell]) for node in range(release.nodes)]
+
+    none = [0] * release.nodes
+    pairs = itertools.permutations(range(release.cells), 2)
+    moves = (
+        [(column(a), column(b)) for a, b in pairs]
+        if relation is REPLACE
+        else [pair for c in range(release.cells) for pair in ((column(c), none), (none, column(c)))]
+    )
+    return {tuple(x - y for x, y in zip(to, of, strict=True)) for to, of in moves}
+
+
+@pytest.mark.parametrize("coins", TINY, ids=["2 coins", "3 coins"])
+@pytest.mark.parametrize("relation", NeighboringRelation)
+def test_two_cells_by_enumeration(coins: tuple[Coin, ...], relation: NeighboringRelation) -> None:
+    """(epsilon, delta) of the composition holds for every pair of neighbours, and is not loose."""
+    release = each_cell_once(2)
+    nodes = nodes_changed(release, relation)
+    ratio, claimed = worst_ratio(coins) ** nodes, guarantee(coins, nodes)
+    law = joint(coins, 2)
+    assert sum(law.values()) == 1
+    needed = {shift: least_delta(law, shift, ratio) for shift in shifts(release, relation)}
+    assert len(needed) == (2 if relation is REPLACE else 4)
+    assert all(
+        claimed.delta - edge_mass(coins) ** nodes * (nodes - 1) <= d <= claimed.delta for d in needed.values()
+    )
+    with localcontext(prec=60):
+        assert Fraction(Decimal(ratio.numerator) / ratio.denominator) <= Fraction(
+            (Decimal(claimed.epsilon.numerator) / claimed.epsilon.denominator).exp()
+        )
+
+
+def test_replacing_needs_more_than_adding() -> None:
+    """The guarantee for add_or_remove_one is false for replace_one: the test above can fail."""
+    coins = TINY[0]
+    one = guarantee(coins)
+    law = joint(coins, 2)
+    assert least_delta(law, (1, -1), worst_ratio(coins)) > one.delta
+    assert least_delta(law, (1, 0), worst_ratio(coins)) == one.delta
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+def test_nodes_of_a_tree_by_enumeration(relation: NeighboringRelation) -> None:
+    coins = TINY[0]
+    nodes = nodes_changed(TREE, relation)
+    claimed = nodes * edge_mass(coins)
+    law = joint(coins, TREE.nodes)
+    for shift in shifts(TREE, relation):
+        assert sum(map(abs, shift)) <= nodes
+        assert least_delta(law, shift, worst_ratio(coins) ** nodes) <= claimed
+
+
+@pytest.mark.parametrize(
+    ("release", "adding", "replacing"),
+    [
+        (each_cell_once(1), 1, 2),
+        (each_cell_once(4), 1, 2),
+        (TREE, 2, 4),
+        (LinearRelease(1, ((), (0,))), 1, 2),
+    ],
+)
+def test_nodes_changed(release: LinearRelease, adding: int, replacing: int) -> None:
+    assert nodes_changed(release, ADD) == adding
+    assert nodes_changed(release, REPLACE) == replacing
+
+
+@pytest.mark.parametrize("column", [(0, 0), (-1,), (4,), (0, 1, 0)])
+def test_a_column_names_distinct_nodes(column: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="does not name distinct nodes below 4"):
+        LinearRelease(4, ((0,), column))
+
+
+def test_the_release_of_every_cell() -> None:
+    release = each_cell_once(6)
+    assert (release.nodes, release.cells, release.most_nodes_of_a_record) == (6, 6, 1)
+    assert release.columns == ((0,), (1,), (2,), (3,), (4,), (5,))
+
+
+def below(plan: NoisePlan, epsilon: Fraction, delta: Fraction, nodes: int) -> None:
+    """Assert that the coins, taken `nodes` times, stay within what was asked; e^epsilon from decimal."""
+    with localcontext(prec=100):
+        worst = worst_ratio(plan.coins) ** nodes
+        total = (Decimal(worst.numerator) / worst.denominator).ln()
+        assert total <= Decimal(epsilon.numerator) / epsilon.denominator
+        assert Fraction(total) <= plan.exact.epsilon < Fraction(total) + Fraction(1, 10**12)
+    assert plan.exact.epsilon <= epsilon
+    assert plan.exact.delta == nodes * edge_mass(plan.coins) <= delta
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+@pytest.mark.parametrize("release", [each_cell_once(4), TREE], ids=["cells", "tree"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (Fraction(1), DELTA),
+        (Fraction(1, 3), DELTA),
+        (Fraction(1, 10), Fraction(1, 10**9)),
+        (Fraction(20), Fraction(1, 2)),
+        (Fraction(2, 7), Fraction(3, 2**42)),
+        (Fraction(12345678901234567, 10**16), Fraction(1, 2**100)),
+    ],
+    ids=str,
+)
+def test_totals_never_exceed_what_was_asked(
+    relation: NeighboringRelation, release: LinearRelease, epsilon: Fraction, delta: Fraction
+) -> None:
+    plan = plan_noise(release, relation, epsilon, delta)
+    below(plan, epsilon, delta, nodes_changed(release, relation))
+    assert (plan.relation, plan.unit, plan.requested_epsilon) == (relation, unit_of(relation), epsilon)
+
+
+def test_the_program_is_compiled_with_what_was_planned() -> None:
+    """π_RW designs its coins from node_epsilon and node_delta_bits alone, as text."""
+    plan = plan_noise(each_cell_once(4), REPLACE, Fraction(2, 3), DELTA)
+    assert plan.node_epsilon == Fraction(333333333333, 10**12)
+    assert plan.node_delta_bits == 41
+    assert design_coins(Fraction(str(plan.node_epsilon)), int(str(plan.node_delta_bits))) == plan.coins
+    assert {"epsilon", "delta_bits"} <= set(PI_RW.arguments)
+
+
+@pytest.mark.parametrize(
+    ("delta", "nodes", "bits"),
+    [
+        (DELTA, 1, 40),
+        (DELTA - Fraction(1, 2**90), 1, 41),
+        (DELTA + Fraction(1, 2**90), 1, 40),
+        (Fraction(3, 2**42), 2, 42),
+        (Fraction(9, 10), 1, 20),
+        (Fraction(1, 2**MAX_DELTA_BITS), 1, MAX_DELTA_BITS),
+    ],
+    ids=str,
+)
+def test_delta_bits(delta: Fraction, nodes: int, bits: int) -> None:
+    relation = REPLACE if nodes == 2 else ADD
+    assert plan_noise(each_cell_once(2), relation, Fraction(1), delta).node_delta_bits == bits
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+def test_half_of_the_budget_per_count_when_one_is_replaced(relation: NeighboringRelation) -> None:
+    plan = plan_noise(each_cell_once(4), relation, Fraction(1), DELTA)
+    assert plan.node_epsilon * nodes_changed(each_cell_once(4), relation) == 1
+    assert plan.exact.epsilon > Fraction(98, 100)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "message"),
+    [
+        (Fraction(1), Fraction(0), "delta must be between 0 and 1"),
+        (Fraction(1), Fraction(1), "delta must be between 0 and 1"),
+        (Fraction(1), Fraction(-1, 2), "delta must be between 0 and 1"),
+        (Fraction(1), Fraction(1, 2**129), r"delta per noisy value must be at least 2\^-128, not 2\^-129"),
+        (Fraction(0), DELTA, "epsilon per unit must be between"),
+        (Fraction(-1), DELTA, "epsilon per unit must be between"),
+        (Fraction(1, 10**13), DELTA, "epsilon per unit must be between"),
+        (Fraction(21), DELTA, "epsilon per unit must be between"),
+    ],
+)
+def test_budgets_that_no_noise_fits(epsilon: Fraction, delta: Fraction, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan_noise(each_cell_once(2), ADD, epsilon, delta)
+
+
+def test_names_of_relation_and_unit() -> None:
+    assert list(map(str, NeighboringRelation)) == ["add_or_remove_one", "replace_one", "zero_out_one"]
+    assert list(map(str, PrivacyUnit)) == ["record", "client"]
+
+
+def test_one_record_each_is_protected_in_what_it_says() -> None:
+    assert default_relation(1) is REPLACE
+    assert default_relation(2) is default_relation(2**31) is ADD

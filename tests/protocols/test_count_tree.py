@@ -1,0 +1,146 @@
+"""The tree release: least squares against a dense solve, its exact error, the choice of blocks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.mechanisms.count_tree import CountTree, best_tree, neighbours, node_variance
+
+ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+DELTA = Fraction(1, 2**40)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> CountTree:
+    bins, blocks = draw(st.integers(1, 60)), [1]
+    for factor in draw(st.lists(st.integers(2, 7), max_size=4)):
+        if blocks[-1] * factor <= bins:
+            blocks.append(blocks[-1] * factor)
+    return CountTree(bins, tuple(blocks))
+
+
+def blocks_of(tree: CountTree) -> npt.NDArray[np.float64]:
+    """Return which bins each node counts, shape (nodes, bins), by counting down from the highest bin."""
+    rows = []
+    for size in tree.blocks:
+        level = []
+        for stop in range(tree.bins, 0, -size):
+            row = np.zeros(tree.bins)
+            row[max(0, stop - size) : stop] = 1
+            level.append(row)
+        rows += level[::-1]
+    return np.array(rows)
+
+
+def cumulative(bins: int) -> npt.NDArray[np.float64]:
+    """Return the matrix that maps bin counts to how many are in each bin and above."""
+    return np.triu(np.ones((bins, bins)))
+
+
+@given(trees())
+def test_estimator_is_the_dense_least_squares_solution(tree: CountTree) -> None:
+    dense = cumulative(tree.bins) @ np.linalg.pinv(blocks_of(tree))
+    np.testing.assert_allclose(tree.estimator(), dense, atol=1e-9)
+
+
+@given(trees())
+def test_estimator_is_unbiased(tree: CountTree) -> None:
+    """Nodes without noise give the cumulative counts back."""
+    np.testing.assert_allclose(tree.estimator() @ blocks_of(tree), cumulative(tree.bins), atol=1e-9)
+
+
+@given(trees())
+def test_mean_variance_is_that_of_the_estimator(tree: CountTree) -> None:
+    exact = (tree.estimator() ** 2).sum(axis=1).mean()
+    assert tree.mean_variance() == pytest.approx(exact, rel=1e-9)
+
+
+@given(trees(), st.integers(1, 3))
+def test_a_record_is_in_one_node_of_each_level(tree: CountTree, histograms: int) -> None:
+    release = tree.release(histograms)
+    assert release.nodes == histograms * tree.nodes
+    assert release.most_nodes_of_a_record == len(tree.blocks)
+    # Level by level, histogram by histogram within a level.
+    levels = np.split(blocks_of(tree), np.cumsum(tree.counts)[:-1])
+    whole = np.concatenate([np.kron(np.eye(histograms), level) for level in levels])
+    for cell, column in enumerate(release.columns):
+        assert sorted(column) == np.flatnonzero(whole[:, cell]).tolist()
+
+
+def test_flat_and_two_levels_by_hand() -> None:
+    """Three bins, blocks of two from the top: nodes are bins 0, 1, 2, block {0}, block {1, 2}."""
+    assert CountTree(3, (1,)).estimator().tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
+    tree = CountTree(3, (1, 2))
+    assert tree.counts == (3, 2)
+    assert tree.block_of(1).tolist() == [0, 1, 1]
+    # {1, 2} is estimated from its node (variance 1) and its bins' sum (variance 2): 2/3 and 1/3. What it
+    # differs by from the bins' sum is split evenly between them.
+    expected = [
+        [1 / 2, 1 / 3, 1 / 3, 1 / 2, 2 / 3],
+        [0, 1 / 3, 1 / 3, 0, 2 / 3],
+        [0, -1 / 3, 2 / 3, 0, 1 / 3],
+    ]
+    np.testing.assert_allclose(tree.estimator(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("bins", "blocks"),
+    [(0, (1,)), (5, ()), (5, (2,)), (5, (1, 1)), (5, (1, 6)), (9, (1, 2, 3)), (9, (1, 4, 2))],
+)
+def test_blocks_that_do_not_nest_are_refused(bins: int, blocks: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="blocks"):
+        CountTree(bins, blocks)
+
+
+def rms_error(tree: CountTree, epsilon: Fraction, relation: NeighboringRelation = ADD) -> float:
+    variance = float(node_variance(tree, relation, epsilon, DELTA))
+    return float(np.sqrt((tree.estimator() ** 2).sum(axis=1).mean() * variance))
+
+
+def test_error_of_a_thousand_thresholds_at_epsilon_one() -> None:
+    """What one epsilon for a whole curve costs: 11 records, where the flat histogram costs 33."""
+    tree = best_tree(1001, ADD, Fraction(1), DELTA)
+    assert len(tree.blocks) == 3
+    assert rms_error(tree, Fraction(1)) == pytest.approx(11.0, rel=0.05)
+    assert rms_error(CountTree(1001, (1,)), Fraction(1)) == pytest.approx(32.7, rel=0.01)
+    assert rms_error(CountTree(1001, (1, 14, 196)), Fraction(1)) == pytest.approx(10.97, rel=0.01)
+
+
+def test_error_of_simulated_noise() -> None:
+    """n = 400 curves; their mean square errors' mean is within 8 standard errors of the exact one."""
+    tree = best_tree(1001, ADD, Fraction(1), DELTA)
+    plan = plan_noise(tree.release(1), ADD, Fraction(1), DELTA)
+    rng = np.random.default_rng(5)
+    shape = (tree.nodes, 400)
+    magnitude = sum(
+        (rng.random(shape) < float(coin.probability)) * (1 << i) for i, coin in enumerate(plan.coins)
+    )
+    noise = np.where(rng.random(shape) < 0.5, magnitude, -1 - magnitude)
+    squares = ((tree.estimator() @ (noise + 0.5)) ** 2).mean(axis=0)
+    exact = rms_error(tree, Fraction(1)) ** 2
+    assert abs(squares.mean() - exact) < 8 * squares.std() / np.sqrt(400)
+    assert 8 * squares.std() / np.sqrt(400) < 0.3 * exact  # so that another scale would show
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+@pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(20)])
+@pytest.mark.parametrize("bins", [2, 50, 101, 1001])
+def test_no_neighbour_of_the_best_tree_is_better(
+    bins: int, epsilon: Fraction, relation: NeighboringRelation
+) -> None:
+    tree = best_tree(bins, relation, epsilon, DELTA)
+    assert all(other.mean_variance() >= tree.mean_variance() for other in neighbours(tree))
+    assert rms_error(tree, epsilon, relation) <= rms_error(CountTree(bins, (1,)), epsilon, relation)
+
+
+def test_more_levels_pay_where_noise_hardly_grows() -> None:
+    """At a large epsilon noise is near its least, whatever the share of a level."""
+    few, many = (best_tree(1001, ADD, Fraction(epsilon), DELTA) for epsilon in (1, 20))
+    assert len(many.blocks) > len(few.blocks)

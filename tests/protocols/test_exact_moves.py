@@ -1,0 +1,129 @@
+"""Releases whose values move by more than 1: what is uncovered, exactly, against the law's own atoms."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from harness.privacy.audit.releases import audit_command
+from protocols.accounting.calibration import NeighboringRelation, bits_at_most, plan_noise, possible_moves
+from protocols.accounting.exact_privacy import amounts_moved, impossible_mass, values_moved
+from protocols.accounting.queries import LinearRelease, each_cell_once, sums_and_sizes
+from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
+from protocols.noise.truncated import guarantee, guarantee_of_moves, outer_mass, probability_mass
+from protocols.spec import PI_GAP
+
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
+RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE])
+TINY = (Coin(3, 3), Coin(1, 2), Coin(1, 5))
+DELTA = Fraction(1, 2**40)
+
+
+def vector(groups: int, steps: int, group: int, value: int) -> list[int]:
+    """Return what a client adds to each node, by the definition of the protocol."""
+    found = [0] * (2 * groups)
+    found[2 * group], found[2 * group + 1] = value, steps
+    return found
+
+
+@RELATIONS
+@pytest.mark.parametrize(("groups", "steps"), [(2, 1), (2, 4), (3, 3)])
+def test_sensitivity_of_sums_and_sizes_over_all_clients(
+    relation: NeighboringRelation, groups: int, steps: int
+) -> None:
+    """Not only its corners: every value of every group, replaced by every other."""
+    clients = [vector(groups, steps, g, v) for g, v in product(range(groups), range(-steps, steps + 1))]
+    others = clients if relation is REPLACE else [[0] * (2 * groups)]
+    differences = [
+        [abs(x - y) for x, y in zip(one, other, strict=True)] for one, other in product(clients, others)
+    ]
+    release = sums_and_sizes(groups, steps)
+    most = (4 if relation is REPLACE else 2) * steps
+    assert max(map(sum, differences)) == values_moved(release, relation) == most
+    moves = possible_moves(release, relation)
+    assert max(map(sum, moves)) == most and moves == amounts_moved(release, relation)
+    spent = guarantee_of_moves(TINY, moves)
+    for difference in differences:
+        if any(difference):
+            spread = guarantee_of_moves(TINY, [tuple(filter(None, difference))])
+            assert spread.epsilon <= spent.epsilon and spread.delta <= spent.delta
+
+
+def test_what_a_count_that_moves_uncovers() -> None:
+    mass = probability_mass(TINY)
+    for amount in range(1, 20):
+        exact = sum((p for x, p in mass.items() if x + amount not in mass), Fraction(0))
+        found = outer_mass(TINY, amount)
+        assert found == (exact if amount <= 8 else min(exact, Fraction(1, 2)))
+        if amount <= 8:
+            assert impossible_mass(TINY, [amount]) == exact
+    assert guarantee_of_moves(TINY, [(1, 1)]).delta == guarantee(TINY, 2).delta
+
+
+def test_a_move_s_guarantee_is_that_of_the_joint_law() -> None:
+    """Two counts that move by 2 and 1: at the epsilon stated, the joint delta is at most the one stated."""
+    law = {
+        (x, y): p * q
+        for (x, p), (y, q) in product(probability_mass(TINY).items(), probability_mass(TINY).items())
+    }
+    stated = guarantee_of_moves(TINY, [(1, 2)])
+    assert stated.epsilon >= 0
+    ratio = worst_ratio(TINY) ** 3
+    assert ratio <= exp_bounds(stated.epsilon)[1]
+    excess = sum(
+        max(p - ratio * law.get((x - 2, y - 1), Fraction(0)), Fraction(0)) for (x, y), p in law.items()
+    )
+    assert 0 < excess <= stated.delta
+    assert excess > guarantee(TINY, 1).delta  # moved by more than a unit
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_inner_atoms_are_heavier(steps: int) -> None:
+    """At a large epsilon much: a design for so many outermost atoms alone would exceed delta."""
+    plan = plan_noise(sums_and_sizes(2, steps), REPLACE, Fraction(20), DELTA)
+    assert plan.exact.delta <= DELTA
+    units = DELTA / plan.changed
+    assert (
+        guarantee_of_moves(design_coins(plan.node_epsilon, bits_at_most(units)), [(2 * steps,)]).delta > DELTA
+    )
+
+
+@RELATIONS
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10), Fraction(20)])
+def test_plans_keep_to_epsilon_and_delta(epsilon: Fraction, relation: NeighboringRelation) -> None:
+    plan = plan_noise(sums_and_sizes(2, 50), relation, epsilon, DELTA)
+    assert plan.nodes == 4
+    assert plan.changed == (200 if relation is REPLACE else 100)
+    assert plan.largest == (100 if relation is REPLACE else 50)
+    assert 0.9 * epsilon < plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
+    assert worst_ratio(plan.coins) ** plan.changed <= exp_bounds(epsilon)[0]
+    moves = amounts_moved(sums_and_sizes(2, 50), relation)
+    assert max(impossible_mass(plan.coins, move) for move in moves) == plan.exact.delta
+
+
+def test_counts_of_records_have_the_noise_that_they_had() -> None:
+    for relation, changed in ((ADD, 1), (REPLACE, 2)):
+        plan = plan_noise(each_cell_once(4), relation, Fraction(1), DELTA)
+        assert (plan.changed, plan.largest) == (changed, 1)
+        assert plan.coins == design_coins(Fraction(1, changed), 39 + changed)
+
+
+def test_amounts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="an amount for each node"):
+        LinearRelease(2, ((0,), (1,)), ((1,), (1, 2)))
+
+
+def test_pi_gap_declares_this_release() -> None:
+    assert PI_GAP.release is not None
+    assert PI_GAP.release({"groups": "3", "steps": "7"}) == sums_and_sizes(3, 7)
+
+
+@pytest.mark.parametrize("claimed", [[(1, 1, 1, 1)], [(25, 25), (50,)], [(1,) * 199]])
+def test_a_wrong_sensitivity_is_found(
+    claimed: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("protocols.accounting.calibration.possible_moves", lambda *_: frozenset(claimed))
+    found = audit_command("gap", {"steps": 50}, REPLACE, Fraction(1), DELTA)
+    assert found.fault is not None and "moves 200 units in all" in found.fault

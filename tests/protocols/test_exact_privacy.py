@@ -1,0 +1,290 @@
+"""The auditor against what it must equal: every event, every atom, another accountant; it finds faults."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.accounting.exact_privacy import (
+    MAX_SENSITIVITY,
+    Cost,
+    PrivacyCurve,
+    composed,
+    cost,
+    curve_of_coins,
+    curve_of_law,
+    curve_of_symmetric_coins,
+    symmetric_cost,
+)
+from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.circuits.symmetric import SymmetricCoins, design_symmetric_coins
+from protocols.noise import symmetric
+from protocols.noise.truncated import guarantee, probability_mass
+
+Law = Mapping[int, Fraction]
+
+AT = tuple(Fraction(1, 2**bits) for bits in (10, 20, 30, 40, 60))
+DEFAULT = design_coins(Fraction(1), 40)
+
+
+@st.composite
+def small_coins(draw: st.DrawFn) -> tuple[Coin, ...]:
+    """Return one to four coins of up to six fair bits, private or not."""
+    coins = []
+    for _ in range(draw(st.integers(1, 4))):
+        bits = draw(st.integers(1, 6))
+        coins.append(Coin(2 * draw(st.integers(0, 2 ** (bits - 1) - 1)) + 1, bits))
+    return tuple(coins)
+
+
+@st.composite
+def laws(draw: st.DrawFn) -> dict[int, Fraction]:
+    """Return a law on a few integers near 0, gaps and ties included."""
+    weights = draw(st.dictionaries(st.integers(-3, 3), st.integers(1, 5), min_size=1, max_size=5))
+    return {x: Fraction(w, sum(weights.values())) for x, w in weights.items()}
+
+
+ratios = st.fractions(min_value=1, max_value=40, max_denominator=30)
+
+
+def worst_event(law: Law, shift: int, ratio: Fraction) -> Fraction:
+    """Return the most of P(E) - ratio Q(E) over all events E, P and Q either way round."""
+    moved = {x + shift: mass for x, mass in law.items()}
+    outcomes = sorted(law.keys() | moved)
+    events = itertools.chain.from_iterable(
+        itertools.combinations(outcomes, size) for size in range(len(outcomes) + 1)
+    )
+    return max(
+        max(p - ratio * q, q - ratio * p)
+        for p, q in (
+            (sum(law.get(x, 0) for x in event), sum(moved.get(x, 0) for x in event)) for event in events
+        )
+    )
+
+
+@given(laws(), st.integers(1, 3), ratios)
+def test_delta_is_the_worst_event(law: Law, shift: int, ratio: Fraction) -> None:
+    assert curve_of_law(law, [shift]).delta(ratio) == worst_event(law, shift, ratio)
+
+
+@given(laws(), ratios)
+def test_several_shifts_are_as_bad_as_the_worst(law: Law, ratio: Fraction) -> None:
+    one_by_one = max(curve_of_law(law, [shift]).delta(ratio) for shift in (1, 2, 3))
+    assert curve_of_law(law, [1, 2, 3]).delta(ratio) == one_by_one
+
+
+def test_visible_law() -> None:
+    """A quarter at -1, a half at 0, a quarter at 1; moved by 1 it is told apart for certain by a quarter."""
+    curve = curve_of_law({-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}, [1])
+    quarter, half, none = Fraction(1, 4), Fraction(1, 2), Fraction(0)
+    assert curve.pairs[0] == ((quarter, none), (half, quarter), (quarter, half), (none, quarter))
+    assert curve.impossible == quarter
+    assert [curve.delta(Fraction(r)) for r in (1, Fraction(3, 2), 2, 100)] == [
+        half,
+        Fraction(3, 8),
+        quarter,
+        quarter,
+    ]
+    assert curve.least_ratio(quarter) == 2
+    assert curve.least_ratio(Fraction(3, 8)) == Fraction(3, 2)
+    assert curve.least_ratio(half) == 1
+    assert curve.least_ratio(Fraction(1)) == 1
+    assert curve.least_ratio(Fraction(1, 5)) is None is curve.least_epsilon(Fraction(1, 5))
+    assert curve.least_epsilon(quarter) == Fraction(693147180560, 10**12)  # ln 2, rounded up
+
+
+@given(small_coins(), ratios, ratios)
+def test_delta_falls_with_epsilon(coins: tuple[Coin, ...], one: Fraction, other: Fraction) -> None:
+    curve = curve_of_coins(coins)
+    low, high = min(one, other), max(one, other)
+    assert curve.impossible <= curve.delta(high) <= curve.delta(low) <= 1
+
+
+@given(small_coins(), st.fractions(min_value=0, max_value=1, max_denominator=10**6))
+def test_least_ratio_is_the_least(coins: tuple[Coin, ...], delta: Fraction) -> None:
+    curve = curve_of_coins(coins)
+    least = curve.least_ratio(delta)
+    if least is None:
+        assert curve.delta(Fraction(10**30)) > delta
+    else:
+        assert curve.delta(least) <= delta
+        assert least == 1 or curve.delta(least * Fraction(999_999, 10**6)) > delta
+
+
+@given(small_coins(), st.data())
+def test_curve_of_coins_equals_the_enumerated_laws(coins: tuple[Coin, ...], data: st.DataObject) -> None:
+    """Both ways round, so the law is as private when a count falls as when it rises."""
+    sensitivity = data.draw(st.integers(1, 2 ** len(coins) - 1))
+    law = probability_mass(coins)
+    for shift, pair in enumerate(curve_of_coins(coins, sensitivity).pairs, 1):
+        assert curve_of_law(law, [shift]).pairs == (pair, pair)
+
+
+@given(small_coins(), st.data())
+def test_curve_of_symmetric_coins_equals_the_enumerated_laws(
+    coins: tuple[Coin, ...], data: st.DataObject
+) -> None:
+    zero = Coin(2 * data.draw(st.integers(0, 15)) + 1, 5)
+    sensitivity = data.draw(st.integers(1, 2 ** len(coins) - 1))
+    both = SymmetricCoins(zero, coins)
+    law = symmetric.probability_mass(both)
+    for shift, pair in enumerate(curve_of_symmetric_coins(both, sensitivity).pairs, 1):
+        assert curve_of_law(law, [shift]).pairs == (pair, pair)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 50), Fraction(1, 10**6)])
+def test_audit_confirms_the_symmetric_design(epsilon: Fraction) -> None:
+    coins = design_symmetric_coins(epsilon, 40)
+    curve, claim = curve_of_symmetric_coins(coins), symmetric.guarantee(coins)
+    assert curve.impossible == claim.delta <= Fraction(1, 2**40)
+    assert curve.least_epsilon(claim.delta) == claim.epsilon <= epsilon
+
+
+def test_a_symmetric_sampler_with_a_wrong_coin_for_zero_is_found() -> None:
+    """Zero shown an eighth as often, or nearly always: its neighbours are no longer within epsilon of it."""
+    coins = design_symmetric_coins(Fraction(1), 40)
+    zero = coins.zero
+    for wrong in (Coin(zero.numerator, zero.bits + 3), Coin(2 ** (zero.bits + 1) - 1, zero.bits + 1)):
+        curve = curve_of_symmetric_coins(SymmetricCoins(wrong, coins.magnitude))
+        assert curve.delta(exp_bounds(Fraction(1))[1]) > Fraction(1, 1000)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(5)])
+@pytest.mark.parametrize("sensitivity", [1, 3])
+def test_curve_of_designed_coins_equals_the_enumerated_laws(epsilon: Fraction, sensitivity: int) -> None:
+    coins = design_coins(epsilon, 40)
+    pairs = curve_of_coins(coins, min(sensitivity, 2 ** len(coins) - 1)).pairs
+    law = probability_mass(coins)
+    assert [curve_of_law(law, [shift]).pairs[0] for shift in range(1, len(pairs) + 1)] == list(pairs)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 50), Fraction(1, 10**6)])
+def test_audit_confirms_the_design(epsilon: Fraction) -> None:
+    """Two derivations: the design's k inequalities, and the groups of the whole distribution."""
+    coins = design_coins(epsilon, 40)
+    curve = curve_of_coins(coins)
+    assert curve.impossible == edge_mass(coins)
+    assert curve.least_ratio(edge_mass(coins)) == worst_ratio(coins)
+    assert curve.least_epsilon(edge_mass(coins)) == guarantee(coins).epsilon <= epsilon
+    low, high = curve.delta_bounds(epsilon)
+    assert low == high == edge_mass(coins)
+
+
+def test_bounds_of_delta_enclose_it_and_are_close() -> None:
+    curve = curve_of_coins(DEFAULT)
+    low, high = curve.delta_bounds(Fraction(1, 2))
+    assert low < high < low + Fraction(1, 2**100)
+    e = Fraction(math.e) ** Fraction(1, 2)
+    assert math.isclose(low, curve.delta(Fraction(e)), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3)])
+def test_another_accountant_agrees(epsilon: Fraction) -> None:
+    """Google's, in floats; its discretisation may only add to delta, by 10^-4 of epsilon at most."""
+    coins = design_coins(epsilon, 40)
+    law = probability_mass(coins)
+    logs = {x: math.log(mass) for x, mass in law.items()}
+    theirs = from_two_probability_mass_functions(
+        {x + 1: log for x, log in logs.items()}, logs, value_discretization_interval=1e-4
+    )
+    ours = curve_of_coins(coins)
+    for share in (0.05, 0.3, 0.7, 0.95):
+        at = share * float(epsilon)
+        exact = float(ours.delta_bounds(Fraction(at))[1])
+        assert exact * (1 - 1e-9) <= theirs.get_delta_for_epsilon(at)
+        before = float(ours.delta_bounds(Fraction(at - 2e-4))[1])
+        assert theirs.get_delta_for_epsilon(at) <= before * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize(
+    ("coins", "found"),
+    [
+        pytest.param(DEFAULT[1:], Fraction(19, 10), id="lowest forgotten"),
+        pytest.param(DEFAULT[::-1], Fraction(3), id="highest first"),
+        pytest.param((Coin(17, 6), *DEFAULT[1:]), Fraction(101, 100), id="lowest coin 17/64 < q/(1+q)"),
+        pytest.param((Coin(1, 1), *DEFAULT[1:]), Fraction(19, 10), id="lowest coin fair"),
+        pytest.param(design_coins(Fraction(11, 10), 40), Fraction(109, 100), id="designed for 1.1"),
+        pytest.param(DEFAULT[:-1], None, id="highest forgotten"),
+        pytest.param((Coin(1, 60),), Fraction(41), id="next to no noise"),
+        pytest.param((Coin(3, 2),) * 3, None, id="few atoms"),
+    ],
+)
+def test_broken_coins_are_found(coins: tuple[Coin, ...], found: Fraction | None) -> None:
+    """A larger epsilon than 1 at delta = 2^-40, or none at all."""
+    epsilon = curve_of_coins(coins).least_epsilon(Fraction(1, 2**40))
+    if found is None:
+        assert epsilon is None
+    else:
+        assert epsilon is not None and epsilon > found > 1
+
+
+def test_a_wrong_sensitivity_is_found() -> None:
+    """Coins that are right for counts that move by 1, under counts that move by 2."""
+    two = curve_of_coins(DEFAULT, 2)
+    assert two.impossible > edge_mass(DEFAULT)
+    assert two.delta(exp_bounds(Fraction(1))[1]) > Fraction(1, 10)
+    epsilon = two.least_epsilon(two.impossible)
+    assert epsilon is not None and Fraction(19, 10) < epsilon <= 2
+
+
+def test_masses_that_are_no_law_are_refused() -> None:
+    with pytest.raises(ValueError, match="do not add up to 1"):
+        curve_of_law({0: Fraction(1, 2), 1: Fraction(1, 3)}, [1])
+
+
+@pytest.mark.parametrize("sensitivity", [0, -1, MAX_SENSITIVITY + 1])
+def test_sensitivity_out_of_range(sensitivity: int) -> None:
+    with pytest.raises(ValueError, match=f"at most 64, and below the largest noise, not {sensitivity}"):
+        curve_of_coins(design_coins(Fraction(1, 100), 40), sensitivity)
+
+
+TINY = (Coin(1, 2), Coin(1, 3))
+
+
+@pytest.mark.parametrize("moves", [(1, 1), (1, -1), (-1, 1, 1)])
+@pytest.mark.parametrize("ratio", [1, Fraction(3, 2), 3, 9, 100])
+def test_composition_equals_the_joint_law(moves: tuple[int, ...], ratio: Fraction) -> None:
+    """Over all outcomes of several values, whichever way each moves."""
+    law = probability_mass(TINY)
+    delta = Fraction(0)
+    moved = [{x + move: mass for x, mass in law.items()} for move in moves]
+    for outcome in itertools.product(*(sorted(law.keys() | other) for other in moved)):
+        p = math.prod((law.get(x, Fraction(0)) for x in outcome), start=Fraction(1))
+        q = math.prod(
+            (other.get(x, Fraction(0)) for x, other in zip(outcome, moved, strict=True)), start=Fraction(1)
+        )
+        delta += max(p - ratio * q, Fraction(0))
+    assert composed(curve_of_coins(TINY), len(moves)).delta(Fraction(ratio)) == delta
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_composition_is_never_worse_than_basic(times: int) -> None:
+    joint, basic = composed(curve_of_coins(DEFAULT), times), guarantee(DEFAULT, times)
+    assert joint.delta(exp_bounds(basic.epsilon)[0]) <= basic.delta
+    assert joint.impossible < basic.delta or times == 1
+
+
+def test_composition_that_is_too_large_to_list() -> None:
+    with pytest.raises(ValueError, match="9 noisy values have too many likelihood ratios"):
+        composed(curve_of_coins(DEFAULT), 9)
+
+
+def test_cost_is_the_circuits() -> None:
+    assert cost(DEFAULT) == Cost(ands=53, depth=6, fair_bits=59)
+    assert cost((Coin(1, 1), Coin(3, 3))) == Cost(ands=2, depth=2, fair_bits=5)
+    two = SymmetricCoins(Coin(1, 2), (Coin(1, 1), Coin(3, 3)))  # an AND for zero, one more for each bit
+    assert symmetric_cost(two) == Cost(ands=5, depth=3, fair_bits=7)
+
+
+@given(small_coins())
+def test_a_curve_has_both_sides_of_every_outcome(coins: tuple[Coin, ...]) -> None:
+    for pair in curve_of_coins(coins).pairs:
+        mirrored = PrivacyCurve((tuple(sorted((q, p) for p, q in pair)),))
+        assert tuple(sorted(pair)) == mirrored.pairs[0]

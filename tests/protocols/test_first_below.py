@@ -1,0 +1,62 @@
+"""Where noisy counts first fall to a noisy bound, as a circuit in the clear."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from protocols import reference
+from protocols.circuits.first_below import counts_from_each_on, first_below
+from tests.support.clear import Lanes
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 7, 8, 20])
+def test_counts_from_each_on(lanes: int) -> None:
+    counts = np.random.default_rng(lanes).integers(0, 99, lanes)
+    found = counts_from_each_on(Lanes, Lanes.of(counts))
+    assert found.tolist() == [counts[i:].sum() for i in range(lanes)]
+
+
+def found(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
+    """What the circuit finds from clients' codes."""
+    exceeded = [sum(size > cap for cap in caps[:-1]) for size in sizes]
+    counts = Lanes.of([exceeded.count(i) for i in range(1, len(caps))])
+    return int(first_below(Lanes, counts_from_each_on(Lanes, counts), above, Lanes.of(noise)).item())
+
+
+def test_first_below_for_all_small_noise() -> None:
+    """Ties, none below, the first below, and a later one that is below after one that is not."""
+    sizes, caps, seen = [0, 0, 1, 2, 2, 3, 5, 5, 9], (1, 2, 4, 6), set()
+    for noise in itertools.product((-4, -3, -1, 0, 1, 2), repeat=len(caps)):
+        seen.add(expected := reference.first_below(sizes, caps, 2, noise))
+        assert found(sizes, caps, 2, noise) == expected
+    assert seen == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("queries", [1, 2, 5, 8, 20])
+def test_first_below_for_large_noise(queries: int) -> None:
+    rng, caps, seen = np.random.default_rng(queries), range(1, queries + 2), set()
+    for _ in range(200):
+        sizes = rng.geometric(3 / (queries + 3), 50) - 1
+        noise = rng.geometric(0.1, queries + 1) * rng.choice([-1, 1], queries + 1)
+        above = int(rng.integers(0, 20))
+        seen.add(expected := reference.first_below(sizes.tolist(), caps, above, noise.tolist()))
+        assert found(sizes.tolist(), caps, above, noise.tolist()) == expected
+    assert {0, queries} <= seen
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda n: [*n[1:], n[0]], lambda n: [-n[0], *n[1:]], lambda n: [n[0] - 1, *n[1:]]]
+)
+def test_other_noise_is_found_out(wrong: Callable[[list[int]], list[int]]) -> None:
+    """What the two tests above would say of a bound with the wrong noise."""
+    rng = np.random.default_rng(1)
+    draws = [(rng.integers(0, 9, 20).tolist(), rng.integers(-3, 4, 5).tolist()) for _ in range(200)]
+    caps = (1, 2, 4, 6, 8)
+    assert any(
+        found(sizes, caps, 3, noise) != reference.first_below(sizes, caps, 3, wrong(noise))
+        for sizes, noise in draws
+    )

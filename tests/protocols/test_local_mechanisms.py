@@ -1,0 +1,201 @@
+"""Local mechanisms: their exact epsilon by enumeration, their draws, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from protocols.circuits.coins import exp_bounds
+from protocols.local_dp import randomizers as local_dp
+from protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r, law_of_r, log_ratio_of_l, worst_ratio
+from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR, ValueRange
+from protocols.noise import exact_sampling
+from protocols.noise.exact_sampling import below, coins, discrete_laplace, round_at_random
+from protocols.noise.truncated import log_upper_bound
+
+ONE = Fraction(1)
+EPSILONS = [Fraction(1, 100), Fraction(1, 10), ONE, Fraction(3), Fraction(10)]
+
+
+@pytest.mark.parametrize(("epsilon", "true"), [(ONE, 1.380), (Fraction(1, 10), 0.149), (Fraction(3), 3.645)])
+def test_published_allocation_of_m_r_exceeds_its_budget(epsilon: Fraction, true: float) -> None:
+    mechanism = MechanismR.with_budgets(2, epsilon, epsilon)
+    assert float(mechanism.epsilon) == pytest.approx(true, abs=5e-4)
+    formula = float(epsilon) + math.log(2 / (1 + math.exp(-float(epsilon))))
+    assert float(mechanism.epsilon) == pytest.approx(formula, abs=1e-11)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 7])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_m_r_keeps_to_its_epsilon_and_uses_all_of_it(epsilon: Fraction, groups: int) -> None:
+    mechanism = MechanismR.private(groups, epsilon)
+    found = worst_ratio(
+        law_of_r(mechanism, g, Fraction(v, 2)) for g, v in product(range(groups), range(-2, 3))
+    )
+    assert found == mechanism.worst_ratio
+    assert found <= exp_bounds(epsilon)[0]
+    assert epsilon - Fraction(1, 10**11) <= epsilon_of_r(mechanism) == mechanism.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("groups", [2, 5])
+@pytest.mark.parametrize(("epsilon_1", "epsilon_2"), [(1, 1), (1, 5), (4, 1), (2, 2)])
+def test_epsilon_of_any_budgets_is_the_worst_ratio(groups: int, epsilon_1: int, epsilon_2: int) -> None:
+    mechanism = MechanismR.with_budgets(groups, Fraction(epsilon_1), Fraction(epsilon_2))
+    inputs = product(range(groups), (Fraction(-1), Fraction(0), ONE))
+    laws = [law_of_r(mechanism, g, v) for g, v in inputs]
+    assert all(sum(law.values()) == 1 for law in laws)
+    assert log_upper_bound(worst_ratio(laws)) == mechanism.epsilon == epsilon_of_r(mechanism)
+
+
+def test_a_little_more_for_the_group_is_too_much() -> None:
+    mechanism = MechanismR.private(2, ONE)
+    more = MechanismR(Grr(2, mechanism.grr.keep + Fraction(1, 2**40)), mechanism.truth)
+    assert epsilon_of_r(more) == more.epsilon > 1
+
+
+def ratios_of_l(
+    mechanism: MechanismL, outputs: range
+) -> Iterator[float]:  # logarithms, on the grid, over all pairs of inputs
+    """Yield ln of all likelihood ratios, from the law itself; constants of the noise cancel."""
+    keep, move = float(mechanism.grr.keep), float(mechanism.grr.move)
+    rate, steps = 1 / float(mechanism.scale), mechanism.steps
+    inputs = list(product(range(min(3, mechanism.grr.groups)), range(-steps, steps + 1)))
+
+    def log_mass(said: int, y: int, group: int, value: int) -> float:
+        if said == group:
+            return math.log(keep) - rate * abs(y - value)
+        return math.log(move) - rate * abs(y)
+
+    for said, y in product(range(min(3, mechanism.grr.groups)), outputs):
+        masses = [log_mass(said, y, *one) for one in inputs]
+        yield max(masses) - min(masses)
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+@pytest.mark.parametrize(("epsilon_1", "epsilon_2"), [(0, 0), (1, 1), (2, 1), (1, 6)])
+def test_epsilon_of_m_l_is_the_worst_ratio(groups: int, epsilon_1: int, epsilon_2: int) -> None:
+    if not epsilon_1:
+        mechanism = MechanismL.private(groups, ONE, steps=3)
+        assert mechanism.epsilon == 1
+    else:
+        mechanism = MechanismL.with_budgets(groups, Fraction(epsilon_1), Fraction(epsilon_2), steps=3)
+    worst = max(ratios_of_l(mechanism, range(-20, 21)))
+    assert worst == pytest.approx(float(mechanism.epsilon), abs=1e-9)
+    assert epsilon_of_l(mechanism.grr.odds, mechanism.epsilon_2, Fraction(2)) == mechanism.epsilon
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_m_l_keeps_to_its_epsilon(epsilon: Fraction) -> None:
+    assert MechanismL.private(3, epsilon).epsilon == epsilon
+
+
+def test_m_l_with_another_k_has_no_epsilon() -> None:
+    odds = MechanismL.private(2, ONE).grr.odds
+    assert epsilon_of_l(odds, ONE, ONE) is None
+    assert epsilon_of_l(odds, ONE, Fraction(3)) is None
+    allocated = Fraction(math.log(2))  # the paper's for k = 1 at epsilon 1
+    assert log_ratio_of_l(allocated, ONE, ONE, 10) == pytest.approx(5.5)
+    assert log_ratio_of_l(allocated, ONE, ONE, 1000) > 500
+    assert log_ratio_of_l(allocated, ONE, Fraction(3), 1000) < -160
+
+
+def test_grr_protects_the_group_alone() -> None:
+    for d in (2, 9):
+        grr = Grr.private(d, ONE)
+        assert grr.keep + (d - 1) * grr.move == 1
+        assert exp_bounds(ONE - Fraction(1, 10**9))[0] < grr.odds <= exp_bounds(ONE)[0]
+
+
+@pytest.mark.parametrize("mechanism", [MechanismR.private(2, ONE), MechanismL.private(2, ONE)])
+def test_a_client_s_mistake_is_named(mechanism: MechanismR | MechanismL) -> None:
+    with pytest.raises(ValueError, match=r"group 2 is unknown; the declared ones are 0 to 1"):
+        mechanism.perturb([0, 2], [0, 0])
+    with pytest.raises(ValueError, match=r"group -1 is unknown"):
+        mechanism.perturb([-1], [0])
+    for value in (1.01, -7.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"outside the declared range \[-1, 1\]"):
+            mechanism.perturb([0, 1], [0.5, value])
+    with pytest.raises(ValueError, match="each client has one group and one value"):
+        mechanism.perturb([0, 1], [0.5])
+    with pytest.raises(ValueError, match="groups are a list of integers"):
+        mechanism.perturb([0.5], [0.5])
+    assert mechanism.perturb([], []).groups.size == 0
+
+
+def test_parameters_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match="epsilon must be from"):
+        MechanismR.private(2, Fraction(0))
+    with pytest.raises(ValueError, match="epsilon must be from"):
+        MechanismL.private(2, Fraction(21))
+    with pytest.raises(ValueError, match="2 to 65536 groups"):
+        Grr.private(1, ONE)
+    with pytest.raises(ValueError, match="kept with"):
+        Grr(2, ONE)
+    with pytest.raises(ValueError, match="truth is told with"):
+        MechanismR(Grr.private(2, ONE), Fraction(1, 3))
+    with pytest.raises(ValueError, match="steps"):
+        MechanismL.private(2, ONE, steps=0)
+    with pytest.raises(ValueError, match="multiple of 10"):
+        MechanismL(Grr.private(2, ONE), Fraction(1, 3))
+    with pytest.raises(ValueError, match="two finite ends"):
+        ValueRange(1.0, 1.0)
+
+
+def test_a_declared_range_is_mapped_to_the_scale_of_the_paper() -> None:
+    assert ValueRange(0.0, 1.0).scaled([0.0, 0.25, 1.0]).tolist() == [-1.0, -0.5, 1.0]
+
+
+def test_budgets_are_rounded_down() -> None:
+    third = MechanismL.private(2, Fraction(1, 3))
+    assert third.epsilon_2 == Fraction(333333333, 10**9)
+    assert third.epsilon <= Fraction(1, 3)
+
+
+def given_words(monkeypatch: pytest.MonkeyPatch, *given: int) -> None:
+    drawn = iter(given)
+    monkeypatch.setattr(
+        exact_sampling, "words", lambda n: np.array([next(drawn) for _ in range(n)], dtype=np.uint64)
+    )
+
+
+def test_coins_at_their_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_words(monkeypatch, 2**62 - 1, 2**62)
+    assert coins(Fraction(1, 4), 2).tolist() == [True, False]
+    for wrong in (Fraction(1, 3), ONE, Fraction(-1, 2)):
+        with pytest.raises(ValueError, match="probability is a multiple"):
+            coins(wrong, 1)
+
+
+def test_rounding_at_random_at_its_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    quarter = 2**62  # of a word
+    given_words(monkeypatch, quarter - 1, quarter, 0, 0, 2**64 - 1)
+    found = round_at_random(np.array([0.25, 0.25, -1.0, 1.0, -0.0001]))
+    assert found.tolist() == [1, 0, -1, 1, -1]
+
+
+def test_uniform_integers_reject_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_words(monkeypatch, 3, 1, 4 + 2)
+    assert below(3, 2).tolist() == [2, 1]
+    with pytest.raises(ValueError, match="from 1 to 2"):
+        below(0, 1)
+
+
+def test_scales_of_noise() -> None:
+    with pytest.raises(ValueError, match="numerator must be"):
+        discrete_laplace(Fraction(2**51), 1)
+
+
+def test_m_r_by_given_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clients of value 1 and 0.5: the first keeps its group and tells the truth, the second neither."""
+    mechanism = MechanismR.private(2, ONE)
+    last = 2**64 - 1
+    given_words(monkeypatch, *(0, last), *(0, 0), *(0, 0), *(0, last))
+    found = mechanism.perturb([1, 0], [1.0, 0.5])
+    assert found.groups.tolist() == [1, 1]  # kept; moved
+    assert found.values.tolist() == [1, -1]  # 1 told truly; a 0 rounded up to 1, then a lie
+    assert local_dp.Mechanism.perturb is MechanismR.perturb

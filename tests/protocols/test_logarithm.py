@@ -1,0 +1,88 @@
+"""The logarithm as a circuit, on plain integers: against its definition by powers of 2, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from protocols import reference
+from protocols.circuits.logarithm import scale_bits, shifted_log
+from protocols.mechanisms.shifted_log import ShiftedLog
+from tests.support.clear import Lanes
+
+CASES = [(1, 1), (1, 40), (5, 40), (16, 300), (20, 1000), (64, 3), (7, 57)]
+
+
+class Vector(np.ndarray):
+    """Plain integers of any size in place of a secret vector."""
+
+    @staticmethod
+    def of(values: Sequence[int]) -> Vector:
+        return np.array(values, dtype=object).view(Vector)
+
+    @staticmethod
+    def concat(parts: Sequence[Vector]) -> Vector:
+        return Vector.of(np.concatenate(parts).tolist())
+
+    def get_vector(self, base: int, size: int) -> Vector:
+        assert 0 <= base < base + size <= len(self)
+        return Vector.of(self[base : base + size].tolist())
+
+
+def logarithms(counts: Sequence[int], offset: int, most: int) -> list[int]:
+    return [int(value) for value in shifted_log(Vector, Vector.of(counts), offset, most)]
+
+
+@pytest.mark.parametrize(("offset", "most"), CASES)
+def test_is_mitchells_logarithm(offset: int, most: int) -> None:
+    counts = range(most + 1)
+    assert logarithms(counts, offset, most) == [reference.shifted_log(n, offset, most) for n in counts]
+    assert 2 ** (scale_bits(offset, most) - 1) <= offset + most < 2 ** scale_bits(offset, most)
+
+
+@pytest.mark.parametrize(("offset", "most"), CASES)
+def test_steps_fall_everywhere_and_are_those_that_are_charged(offset: int, most: int) -> None:
+    """Below 0 and far above the largest count too: whatever a client sends, no step is above the first."""
+    law = ShiftedLog(offset, most)
+    counts = range(-3 * offset - 3, 3 * most + 3)
+    steps = np.diff(logarithms(counts, offset, most))
+    assert (np.diff(steps) <= 0).all() and (steps >= 2).all()
+    assert max(steps) == law.first_step
+    by_count = dict(zip(counts, steps, strict=False))  # from n to n + 1
+    for n in range(2 * most):
+        assert law.step(n) == max(by_count[n], by_count[n - 1] if n else 0)
+
+
+@pytest.mark.parametrize(("offset", "most"), CASES)
+def test_no_step_is_above_the_first_anywhere_around_the_ring(offset: int, most: int) -> None:
+    """Near every power of 2, of either sign, and what wraps there: wherever a client may shift a sum to."""
+    powers = [0, *(1 << i for i in range(64))]
+    around = {
+        (sign * (power + more) - offset + near) % 2**64
+        for power in powers
+        for more in (0, 2**63)
+        for sign in (1, -1)
+        for near in range(-3, 3)
+    }
+    before = np.array(sorted(around), dtype=np.uint64)
+    one, other = (
+        np.asarray(shifted_log(Lanes, Lanes.of((before + np.uint64(i)).view(np.int64)), offset, most))
+        for i in (0, 1)
+    )
+    steps = other - one  # modulo 2^64, all of it
+    assert steps.min() > 0 and steps.max() == ShiftedLog(offset, most).first_step
+
+
+def test_by_hand() -> None:
+    """offset 4, so from 2^2 up; most 11, so E = 4: steps of 4 below 8, of 2 from 8 on."""
+    assert logarithms([0, 1, 4, 5, 11, 13], 4, 11) == [0, 4, 16, 18, 30, 34]
+
+
+def test_the_same_in_real_numbers() -> None:
+    law = ShiftedLog(5, 57)
+    counts = range(58)
+    assert law.value(counts).tolist() == logarithms(counts, 5, 57)
+    assert law.estimate(law.value(counts)).tolist() == pytest.approx(list(counts), abs=1e-9)
+    assert [law.highest(n) for n in (57, 60)] == logarithms([57, 60], 5, 57)

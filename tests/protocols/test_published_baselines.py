@@ -1,0 +1,156 @@
+"""π_LAP and Protocol 4 as published: the figures of what they really protect, and how each comes about."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
+
+from protocols.accounting.exact_privacy import curve_of_law
+from protocols.published_baselines import (
+    ONE,
+    Logarithm,
+    composed_laplace,
+    ideal_log,
+    laplace_law,
+    mp_spdz_log,
+    nearest,
+)
+
+
+@pytest.mark.parametrize(("x", "log"), [(ONE, 0), (ONE // 2, -45426), (2, -681391), (ONE - 2, -2)])
+def test_ideal_logarithm(x: int, log: int) -> None:
+    assert ideal_log(x) == log
+
+
+@pytest.mark.parametrize("log", [ideal_log, mp_spdz_log])
+def test_logarithms_are_near_the_real_one(log: Logarithm) -> None:
+    """Half a unit for the ideal one; MP-SPDZ's is off by 2.5 units of 2^-16 at most."""
+    worst = max(abs(log(x) - math.log(x / ONE) * ONE) for x in range(2, ONE + 1, 2))
+    assert worst <= (0.5 if log is ideal_log else 2.5)
+
+
+def test_logarithm_of_zero() -> None:
+    assert round(mp_spdz_log(0) / ONE, 2) == -4.03
+    with pytest.raises(ValueError, match="no logarithm of 0"):
+        ideal_log(0)
+
+
+@pytest.mark.parametrize("x", [-1, 1 << 30])
+def test_logarithm_out_of_range(x: int) -> None:
+    with pytest.raises(ValueError, match="must be in"):
+        mp_spdz_log(x)
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"), [(0, 0), (7, 0), (8, 1), (23, 1), (24, 2), (-8, 0), (-9, -1), (-24, -1)]
+)
+def test_rounds_half_up(value: int, rounded: int) -> None:
+    assert nearest(value, 4) == rounded
+
+
+def test_a_product_that_wraps_is_noticed() -> None:
+    with pytest.raises(OverflowError, match="64 bits"):
+        nearest(1 << 62, 16)
+
+
+@pytest.mark.parametrize(("log", "draws"), [(ideal_log, ONE - 1), (mp_spdz_log, ONE)])
+def test_law_is_that_of_all_draws(log: Logarithm, draws: int) -> None:
+    """One draw of 2^16 asks for ln(0): MP-SPDZ answers, the ideal logarithm does not."""
+    law = laplace_law(Fraction(1), log, rounded=False)
+    assert sum(law.values()) == 1
+    assert min(mass for mass in law.values()) == Fraction(1, draws)
+    assert round(max(law) / ONE, 1) == 10.4  # the largest noise, 10.4 b
+
+
+@pytest.mark.parametrize(
+    ("log", "raw", "rounded"), [(ideal_log, "0.8174", "1.188e-04"), (mp_spdz_log, "0.8277", "1.188e-04")]
+)
+def test_delta_at_epsilon_1(log: Logarithm, raw: str, rounded: str) -> None:
+    """Errata: 0.82 raw at every finite epsilon, 1.19e-4 when rounded to an integer, sensitivity 1."""
+    curve = curve_of_law(laplace_law(Fraction(1), log, rounded=False), [ONE])
+    assert f"{float(curve.impossible):.4f}" == raw
+    assert all(curve.delta_bounds(Fraction(epsilon)) == (curve.impossible,) * 2 for epsilon in (1, 5, 60))
+    assert curve.least_epsilon(Fraction(8, 10)) is None
+    curve = curve_of_law(laplace_law(Fraction(1), log, rounded=True), [1])
+    low, high = curve.delta_bounds(Fraction(1))
+    assert f"{float(low):.3e}" == f"{float(high):.3e}" == rounded
+    assert curve.least_epsilon(Fraction(1, 10**6)) is None
+
+
+def test_a_scale_of_10_opens_the_count_modulo_5() -> None:
+    """Every value is a multiple of 10 units, and 2^16 is 6 modulo 10: counts differ modulo 5 for certain."""
+    law = laplace_law(Fraction(10), ideal_log, rounded=False)
+    assert {x % 10 for x in law} == {0}
+    for count in (1, 2, 3, 4, 5):
+        certain = curve_of_law(law, [count * ONE]).impossible == 1
+        assert certain == (count % 5 != 0)
+
+
+def test_scale_that_does_not_fit() -> None:
+    with pytest.raises(OverflowError, match="noise of scale 2000 does not fit 31 bits"):
+        laplace_law(Fraction(2000), ideal_log, rounded=True)
+
+
+def test_scale_that_is_no_integer() -> None:
+    """b = 1/2: 2 x - x(b = 1) is rounding alone."""
+    whole = laplace_law(Fraction(1), ideal_log, rounded=False)
+    half = laplace_law(Fraction(1, 2), ideal_log, rounded=False)
+    assert max(half) == nearest(max(whole), 1)
+    assert sum(mass * x * x for x, mass in half.items()) == pytest.approx(
+        float(sum(mass * x * x for x, mass in whole.items())) / 4, rel=1e-4
+    )
+
+
+def test_noise_has_about_the_laplace_distributions_size() -> None:
+    law = laplace_law(Fraction(1), ideal_log, rounded=False)
+    assert float(sum(mass * x * x for x, mass in law.items())) / ONE**2 == pytest.approx(2, rel=2e-3)
+
+
+def test_rounding_up_and_down_are_within_an_atom_of_each_other() -> None:
+    """Half up moves only the two ties, so the rounded law is symmetric to 2 draws of 2^16."""
+    law = laplace_law(Fraction(1), ideal_log, rounded=True)
+    assert all(abs(law[x] - law[-x]) <= Fraction(2, ONE - 1) for x in law)
+
+
+def laplace_losses(step: float, *, up: bool) -> npt.NDArray[np.float64]:
+    """Return the masses of the loss of Laplace noise of scale 1, rounded up or down to the grid -1 .. 1.
+
+    The loss is 1 below 0, with mass 1/2; -1 above 1, with mass 1/(2e); 1 - 2x between.
+    """
+    n = round(2 / step)
+    edges = np.linspace(0, 1, n + 1)  # of x; the loss falls by `step` from each to the next
+    masses = np.zeros(n + 1)
+    masses[-1], masses[0] = 1 / 2, math.exp(-1) / 2
+    masses[n - np.arange(n) - (not up)] += (np.exp(-edges[:-1]) - np.exp(-edges[1:])) / 2
+    return masses
+
+
+@pytest.mark.parametrize("times", [1001, 2002])
+def test_composition_lies_between_two_discretisations(times: int) -> None:
+    """Losses rounded up bound delta from above, losses rounded down from below."""
+    epsilon, step = composed_laplace(1.0, times, 1e-6), 1 / 200
+
+    def delta(*, up: bool) -> float:
+        one = laplace_losses(step, up=up)
+        size = times * (len(one) - 1) + 1
+        padded = 1 << size.bit_length()
+        total = np.fft.irfft(np.fft.rfft(one, padded) ** times, padded)[:size]
+        losses = np.arange(size) * step - times
+        above = losses > epsilon
+        return float(np.sum(total[above] * -np.expm1(epsilon - losses[above])))
+
+    assert delta(up=False) < 1e-6 < delta(up=True)
+    assert delta(up=True) < 2 * delta(up=False)
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(1.0, 1001), (0.5, 100), (2.0, 1)])
+def test_another_accountant_composes_to_the_same(epsilon: float, times: int) -> None:
+    """Google's, which overflows above epsilon = 709."""
+    theirs = from_laplace_mechanism(1 / epsilon, value_discretization_interval=1e-3).self_compose(times)
+    ours = composed_laplace(epsilon, times, 1e-6)
+    assert ours == pytest.approx(theirs.get_epsilon_for_delta(1e-6), abs=0.01)

@@ -1,0 +1,360 @@
+"""The noise's distribution, by full enumeration: what it protects, its size; that the circuit has it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from protocols.circuits.coins import Coin, check, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.circuits.noise import (
+    fair_bits_per_sample,
+    flip,
+    input_widths,
+    jointly_random_bits,
+    to_integer,
+    two_sided_geometric,
+)
+from protocols.noise.truncated import (
+    Guarantee,
+    cumulative,
+    error_bound,
+    guarantee,
+    largest_noise,
+    log_upper_bound,
+    magnitude_below,
+    mean_square_error,
+    probability_mass,
+)
+from protocols.reference import noise_of_bits
+
+Coins = tuple[Coin, ...]
+Lanes = npt.NDArray[np.bool_]
+
+# Few fair bits, so that every pattern of them can be tried; runs of ones and zeros of many lengths.
+SMALL = {
+    "one coin": (Coin(3, 3),),
+    "one fair bit each": (Coin(1, 1), Coin(1, 1), Coin(1, 1)),
+    "short": (Coin(3, 3), Coin(5, 4)),
+    "zeros": (Coin(1, 5), Coin(17, 6)),
+    "ones": (Coin(15, 4), Coin(31, 6)),
+    "alternating": (Coin(43, 6), Coin(21, 5)),
+    "three": (Coin(27, 6), Coin(3, 4), Coin(1, 2)),
+}
+DESIGNED = {
+    f"epsilon {epsilon}, delta 2^-{bits}": (design_coins(epsilon, bits), epsilon, bits)
+    for epsilon, bits in [
+        (Fraction(1), 40),
+        (Fraction(1, 2), 40),
+        (Fraction(1, 3), 21),
+        (Fraction(1, 20), 40),
+        (Fraction(5), 64),
+        (Fraction(20), 20),
+        (Fraction(3, 2), 128),
+        (Fraction(333333333333, 10**12), 41),
+        (Fraction(1, 100), 40),
+    ]
+}
+
+designed = pytest.mark.parametrize("coins", [row[0] for row in DESIGNED.values()], ids=DESIGNED)
+designed_for = pytest.mark.parametrize(("coins", "epsilon", "bits"), DESIGNED.values(), ids=DESIGNED)
+small = pytest.mark.parametrize("coins", SMALL.values(), ids=SMALL)
+
+
+def hockey_stick(mass: dict[int, Fraction], shift: int, ratio: Fraction) -> Fraction:
+    """Return the most of P(X in E) - ratio P(X + shift in E) over all E: delta at epsilon = ln ratio."""
+    return sum((max(p - ratio * mass.get(x - shift, 0), Fraction(0)) for x, p in mass.items()), Fraction(0))
+
+
+def magnitudes(coins: Coins) -> list[Fraction]:
+    """Return P(G = g) for every g, one product per pattern of the coins' results."""
+    law = {}
+    for shown in itertools.product((0, 1), repeat=len(coins)):
+        g = sum(bit << i for i, bit in enumerate(shown))
+        law[g] = Fraction(1)
+        for bit, coin in zip(shown, coins, strict=True):
+            law[g] *= Fraction(coin.numerator if bit else 2**coin.bits - coin.numerator, 2**coin.bits)
+    return [law[g] for g in range(len(law))]
+
+
+@designed
+def test_mass_is_a_two_sided_law(coins: Coins) -> None:
+    mass, one_side = probability_mass(coins), magnitudes(coins)
+    assert sum(mass.values()) == 1
+    assert list(mass) == list(range(-(2 ** len(coins)), 2 ** len(coins)))
+    assert all(mass[g] == mass[-1 - g] == p / 2 for g, p in enumerate(one_side))
+    assert max(mass) == largest_noise(coins)
+
+
+@designed_for
+def test_all_neighbouring_atoms_are_within_epsilon(coins: Coins, epsilon: Fraction, bits: int) -> None:
+    assert edge_mass(coins) <= Fraction(1, 2**bits)
+    atoms = list(probability_mass(coins).values())
+    ratios = [a / b for a, b in itertools.pairwise(atoms)]
+    worst = max(max(ratio, 1 / ratio) for ratio in ratios)
+    assert worst == worst_ratio(coins)
+    with localcontext(prec=100):
+        assert (
+            Decimal(worst.numerator) / worst.denominator
+            <= (Decimal(epsilon.numerator) / epsilon.denominator).exp()
+        )
+
+
+@designed_for
+def test_delta_is_the_edge_and_no_less(coins: Coins, epsilon: Fraction, bits: int) -> None:
+    mass, worst, edge = probability_mass(coins), worst_ratio(coins), edge_mass(coins)
+    assert edge == mass[largest_noise(coins)] <= Fraction(1, 2**bits)
+    for shift in (1, -1):
+        assert hockey_stick(mass, shift, worst) == edge
+        assert hockey_stick(mass, shift, exp_bounds(epsilon)[0]) == edge
+        assert hockey_stick(mass, shift, worst * Fraction(999, 1000)) > edge
+
+
+def test_guarantee_of_one_count_and_of_several() -> None:
+    coins = design_coins(Fraction(1), 40)
+    one, three = guarantee(coins), guarantee(coins, 3)
+    assert one == Guarantee(log_upper_bound(worst_ratio(coins)), edge_mass(coins))
+    assert Fraction(99, 100) < one.epsilon <= 1
+    assert three.delta == 3 * one.delta
+    assert 3 * one.epsilon - Fraction(3, 10**12) <= three.epsilon <= 3 * one.epsilon
+
+
+def uniform_precision(bits: int) -> Coins:
+    """Return the textbook's coins at epsilon = 1, q^(2^i) / (1 + q^(2^i)), all cut off after so many bits."""
+    with localcontext(prec=60):
+        odds = [(-Decimal(2**i)).exp() for i in range(4)]
+        p = [Fraction(int(o / (1 + o) * 2**bits), 2**bits) for o in odds]
+    return tuple(Coin(x.numerator, x.denominator.bit_length() - 1) for x in p)
+
+
+@pytest.mark.parametrize(
+    ("coins", "why"),
+    [
+        pytest.param(
+            (Coin(17, 6), *design_coins(Fraction(1), 40)[1:]), "epsilon", id="lowest coin 17/64 < q/(1+q)"
+        ),
+        pytest.param((Coin(1, 1), *design_coins(Fraction(1), 40)[1:]), "epsilon", id="lowest coin fair"),
+        pytest.param(design_coins(Fraction(1), 40)[::-1], "epsilon", id="highest first"),
+        pytest.param(design_coins(Fraction(1), 40)[1:], "epsilon", id="lowest forgotten"),
+        pytest.param(design_coins(Fraction(1), 40)[:-1], "delta", id="highest forgotten"),
+        pytest.param(design_coins(Fraction(11, 10), 40), "epsilon", id="designed for 1.1"),
+        pytest.param(design_coins(Fraction(1), 20), "delta", id="designed for 2^-20"),
+        pytest.param((Coin(1, 60),), "epsilon", id="next to no noise"),
+        pytest.param(uniform_precision(16), "epsilon", id="16 bits each, rounded down"),
+        pytest.param(uniform_precision(48), "epsilon", id="48 bits each, rounded down"),
+    ],
+)
+def test_wrong_coins_are_refused(coins: Coins, why: str) -> None:
+    with pytest.raises(ValueError, match=f"the coins exceed {why}"):
+        check(coins, Fraction(1), 40)
+
+
+@pytest.mark.parametrize("name", [name for name in DESIGNED if "1/100" not in name])
+def test_errors_equal_enumeration(name: str) -> None:
+    coins = DESIGNED[name][0]
+    mass = probability_mass(coins)
+    half = Fraction(1, 2)
+    assert mean_square_error(coins) == sum(p * (x + half) ** 2 for x, p in mass.items())
+    assert sum(p * (x + half) for x, p in mass.items()) == 0
+    at_most = itertools.accumulate(mass.values())
+    assert all(cumulative(coins, x) == p for x, p in itertools.islice(zip(mass, at_most, strict=True), 300))
+    assert cumulative(coins, -largest_noise(coins) - 2) == 0
+    assert cumulative(coins, largest_noise(coins)) == cumulative(coins, 10**6) == 1
+    below = list(itertools.accumulate(magnitudes(coins), initial=Fraction(0)))
+    assert [magnitude_below(coins, n) for n in range(len(below))] == below
+    assert magnitude_below(coins, 2 * len(below)) == 1
+
+
+@designed
+def test_error_bound_is_the_least(coins: Coins) -> None:
+    mass = probability_mass(coins)
+    half = Fraction(1, 2)
+    for failure in (Fraction(1, n) for n in (2, 20, 80, 1000, 10**9, 10**30)):
+        t = error_bound(coins, failure)
+        beyond = sum(p for x, p in mass.items() if abs(x + half) > t)
+        at = sum(p for x, p in mass.items() if abs(x + half) == t)
+        assert beyond <= failure < beyond + at
+
+
+def test_mass_of_many_coins_is_not_listed() -> None:
+    with pytest.raises(ValueError, match="13 coins have too many atoms to list; at most 12"):
+        probability_mass((Coin(1, 2),) * 13)
+
+
+@pytest.mark.parametrize(
+    "ratio",
+    [
+        Fraction(1),
+        Fraction(10**13 + 1, 10**13),
+        Fraction(2),
+        Fraction(271828182846, 10**11),
+        Fraction(10**27, 7),
+    ],
+    ids=str,
+)
+def test_log_upper_bound_is_above_and_tight(ratio: Fraction) -> None:
+    bound = log_upper_bound(ratio)
+    with localcontext(prec=100):
+        exact = Fraction((Decimal(ratio.numerator) / ratio.denominator).ln())
+    assert exact <= bound < exact + Fraction(1, 10**12)
+    assert (bound * 10**12).denominator == 1
+
+
+def patterns(bits: int) -> list[Lanes]:
+    """Return `bits` arrays that hold every pattern of bits once, one pattern per lane."""
+    lanes = np.arange(1 << bits)
+    return [(lanes >> i & 1).astype(bool) for i in range(bits)]
+
+
+def as_integers(bits: list[Lanes]) -> npt.NDArray[np.int64]:
+    """Read two's complement, lowest bit first."""
+    weights = [1 << i for i in range(len(bits) - 1)] + [-(1 << len(bits) - 1)]
+    total = np.zeros(len(bits[0]), dtype=np.int64)
+    for bit, weight in zip(bits, weights, strict=True):
+        total += bit.astype(np.int64) * weight
+    return total
+
+
+def law(values: npt.NDArray[np.int64]) -> dict[int, Fraction]:
+    return {x: Fraction(n, len(values)) for x, n in sorted(Counter(values.tolist()).items())}
+
+
+@small
+def test_circuit_has_exactly_this_distribution(coins: Coins) -> None:
+    fair = patterns(fair_bits_per_sample(coins))
+    assert law(as_integers(two_sided_geometric(coins, fair))) == probability_mass(coins)
+
+
+@small
+def test_circuit_agrees_with_the_reference_on_every_pattern(coins: Coins) -> None:
+    fair = patterns(fair_bits_per_sample(coins))
+    plain = [(coin.numerator, coin.bits) for coin in coins]
+    lanes = np.array(fair).T.astype(int).tolist()
+    assert as_integers(two_sided_geometric(coins, fair)).tolist() == [
+        noise_of_bits(plain, lane) for lane in lanes
+    ]
+
+
+@designed
+def test_circuit_agrees_with_the_reference_on_long_coins(coins: Coins) -> None:
+    """Random patterns, half of them with long runs of zeros, which rare results take."""
+    rng = np.random.default_rng(20)
+    fair = rng.random((fair_bits_per_sample(coins), 4000)) < np.where(np.arange(4000) % 2, 0.5, 0.04)
+    plain = [(coin.numerator, coin.bits) for coin in coins]
+    expected = [noise_of_bits(plain, lane) for lane in fair.T.astype(int).tolist()]
+    assert as_integers(two_sided_geometric(coins, list(fair))).tolist() == expected
+    assert min(expected) < 0 < max(expected)
+
+
+class Wire:
+    """A bit that counts the ANDs made from it and knows how deep it lies."""
+
+    ands = 0
+
+    def __init__(self, depth: int = 0) -> None:
+        self.depth = depth
+
+    def __and__(self, other: Wire) -> Wire:
+        Wire.ands += 1
+        return Wire(max(self.depth, other.depth) + 1)
+
+    def __xor__(self, other: Wire) -> Wire:
+        return Wire(max(self.depth, other.depth))
+
+    def __invert__(self) -> Wire:
+        return self
+
+
+def runs(coin: Coin) -> list[int]:
+    """Return the lengths of the runs of equal bits above the numerator's lowest bit."""
+    digits = f"{coin.numerator:0{coin.bits}b}"[:-1]
+    return [len(list(same)) for _, same in itertools.groupby(digits)]
+
+
+@pytest.mark.parametrize("coins", [*SMALL.values(), *[row[0] for row in DESIGNED.values()]])
+def test_flip_takes_one_and_per_bit_but_one_and_is_shallow(coins: Coins) -> None:
+    for coin in coins:
+        Wire.ands = 0
+        depth = flip(coin, [Wire() for _ in range(coin.bits)]).depth
+        assert Wire.ands == coin.bits - 1
+        assert depth <= sum(1 + (run - 1).bit_length() for run in runs(coin))
+    Wire.ands = 0
+    two_sided_geometric(coins, [Wire() for _ in range(fair_bits_per_sample(coins))])
+    assert Wire.ands == sum(coin.bits - 1 for coin in coins)
+
+
+def test_depth_of_the_default_noise_has_not_grown() -> None:
+    coins = design_coins(Fraction(1), 40)
+    assert max(flip(coin, [Wire() for _ in range(coin.bits)]).depth for coin in coins) <= 7
+
+
+class PartyInputs:
+    """Stands in for sbitvec: each party's private bits are rows of an array."""
+
+    def __init__(self, parties: list[list[Lanes]]) -> None:
+        self.queues = [list(bits) for bits in parties]
+        self.lanes = len(parties[0][0])
+
+    def get_type(self, width: int) -> PartyInputs:
+        assert 1 <= width <= 63
+        self.width = width
+        return self
+
+    def get_input_from(self, party: int, size: int) -> Any:
+        assert size == self.lanes
+        taken, self.queues[party] = self.queues[party][: self.width], self.queues[party][self.width :]
+        assert len(taken) == self.width
+
+        class Columns:
+            v = taken
+
+        return Columns
+
+
+@pytest.mark.parametrize("honest", range(3))
+def test_noise_keeps_its_law_whatever_all_parties_but_one_put_in(honest: int) -> None:
+    """The honest party's bits take every pattern once; the others' are the same in all lanes, or copied."""
+    coins = SMALL["three"]
+    n = fair_bits_per_sample(coins)
+    rng = random.Random(honest)
+    for _ in range(4):
+        fixed = [[np.full(1 << n, rng.random() < 0.5) for _ in range(n)] for _ in range(3)]
+        fixed[honest] = patterns(n)
+        drawn = jointly_random_bits(PartyInputs(fixed), 3, 1 << n, n)
+        assert law(as_integers(two_sided_geometric(coins, drawn))) == probability_mass(coins)
+
+
+def test_every_party_counts_and_every_bit_is_taken_once() -> None:
+    rng = np.random.default_rng(5)
+    parties = [list(rng.random((130, 7)) < 0.5) for _ in range(4)]
+    inputs = PartyInputs(parties)
+    drawn = jointly_random_bits(inputs, 4, 7, 130)
+    assert (np.array(drawn) == np.logical_xor.reduce(np.array(parties), axis=0)).all()
+    assert inputs.queues == [[], [], [], []]
+
+
+@pytest.mark.parametrize(
+    ("bits", "widths"), [(1, [1]), (62, [62]), (63, [63]), (64, [63, 1]), (126, [63, 63]), (130, [63, 63, 4])]
+)
+def test_input_widths(bits: int, widths: list[int]) -> None:
+    assert input_widths(bits) == widths
+
+
+def test_bits_must_be_as_many_as_the_coins_take() -> None:
+    coins = SMALL["short"]
+    for n in (fair_bits_per_sample(coins) - 1, fair_bits_per_sample(coins) + 1):
+        with pytest.raises(AssertionError):
+            two_sided_geometric(coins, patterns(n))
+
+
+def test_integers_of_twos_complement_bits() -> None:
+    bits = patterns(4)
+    values = to_integer(bits, lambda bit: bit.astype(np.int64))
+    assert values.tolist() == [n if n < 8 else n - 16 for n in range(16)]

@@ -1,0 +1,123 @@
+"""Records what MP-SPDZ opens on known inputs: `python -m tests.recorded.record`, where MP-SPDZ is."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from harness.engines.base import PROGRAMS
+from harness.engines.mpspdz.engine import Installation, find_installation
+from harness.engines.parties.supervisor import run_parties
+from harness.engines.program_hash import program_hash
+from harness.errors import PartyFailedError
+from harness.security_models import MODELS
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from tests.recorded.vectors import FILE, SCHEMA, job_of, run_job
+from tests.support.running import TEST_PROGRAMS, as_integers, xor_shares
+
+MODEL = MODELS["ring"]  # has as many parties as the embedded engine's
+DELTA_BITS = 40
+
+
+def noise_bits(epsilon: str, lanes: int, seed: int) -> list[list[int]]:
+    """Return every party's share of random fair bits."""
+    rng = np.random.default_rng(seed)
+    n_bits = fair_bits_per_sample(design_coins(Fraction(epsilon), DELTA_BITS))
+    bits = rng.integers(0, 2, (n_bits, lanes)).astype(bool)
+    return [list(as_integers(share)) for share in xor_shares(bits, MODEL.parties, rng)]
+
+
+def vectors() -> list[dict[str, Any]]:
+    """Return what is fed in; a client of the product form has an indicator per group but the last."""
+    split = ("split", "shares", MODEL.parties, 0, 0, 2, 3, "1", DELTA_BITS)
+    counts = [0, 3, 2**33, 1, 0, 12]
+    product = ("product", "shares", MODEL.parties, 4, 0, 3, 2, "1/3", DELTA_BITS)
+    columns = [*[1, 1, 0, 0], *[0, 0, 0, 1], *[5, 0, 2**31, 1], *[0, 7, 2**31, 0]]
+    bits = noise_bits("1", 6, seed=1)
+    return [
+        vector(
+            "noise", "pi_lap", (MODEL.parties, 70, "1/20", DELTA_BITS), [], noise_bits("1/20", 70, seed=0)
+        ),
+        vector("counts", "pi_rw", split, counts, bits),
+        vector("counts-by-product", "pi_rw", product, columns, noise_bits("1/3", 6, seed=2)),
+        vector(
+            "confusion-by-product",
+            "pi_cf",
+            ("product", MODEL.parties, 5, 2, 3, "1", DELTA_BITS),
+            [*[1, 0, 0, 1, 1], *[1, 0, 0, 0, 1], *[0, 1, 0, 0, 0], *[1, 1, 0, 0, 0], *[0, 0, 0, 1, 0]],
+            noise_bits("1", 18, seed=4),
+        ),
+        vector(
+            "blocks",
+            "pi_roc",
+            (MODEL.parties, 2, 2, 7, "1.3", "1/2", DELTA_BITS),
+            [3, 0, 2**33, *range(25)],
+            noise_bits("1/2", 40, seed=3),
+        ),
+        vector(
+            "portable",
+            "portable",
+            (MODEL.parties,),
+            [3, -5, 7, 2**40],
+            [[1, 6, 3, 4], [2, 0, 7, 5], [0, 5, 1, 1]],
+        ),
+        vector("too-few-shares", "pi_rw", split, counts[:-1], bits),
+        vector("too-few-bits", "pi_rw", split, counts, [bits[0], bits[1][:-1], bits[2]]),
+    ]
+
+
+def vector(
+    name: str, program: str, arguments: tuple[object, ...], values: list[int], bits: list[list[int]]
+) -> dict[str, Any]:
+    text = (TEST_PROGRAMS if program == "portable" else PROGRAMS).joinpath(f"{program}.mpc").read_text()
+    return {
+        "name": name,
+        "program": program,
+        "arguments": list(map(str, arguments)),
+        "outputs": re.findall(r'print_ln\("OUT (\w+) ', text),
+        "values": values,
+        "bits": bits,
+    }
+
+
+def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
+    """Run a vector; return it with what MP-SPDZ did."""
+    spied = mock.patch("harness.engines.mpspdz.engine.run_parties", wraps=run_parties)
+    with tempfile.TemporaryDirectory() as name, spied as started:
+        job = job_of(one, MODEL, Path(name))
+        digest = program_hash(job, (*MODEL.compile_options, installation.commit))
+        try:
+            did: dict[str, Any] = {"opened": run_job(job, MODEL, Path(name))}
+        except PartyFailedError as error:
+            did = {"fails": str(error).rpartition(": ")[2]}
+        machine, *arguments = started.call_args.args[1][0]["argv"]
+    compiler = ["compile.py", *MODEL.compile_options, one["program"], *one["arguments"]]
+    commands = [" ".join(compiler), " ".join([Path(machine).name, *arguments])]
+    return {**one, **did, "commands_of_party_0": commands, "program_hash": digest}
+
+
+def main() -> None:
+    """Run every vector and write the file."""
+    found = find_installation()
+    assert isinstance(found, Installation), found
+    recorded = {
+        "schema": SCHEMA,
+        "mp_spdz": {"release": found.release, "commit": found.commit, "model": MODEL.name},
+        "vectors": [record(one, found) for one in vectors()],
+    }
+    text = json.dumps(recorded, indent=1)
+    # A list of numbers or words on one line, so that a change can be read.
+    text = re.sub(r"\[[^][{}]*\]", lambda match: " ".join(match[0].split()), text)
+    FILE.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

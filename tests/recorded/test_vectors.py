@@ -1,0 +1,64 @@
+"""What MP-SPDZ opened on known inputs, the embedded engine opens, too; and MP-SPDZ still does.
+
+A vector that no longer fits, because coins are designed otherwise, say, is recorded anew:
+`python -m tests.recorded.record`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.errors import PartyFailedError
+from harness.security_models import MODELS, Model
+from tests.recorded.vectors import Vector, job_of, read_vectors, run_job
+from tests.support.running import model_parameters
+
+RECORDED = read_vectors()
+ALL = RECORDED["vectors"]
+
+
+def parameters(kind: str) -> list[object]:
+    return [pytest.param(vector, id=vector["name"]) for vector in ALL if kind in vector]
+
+
+on_both_engines = pytest.mark.parametrize(
+    "model", model_parameters(models=[MODELS[RECORDED["mp_spdz"]["model"]], MODELS["mpyc"]])
+)
+
+
+@on_both_engines
+@pytest.mark.parametrize("vector", parameters("opened"))
+def test_opens_what_was_recorded(vector: Vector, model: Model, tmp_path: Path) -> None:
+    assert run_job(job_of(vector, model, tmp_path), model, tmp_path) == vector["opened"]
+
+
+@on_both_engines
+@pytest.mark.parametrize("vector", parameters("fails"))
+def test_fails_where_it_was_recorded_to_fail(vector: Vector, model: Model, tmp_path: Path) -> None:
+    """A party whose input is too short is named, and none of those that waited for it."""
+    length = max(map(len, vector["bits"]))
+    short = [i for i, bits in enumerate(vector["bits"]) if len(bits) < length]
+    what, to_blame = ("bits", short) if short else ("values", range(model.parties))
+    with pytest.raises(PartyFailedError) as error:
+        run_job(job_of(vector, model, tmp_path), model, tmp_path)
+    found = re.fullmatch(r"Party (\d) ended with exit code 1; .* Its last lines: (.*)", str(error.value))
+    assert found is not None and int(found[1]) in to_blame
+    said = {
+        "mp-spdz": re.sub(r"P\d", f"P{found[1]}", vector["fails"]),
+        "embedded": f"fairshares: Party {found[1]} was given fewer input {what} than the program reads.",
+    }
+    assert found[2] == said[model.engine]
+    assert not (tmp_path / "parties").exists()
+
+
+def test_provenance_is_recorded() -> None:
+    assert re.fullmatch(r"[0-9a-f]{40}", RECORDED["mp_spdz"]["commit"])
+    assert {"noise", "counts", "counts-by-product", "portable"} <= {vector["name"] for vector in ALL}
+    for vector in ALL:
+        compiler, machine = vector["commands_of_party_0"]
+        assert compiler.startswith("compile.py -R 64 ") and machine.startswith("replicated-ring-party.x ")
+        assert re.fullmatch(r"[0-9a-f]{64}", vector["program_hash"])
+        assert ("opened" in vector) != ("fails" in vector)

@@ -1,0 +1,54 @@
+"""Vectors: what MP-SPDZ opened on known inputs, with all that is needed to have an engine do it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import Job
+from harness.engines.registry import engine_of
+from harness.security_models import Model
+from tests.support.running import (
+    RUN_TIMEOUT_S,
+    TEST_PROGRAMS,
+    Inputs,
+    copy_of_program,
+    make_job,
+    program_spec,
+)
+
+FILE = Path(__file__).parent / "mp-spdz.json"
+SCHEMA = 1
+
+# A vector has a name; program: of Programs/Source, run from a copy, or of tests/programs; its arguments;
+# values: shared among the parties; bits: per party, the integers of its input file; and either opened:
+# the integers of each OUT line, or fails: what the failing party says.
+Vector = Mapping[str, Any]
+
+
+def read_vectors() -> dict[str, Any]:
+    """Return the recorded file."""
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    assert found["schema"] == SCHEMA
+    return found
+
+
+def job_of(vector: Vector, model: Model, directory: Path) -> Job:
+    """Lay out a vector's inputs in `directory`, which exists, and return the job."""
+    name = vector["program"]
+    source = TEST_PROGRAMS / f"{name}.mpc"
+    if not source.exists():
+        source = copy_of_program(name, directory)
+    spec = program_spec(name, *vector["outputs"])
+    inputs = Inputs(values=vector["values"] or None)
+    job = make_job(spec, source, vector["arguments"], inputs, model, directory / "inputs")
+    return replace(job, given_bits=tuple(map(tuple, vector["bits"])))
+
+
+def run_job(job: Job, model: Model, directory: Path) -> dict[str, list[int]]:
+    """Run it and return what was opened."""
+    result = engine_of(model).run(job, model, directory / "parties", RUN_TIMEOUT_S, lambda step: None)
+    return {name: list(values) for name, values in result.outputs.items()}

@@ -1,0 +1,53 @@
+"""Compares samples with an exact distribution; the false-alarm rates hold for every n and every law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import log, sqrt
+
+import numpy as np
+
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import probability_mass
+
+FALSE_ALARM = 1e-9  # of each bound below
+DELTA_BITS = 40
+
+
+Law = dict[int, float]  # probability of every value
+
+
+def noise_law(epsilon: Fraction) -> Law:
+    """Return the probability of every value of the default noise at this epsilon."""
+    return {x: float(p) for x, p in probability_mass(design_coins(epsilon, DELTA_BITS)).items()}
+
+
+def dkw_bound(n: int) -> float:
+    """Return t with P(sup |F_n - F| > t) <= 1e-9 (Dvoretzky, Kiefer, Wolfowitz; Massart's constant)."""
+    return sqrt(log(2 / FALSE_ALARM) / (2 * n))
+
+
+def hoeffding_bound(n: int, bounds: int = 1) -> float:
+    """Return t with P(|mean - p| > t) <= 1e-9 for n independent values in [0, 1]; for all of `bounds`."""
+    return sqrt(log(2 * bounds / FALSE_ALARM) / (2 * n))
+
+
+def distance(samples: Sequence[int], law: Law) -> float:
+    """Return sup |F_n - F| over all integers."""
+    drawn = np.sort(samples)
+    points = np.union1d(drawn, list(law))
+    empirical = np.searchsorted(drawn, points, side="right") / len(drawn)
+    return float(np.abs(empirical - _cdf(law, points)).max())
+
+
+def distance_between(one: Law, other: Law) -> float:
+    """Return sup |F - G| over all integers."""
+    points = np.union1d(list(one), list(other))
+    return float(np.abs(_cdf(one, points) - _cdf(other, points)).max())
+
+
+def _cdf(law: Law, points: np.ndarray) -> np.ndarray:
+    support = np.array(sorted(law))
+    below = np.concatenate([[0.0], np.cumsum([law[int(x)] for x in support])])
+    return below[np.searchsorted(support, points, side="right")]

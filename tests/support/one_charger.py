@@ -1,0 +1,51 @@
+"""A process that charges a ledger again and again: `one_charger.py LEDGER BUDGET EPSILON TIMES [hang]`.
+
+Prints `ready`, waits for a line, then prints each charge's number once it is made; stops when the budget
+does. With `hang` it stops inside the first transaction, with the charge written but not kept.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+from harness.errors import BudgetError
+from harness.privacy.ledger import entries as ledger_module
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Release
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.noise.truncated import Guarantee
+
+PATH, BUDGET, EPSILON, TIMES = Path(sys.argv[1]), *map(Fraction, sys.argv[2:5])
+RELEASE = Release(
+    "test",
+    "ring",
+    Guarantee(EPSILON, Fraction(1, 2**40)),
+    PrivacyUnit.RECORD,
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Path("out"),
+)
+
+
+def hang(connection: sqlite3.Connection, name: str | None, release: Release) -> int:
+    insert(connection, name, release)
+    print("inside", flush=True)
+    time.sleep(600)
+    raise AssertionError
+
+
+insert = ledger_module._insert
+if "hang" in sys.argv:
+    ledger_module._insert = hang
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(int(TIMES)):
+    try:
+        number, _found = Ledger(PATH, timeout_s=60).charge("loans", Budget(BUDGET), RELEASE)
+    except BudgetError:
+        print("refused", flush=True)
+        break
+    print(number, flush=True)

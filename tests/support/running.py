@@ -1,0 +1,203 @@
+"""What tests of real runs share: the models that can run here, given bits, shares of given values."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from _pytest.mark import ParameterSet
+
+from harness.engines.base import PROGRAMS, EngineResult, Job
+from harness.engines.network import links
+from harness.engines.network.profiles import Network
+from harness.engines.registry import engine_of
+from harness.inputs.rings import XOR
+from harness.inputs.shares import split_into_shares
+from harness.pipeline.local_clients import local_clients
+from harness.security_models import MODELS, Model
+from protocols.spec import SHARES, InputForm, ProtocolSpec
+
+TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
+RUN_TIMEOUT_S = 200.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
+
+Bits = npt.NDArray[np.bool_]  # shape (bits, lanes)
+
+
+def model_parameters(*forms: InputForm, models: Iterable[Model] = MODELS.values()) -> list[ParameterSet]:
+    """Return pytest parameters: a model, after a form if there are any; skipped where it cannot run.
+
+    Left out: forms that multiply clients' plain shares, in active models, which refuse them; clients that
+    send while the parties run, on the embedded engine.
+    """
+    return [
+        pytest.param(
+            *form,
+            model,
+            id="-".join([*(_name(one) for one in form), model.name]),
+            marks=pytest.mark.mpspdz(model.name) if model.virtual_machine else (),
+        )
+        for form in _each_or_none(forms)
+        for model in models
+        if not any(
+            one.multiplies_client_values and model.active and not one.path.authenticated for one in form
+        )
+        and (model.virtual_machine or all(one.path.portable for one in form))
+    ]
+
+
+def _name(form: InputForm) -> str:
+    return form.name if form.path is SHARES else f"{form.name}-by-{form.path.name}"
+
+
+def _each_or_none(forms: tuple[InputForm, ...]) -> list[tuple[InputForm, ...]]:
+    return [(form,) for form in forms] or [()]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the parties feed in.
+
+    Attributes: fair_bits: (width, lanes) of each block that they draw; given_bits: instead of these,
+    per party, shape (bits, lanes); values: integers that they hold shares of; sent: what each client sends
+    while they run; words: per party, its shares of what clients share bit by bit.
+    """
+
+    fair_bits: tuple[tuple[int, int], ...] = ()
+    given_bits: Sequence[Bits] | None = None
+    values: Sequence[int] | None = None
+    sent: Sequence[npt.NDArray[np.int64]] | None = None
+    words: Sequence[npt.NDArray[np.uint64]] = ()
+
+
+def run(
+    spec: ProtocolSpec,
+    source: Path,
+    arguments: Sequence[object],
+    inputs: Inputs,
+    model: Model,
+    work: Path,
+    timeout_s: float = RUN_TIMEOUT_S,
+) -> EngineResult:
+    """Run a program once on new shares and bits; `work` is made and emptied."""
+    job = make_job(spec, source, arguments, inputs, model, work)
+    return engine_of(model).run(job, model, work / "parties", timeout_s, lambda step: None)
+
+
+def make_job(
+    spec: ProtocolSpec,
+    source: Path,
+    arguments: Sequence[object],
+    inputs: Inputs,
+    model: Model,
+    work: Path,
+) -> Job:
+    """Write the parties' input files into `work`, a new directory, and return the job."""
+    work.mkdir()
+    shares: list[Path] | None = None
+    if inputs.values is not None:
+        shares = share_values(inputs.values, model, work)
+    elif inputs.words:
+        shares = [work / f"party-{i}.values" for i in range(model.parties)]
+        for path, words in zip(shares, inputs.words, strict=True):
+            path.write_bytes(XOR.to_bytes(words))
+    return Job(
+        spec=spec,
+        source=source,
+        arguments=tuple(map(str, arguments)),
+        party_inputs=tuple(shares or [None] * model.parties),
+        fair_bits=inputs.fair_bits,
+        given_bits=None if inputs.given_bits is None else tuple(map(as_integers, inputs.given_bits)),
+        clients=None if inputs.sent is None else local_clients(inputs.sent, {}, work, RUN_TIMEOUT_S),
+    )
+
+
+def program_spec(name: str, *outputs: str) -> ProtocolSpec:
+    """Return the specification of a test program."""
+    return ProtocolSpec(name, "a test program", (), {}, outputs, ("all of it",))
+
+
+def copy_of_program(name: str, directory: Path) -> Path:
+    """Copy a production program, to the letter, to where it may be given bits."""
+    copy = directory / f"{name}.mpc"
+    copy.write_bytes((PROGRAMS / copy.name).read_bytes())
+    return copy
+
+
+def xor_shares(bits: Bits, parties: int, rng: np.random.Generator) -> list[Bits]:
+    """Return one array per party, all but the last random, whose XOR is `bits`."""
+    shares = [rng.integers(0, 2, bits.shape).astype(bool) for _ in range(parties - 1)]
+    return [*shares, np.logical_xor.reduce([bits, *shares])]
+
+
+def as_integers(bits: Bits) -> tuple[int, ...]:
+    """Write bits as a party's input holds them: per 63 bits, an integer per lane, lowest bit first."""
+    blocks = [bits[at : at + INPUT_WIDTH] for at in range(0, len(bits), INPUT_WIDTH)]
+    return tuple(
+        sum(int(bit) << i for i, bit in enumerate(lane)) for block in blocks for lane in block.T.tolist()
+    )
+
+
+def share_values(values: Sequence[int], model: Model, directory: Path) -> list[Path]:
+    """Share integers over the model's domain; return a file per party, as engines read them."""
+    domain = model.domain
+    encoded = domain.encode(np.array(values, dtype=np.int64))
+    seeds, rest = split_into_shares(encoded, domain, model.parties)
+    shares = [*(domain.expand(seed, len(values)) for seed in seeds), rest]
+    paths = [directory / f"party-{i}.values" for i in range(model.parties)]
+    for path, share in zip(paths, shares, strict=True):
+        path.write_bytes(domain.to_bytes(share))
+    return paths
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 100.0) -> None:
+    """Wait for a condition; fail when it takes so long that it will never hold, on a busy machine either."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "what a test waits for did not happen"
+        time.sleep(0.002)
+
+
+def in_time(seconds: Callable[[], float], limit: float, tries: int = 5) -> bool:
+    """Return whether it takes less than that at least once: a fault always delays it, a busy machine may."""
+    return any(seconds() < limit for _ in range(tries))
+
+
+def slowness() -> float:
+    """Return how many times slower this machine is than the one that limits on processor time are for."""
+    started = time.process_time()
+    sum(i * i for i in range(2_000_000))
+    return max(1.0, (time.process_time() - started) / 0.1)
+
+
+@contextlib.contextmanager
+def signals_not_ignored() -> Iterator[None]:
+    """Have processes that are started meanwhile take signals that this one, in the background, ignores."""
+    previous = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def captured_relays(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+    """Return a list that will hold the processes of the relays that are started."""
+    started: list[subprocess.Popen[str]] = []
+    start = links._start
+
+    def capturing(network: Network, reached: list[tuple[int, int, int]]) -> subprocess.Popen[str]:
+        started.append(start(network, reached))
+        return started[-1]
+
+    monkeypatch.setattr(links, "_start", capturing)
+    return started

@@ -1,0 +1,88 @@
+"""Runs of programs that count clients' slots: what clients may send, and what the parties should open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.inputs.rings import XOR
+from harness.inputs.shares import split_into_shares
+from harness.security_models import Model
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.circuits.slots import cell_of_code, slot_bits
+from protocols.spec import PI_RW_SLOTS, ProtocolSpec
+from tests.support.running import Inputs, copy_of_program, run, xor_shares
+
+EPSILON, DELTA_BITS = "1/3", 40
+CAP = 4
+Words = npt.NDArray[np.int64]
+
+# Codes of 2 groups and 2 labels take 3 bits, with predictions 4. Words have 64; the rest is not used.
+UPLOADS: dict[str, list[int]] = {
+    "honest": [1, 2, 2, 4],
+    "honest, one record": [3, 0, 0, 0],
+    "honest, no record": [0, 0, 0, 0],
+    "all ones": [-1, -1, -1, -1],
+    "codes of no cell": [5, 6, 7, 7],
+    "one cell, in all slots": [4, 4, 4, 4],
+    "large values": [2**62 + 1, -(2**40), 8, 16],
+    "random": np.random.default_rng(4).integers(-(2**63), 2**63 - 1, CAP).tolist(),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What clients send, slot by slot, and which bits of which slots one server flips in its shares."""
+
+    words: Sequence[Sequence[int]]
+    groups: int = 2
+    labels: int = 2
+    flipped: dict[tuple[int, int], int] = field(default_factory=dict)
+    spec: ProtocolSpec = PI_RW_SLOTS
+
+    @property
+    def cells(self) -> int:
+        """How many there are: with predictions, of each label and prediction."""
+        return self.groups * (self.labels if self.spec is PI_RW_SLOTS else self.labels**2)
+
+    def shares(self, parties: int) -> list[npt.NDArray[np.uint64]]:
+        """Return each party's words, a slot's after the other's, as sharing makes them."""
+        words = XOR.encode(np.array(self.words, dtype=np.int64))
+        seeds, rest = split_into_shares(words, XOR, parties)
+        size = np.size(self.words)
+        shares = [*(XOR.expand(seed, size).ravel() for seed in seeds), rest.ravel()]
+        for (client, slot), bits in self.flipped.items():
+            shares[1][client * CAP + slot] ^= np.uint64(bits)
+        return shares
+
+    def counts(self) -> list[int]:
+        """Return the count of each cell: of codes after what the server flipped, the lowest bits alone."""
+        found = [0] * self.cells
+        for client, slots in enumerate(self.words):
+            for slot, word in enumerate(slots):
+                code = (word ^ self.flipped.get((client, slot), 0)) & ((1 << slot_bits(self.cells)) - 1)
+                if (cell := cell_of_code(code, self.cells)) >= 0:
+                    found[cell] += 1
+        return found
+
+
+def opened(case: Case, model: Model, directory: Path) -> tuple[list[int], list[int]]:
+    """Return what a run opens, and the noise that its bits make."""
+    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
+    rng = np.random.default_rng(9)
+    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), case.cells)).astype(bool)
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+    words = case.shares(model.parties)
+    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), words=words)
+    size = (np.size(case.words), model.slots_per_lane, case.groups, case.labels)
+    program = copy_of_program(case.spec.name, directory)
+    arguments = (model.parties, *size, EPSILON, DELTA_BITS)
+    result = run(case.spec, program, arguments, inputs, model, directory / "run")
+    return list(result.outputs["counts"]), noise

@@ -1,0 +1,153 @@
+"""Hosts for tests: directories of this machine, each reached over ssh through an sshd of the tests' own."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from harness.engines.parties.supervisor import free_ports
+from harness.hosts.inventory import Host
+from tests.conftest import PROJECT
+from tests.support.running import until
+
+_CONFIG = """
+ListenAddress 127.0.0.1
+Port {port}
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+Subsystem sftp /bin/false
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Hosts of a few parties. `home` is where the machine that starts runs works."""
+
+    hosts: tuple[Host, ...]
+    home: Path
+    ssh_directory: Path
+    sshd: subprocess.Popen[bytes]
+
+    def directory(self, party: int) -> Path:
+        """Return a host's own directory."""
+        return Path(self.hosts[party].directory)
+
+    def with_host(self, party: int, **changes: object) -> Site:
+        """Return the same hosts, one of them described otherwise, in `hosts.toml` too."""
+        hosts = list(self.hosts)
+        hosts[party] = replace(hosts[party], **changes)  # type: ignore[arg-type]
+        changed = replace(self, hosts=tuple(hosts))
+        changed.write()
+        return changed
+
+    def write(self) -> None:
+        """Write `hosts.toml`."""
+        text = ""
+        for host in self.hosts:
+            fields = {
+                name: value for name, value in vars(host).items() if value not in ("", 0) or name == "party"
+            }
+            lines = (
+                f"{name} = {value}" if isinstance(value, int) else f'{name} = "{value}"'
+                for name, value in fields.items()
+            )
+            text += "[[host]]\n" + "\n".join(lines) + "\n\n"
+        (self.home / "hosts.toml").write_text(text)
+
+
+def write_key(path: Path) -> str:
+    """Draw an ssh key into a file; return its public half."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    path.touch(mode=0o600)
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+        )
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return public.decode()
+
+
+@contextmanager
+def site(directory: Path, parties: int) -> Iterator[Site]:
+    """Yield hosts that are reached over an sshd which runs meanwhile; skip the test where there is none."""
+    with free_ports(15) as (_, port, *ports):  # a whole block, so one is next to the other; the first is free
+        yield from _site(directory, port, ports[:parties], ports[parties::2])
+
+
+def _site(directory: Path, port: int, ports: list[int], client_ports: list[int]) -> Iterator[Site]:
+    sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if sshd is None:
+        pytest.skip("hosts are tried over ssh, and there is no sshd (of the package openssh-server)")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # where it shuts parts of itself in, as root
+    ssh, home = directory / "ssh", directory / "home"
+    for new in (ssh, home):
+        new.mkdir(mode=0o700)
+    public = write_key(ssh / "host_key")
+    (ssh / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
+    (ssh / "authorized_keys").write_text(write_key(ssh / "key") + "\n")
+    (ssh / "config").write_text(_CONFIG.format(port=port, directory=ssh))
+    hosts = tuple(
+        Host(
+            party=i,
+            address="127.0.0.1",
+            directory=str(directory / f"host-{i}"),
+            project=str(PROJECT),
+            port=ports[i],
+            client_port=client_ports[i],
+            ssh_user=getpass.getuser(),
+            ssh_port=port,
+            key_file=str(ssh / "key"),
+            known_hosts=str(ssh / "known_hosts"),
+        )
+        for i in range(len(ports))
+    )
+    with (ssh / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sshd, "-D", "-e", "-f", ssh / "config"], stderr=log, start_new_session=True
+        )
+    try:
+        made = Site(hosts, home, ssh, process)
+        made.write()
+        until(lambda: _answers(port) or process.poll() is not None)
+        assert process.poll() is None, (ssh / "log").read_text()
+        yield made
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def copy_of_project(directory: Path, sitecustomize: str = "") -> Path:
+    """Return a copy of the project's code, with this environment; what Python runs first there, if given."""
+    for name in ("harness", "protocols", "Programs"):
+        shutil.copytree(PROJECT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+    python = directory / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    (directory / "sitecustomize.py").write_text(sitecustomize)  # on the path, as the project is
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    return directory
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
