@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.errors import OptionError
-from harness.inputs.rings import FIELD, RING, Domain
+from harness.inputs.rings import FIELD, RING, Ring
 
 _SORTED_AT_ONCE = (
     10_000  # keys, for which the largest batches are made: docs/decisions/0013-counting-records.md
@@ -28,7 +28,7 @@ class Model:
     parties: int
     corruptions: int
     adversary: str
-    domain: Domain
+    domain: Ring
     virtual_machine: str | None = None
     compile_options: tuple[str, ...] = ()
     run_options: tuple[str, ...] = ()

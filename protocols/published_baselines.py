@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from protocols.accounting.empirical import Tally
-from protocols.accounting.queries import LinearRelease
+from protocols.accounting.queries import LinearQueries
 
 FRACTION_BITS, TOTAL_BITS = 16, 31  # MP-SPDZ's defaults for sfix
 ONE = 1 << FRACTION_BITS
@@ -61,7 +61,7 @@ def laplace_law(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict
 
 
 @lru_cache(maxsize=4)
-def protocol_4(groups: int, thresholds: int) -> LinearRelease:
+def protocol_4(groups: int, thresholds: int) -> LinearQueries:
     """Return what Protocol 4 noises: TP, FN, FP, TN per group at every threshold, each by itself.
 
     Source: PrivFairFL, Protocol 4, for two labels. A score of at least 0 passes the first threshold, 0.
@@ -75,7 +75,7 @@ def protocol_4(groups: int, thresholds: int) -> LinearRelease:
         for passed in range(1, thresholds + 1):
             at = range(thresholds)
             columns.append(tuple(positive + t if t < passed else negative + t for t in at))
-    return LinearRelease(4 * groups * thresholds, tuple(columns))
+    return LinearQueries(4 * groups * thresholds, tuple(columns))
 
 
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:

@@ -6,7 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from protocols.accounting.queries import FirstBelow, LinearRelease, each_cell_once, logarithms, sums_and_sizes
+from protocols.accounting.queries import (
+    AboveThreshold,
+    LinearQueries,
+    each_cell_once,
+    logarithms,
+    sums_and_sizes,
+)
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
@@ -104,10 +110,10 @@ class ProtocolSpec:
     input_forms: Mapping[str, InputForm]
     outputs: tuple[str, ...]
     revealed: tuple[str, ...]
-    release: Callable[[Mapping[str, str]], LinearRelease | FirstBelow] | None = None
+    release: Callable[[Mapping[str, str]], LinearQueries | AboveThreshold] | None = None
     portable: bool = True
     input_paths: tuple[InputPath, ...] = (SHARES,)
-    by_thousands: bool = True
+    uses_edabits: bool = True
     linear: bool = True
     slot_bits: Callable[[Mapping[str, str]], int] | None = None
     fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
@@ -194,7 +200,7 @@ PI_RW_WEIGHTS = replace(
     outputs=("weights",),
     revealed=("sample weights of noisy counts, which tell these up to a common factor, to all parties",),
     portable=False,  # turns integers into bits
-    by_thousands=False,
+    uses_edabits=False,
 )
 
 PI_RW_SLOTS = replace(
@@ -207,7 +213,7 @@ PI_RW_SLOTS = replace(
 )
 
 
-def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearRelease:
+def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     sizes = tuple(map(int, arguments["blocks"].split(".")))
     return CountTree(int(arguments["bins"]), sizes).release(
         int(arguments["groups"]) * int(arguments["labels"])
@@ -274,7 +280,7 @@ PI_GAP = ProtocolSpec(
 )
 
 
-def _logarithms(arguments: Mapping[str, str]) -> LinearRelease:
+def _logarithms(arguments: Mapping[str, str]) -> LinearQueries:
     law = ShiftedLog(int(arguments["offset"]), int(arguments["most"]))
     return logarithms(int(arguments["groups"]) * int(arguments["labels"]), law.first_step)
 
@@ -295,7 +301,7 @@ PI_COUNT = ProtocolSpec(
     outputs=("logarithms",),
     revealed=("noisy logarithm of the number of records per (group, label), to all parties",),
     release=_logarithms,
-    by_thousands=False,
+    uses_edabits=False,
     linear=False,
 )
 
@@ -311,8 +317,8 @@ PI_CAP = ProtocolSpec(
     },
     outputs=("index",),
     revealed=("which cap was chosen, to all parties",),
-    release=lambda arguments: FirstBelow(int(arguments["queries"])),
-    by_thousands=False,
+    release=lambda arguments: AboveThreshold(int(arguments["queries"])),
+    uses_edabits=False,
     linear=False,
     slot_bits=lambda arguments: slot_bits(int(arguments["queries"])),
 )

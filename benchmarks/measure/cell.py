@@ -27,7 +27,7 @@ from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.records import RecordDomain
 from harness.pipeline import manifest as report
 from harness.pipeline.noise_samples import Sampler, choose_sampler, noise_job, open_noise
-from harness.pipeline.party_inputs import Fed
+from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import (
     DEFAULT_DELTA,
     Settings,
@@ -38,7 +38,7 @@ from harness.pipeline.run import (
     run_on_records,
 )
 from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import CapStatistic, NextRelease
+from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.counts import CountStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic, PublishedCurvesStatistic
@@ -74,7 +74,7 @@ _STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
     ("pi_roc", "records"): lambda settings: CurvesStatistic(settings, spec=PI_ROC_RECORDS),
     ("pi_roc", "published"): PublishedCurvesStatistic,
     ("pi_cap", "default"): lambda settings: CapStatistic(
-        NextRelease("weights", settings.epsilon, settings.delta, exchanged=settings.exchanged)
+        CapTarget("weights", settings.epsilon, settings.delta, malleable_slots=settings.malleable_slots)
     ),
     ("pi_count", "default"): lambda settings: CountStatistic(settings, _TARGET),
 }
@@ -159,7 +159,7 @@ def job_of(cell: Mapping[str, Level]) -> Job:
     domain, clients = federation.domain, federation.clients
     rows = federation.records if is_per_record(domain, form.name) else clients
     sending = _stand_ins(domain, clients, form) if form.path is CLIENTS else None
-    fed = Fed(domain, clients, 1, rows, [None] * model.parties, sending)
+    fed = PartyInputs(domain, clients, 1, rows, [None] * model.parties, sending)
     return make_job(statistic, settings, plan_release(statistic, settings, domain), fed)
 
 

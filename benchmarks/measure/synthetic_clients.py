@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.papers.privfairfl import privfairfl
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
 from harness.inputs.scores import even_grid
 from harness.inputs.values import ValueGrid
 
@@ -33,7 +33,7 @@ class Federation:
     records: int
     groups: int
     labels: int
-    detail: Detail = Detail.NONE
+    detail: RecordKind = RecordKind.NONE
     thresholds: int = 0
     cap: int = field(default=0, repr=False)  # as records are drawn by what is in `repr`
 
@@ -41,14 +41,14 @@ class Federation:
     def domain(self) -> RecordDomain:
         """What all of its clients declare; the most records of a client are what the first one has."""
         groups, cap = tuple(f"group {i}" for i in range(self.groups)), Cap(self.cap) if self.cap else None
-        if self.detail is Detail.VALUE:
+        if self.detail is RecordKind.VALUE:
             return RecordDomain(groups, (), 1, detail=self.detail, values=ValueGrid(0.0, 1.0), cap=cap)
         return RecordDomain(
             groups,
             tuple(f"label {i}" for i in range(self.labels)),
             max(1, -(-self.records // self.clients)),
             detail=self.detail,
-            thresholds=even_grid(self.thresholds) if self.detail is Detail.SCORE else (),
+            thresholds=even_grid(self.thresholds) if self.detail is RecordKind.SCORE else (),
             cap=cap,
         )
 
@@ -59,7 +59,7 @@ class Federation:
         score bins or values are uniform and independent. What a run costs depends on none of them.
         """
         rng = np.random.default_rng([SEED, zlib.crc32(repr(self).encode())])
-        domain, valued = self.domain, self.detail is Detail.VALUE
+        domain, valued = self.domain, self.detail is RecordKind.VALUE
         records = self.clients if valued else self.records
         owner = np.arange(records, dtype=np.int64) % self.clients
         label = np.zeros_like(owner) if valued else rng.integers(self.labels, size=records)

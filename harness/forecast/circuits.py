@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
 
-from protocols.accounting.queries import LinearRelease
+from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.circuits.slots import counts_of_slots, sums_of_slots
@@ -149,7 +149,7 @@ def slots_tally(spec: ProtocolSpec, arguments: Mapping[str, str]) -> Tally:
     else:
         assert spec.release is not None
         release = spec.release(arguments)
-        cells = release.cells if isinstance(release, LinearRelease) else release.queries
+        cells = release.cells if isinstance(release, LinearQueries) else release.queries
         counts_of_slots(*types, 1, slots, per_lane, cells, memory)
     return tally
 

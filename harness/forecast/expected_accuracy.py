@@ -14,9 +14,9 @@ import numpy as np
 from harness.errors import OptionError
 from harness.forecast import errors
 from harness.forecast.errors import Expected
-from harness.forecast.plan import Asked
+from harness.forecast.plan import PlanRequest
 from harness.inputs.contribution_bounds import caps_to_choose_from, scale_of
-from harness.inputs.records import Detail
+from harness.inputs.records import RecordKind
 from harness.releases.contribution_cap import CapStatistic, comparison_noise
 from harness.releases.counts import CountStatistic
 from harness.releases.score_curves import (
@@ -86,20 +86,22 @@ class ReleasePlan:
     """
 
     models: tuple[Model, ...]
-    asked: Asked
+    asked: PlanRequest
     found: Expected | ExpectedCap | ExpectedCounts
     needed: Needed | None
     alone: bool
 
 
-def plan_releases(asked: Asked, models: Sequence[Model], error: float) -> list[ReleasePlan]:
+def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> list[ReleasePlan]:
     """Return one plan for all models, or one for those that withstand active parties and one for the others.
 
     Raises: OptionError: no noise fits the budget.
     """
     plans = []
-    for exchanged in (False, True):
-        alike = tuple(model for model in models if asked.by(model).settings.exchanged is exchanged)
+    for malleable_slots in (False, True):
+        alike = tuple(
+            model for model in models if asked.by(model).settings.malleable_slots is malleable_slots
+        )
         if alike:
             here, needed = asked.by(alike[0]), None
             found = outlook(here)
@@ -110,7 +112,7 @@ def plan_releases(asked: Asked, models: Sequence[Model], error: float) -> list[R
     return plans
 
 
-def outlook(asked: Asked) -> Expected | ExpectedCap | ExpectedCounts:
+def outlook(asked: PlanRequest) -> Expected | ExpectedCap | ExpectedCounts:
     """Return what to expect. Raises: OptionError: no noise fits the budget."""
     statistic = asked.statistic(asked.settings)
     if isinstance(statistic, CapStatistic):
@@ -122,7 +124,7 @@ def outlook(asked: Asked) -> Expected | ExpectedCap | ExpectedCounts:
     return expected(asked)
 
 
-def _expected_counts(asked: Asked, statistic: CountStatistic) -> ExpectedCounts:
+def _expected_counts(asked: PlanRequest, statistic: CountStatistic) -> ExpectedCounts:
     plan, sizes, found = asked.noise(), asked.sizes, {}
     law, _ = statistic.planned(asked.settings, asked.domain)
     for name, size in _by(_names(asked), sizes).items():
@@ -136,20 +138,20 @@ def _expected_counts(asked: Asked, statistic: CountStatistic) -> ExpectedCounts:
     return ExpectedCounts(found, law, statistic.target)
 
 
-def _names(asked: Asked) -> list[str]:
+def _names(asked: PlanRequest) -> list[str]:
     return [", ".join(pair) for pair in product(asked.domain.groups, asked.domain.labels)]
 
 
-def expected(asked: Asked) -> Expected:
+def expected(asked: PlanRequest) -> Expected:
     """Return the errors to expect. Raises: OptionError: no noise fits the budget."""
     plan, domain, sizes = asked.noise(), asked.domain, asked.sizes
     noise = errors.deviation(plan) / scale_of(domain.cap)
     names = _names(asked)
-    if asked.task.detail is Detail.VALUE:
+    if asked.task.detail is RecordKind.VALUE:
         means = noise * errors.mean_errors(sizes, asked.steps)
         each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
         return Expected(noise / asked.steps, "mean, share of the range", each, errors.expected_gap(means))
-    if asked.task.detail is Detail.SCORE:
+    if asked.task.detail is RecordKind.SCORE:
         empty = np.zeros(plan.nodes)
         if isinstance(statistic := asked.statistic(asked.settings), PublishedCurvesStatistic):
             curves = curves_as_published(empty, domain, domain.labels[-1], plan.coins).curves
@@ -161,7 +163,7 @@ def expected(asked: Asked) -> Expected:
         found = errors.curve_errors(curves.noise, sizes)
         count = math.sqrt(float((curves.noise.standard_errors()[:-1] ** 2).mean()))
         return Expected(count, "rate", _by(names, found), errors.expected_gap(found))
-    if asked.task.detail is Detail.PREDICTION:
+    if asked.task.detail is RecordKind.PREDICTION:
         found = noise * errors.rate_errors(sizes, len(domain.labels))
         return Expected(noise, "rate", _by(names, found), errors.expected_gap(found))
     return Expected(
@@ -173,7 +175,7 @@ def _by(names: list[str], values: errors.Floats) -> dict[str, float]:
     return dict(zip(names, values.ravel().tolist(), strict=True))
 
 
-def epsilon_for(asked: Asked, found: Expected, error: float) -> Fraction | None:
+def epsilon_for(asked: PlanRequest, found: Expected, error: float) -> Fraction | None:
     """Return the least epsilon, of two digits, for which the worst error is this; None: none up to 20 is.
 
     Args: found: what is expected at the epsilon that was asked for; errors are almost in inverse proportion.

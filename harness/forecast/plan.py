@@ -18,13 +18,13 @@ from harness.forecast.tally import counts_of
 from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record
-from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.records import RecordDomain, RecordKind
 from harness.inputs.scores import even_grid
 from harness.inputs.values import ValueGrid
-from harness.pipeline.party_inputs import Fed
+from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, Statistic, make_job, plan_release
 from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import CapStatistic, NextRelease
+from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.counts import CountStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic, PublishedCurvesStatistic
@@ -66,7 +66,7 @@ class Task:
 
     name: str
     spec: ProtocolSpec
-    detail: Detail = Detail.NONE
+    detail: RecordKind = RecordKind.NONE
     of_slots: ProtocolSpec | None = None
 
 
@@ -75,26 +75,26 @@ TASKS: dict[str, dict[str, Task]] = {
         "counts": Task("weights", PI_RW, of_slots=PI_RW_SLOTS),
         "weights": Task("weights", PI_RW_WEIGHTS),
     },
-    "confusion": {"counts": Task("confusion", PI_CF, Detail.PREDICTION, PI_CF_SLOTS)},
+    "confusion": {"counts": Task("confusion", PI_CF, RecordKind.PREDICTION, PI_CF_SLOTS)},
     "thresholds": {
-        "histogram": Task("thresholds", PI_ROC, Detail.SCORE),
-        "records": Task("thresholds", PI_ROC_RECORDS, Detail.SCORE),
-        "published": Task("thresholds", PI_ROC_PUBLISHED, Detail.SCORE),
+        "histogram": Task("thresholds", PI_ROC, RecordKind.SCORE),
+        "records": Task("thresholds", PI_ROC_RECORDS, RecordKind.SCORE),
+        "published": Task("thresholds", PI_ROC_PUBLISHED, RecordKind.SCORE),
     },
-    "gap": {"sums": Task("gap", PI_GAP, Detail.VALUE, PI_GAP_SLOTS)},
+    "gap": {"sums": Task("gap", PI_GAP, RecordKind.VALUE, PI_GAP_SLOTS)},
     "count": {"logarithms": Task("count", PI_COUNT)},
-    "cap": {"index": Task("cap", PI_CAP, Detail.SIZE)},
+    "cap": {"index": Task("cap", PI_CAP, RecordKind.SIZE)},
 }
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanRequest:
     """What a plan is for.
 
     Attributes: settings: of the release; clients, records: how many; groups, labels: with their shares;
     max_count, thresholds, steps: of the domain, where the task has such; cap: where clients are the unit;
-    following: the release that a cap is chosen for, `exchanged` if its noise is for exchanged records in
-    models that add such; target: of counts.
+    following: the release that a cap is chosen for, `malleable_slots` if its noise is for exchanged records
+    in models that add such; target: of counts.
     """
 
     task: Task
@@ -108,10 +108,10 @@ class Asked:
     steps: int
     reweighing: str
     cap: Cap | None = None
-    following: NextRelease | None = None
+    following: CapTarget | None = None
     target: ErrorTarget | None = None
 
-    def by(self, model: Model) -> Asked:
+    def by(self, model: Model) -> PlanRequest:
         """Return the same, in another model."""
         return replace(self, settings=replace(self.settings, model=model))
 
@@ -119,10 +119,10 @@ class Asked:
     def domain(self) -> RecordDomain:
         """What would be declared."""
         groups, labels = tuple(sorted(self.groups)), tuple(sorted(self.labels))
-        if self.task.detail is Detail.VALUE:
+        if self.task.detail is RecordKind.VALUE:
             grid = ValueGrid(0.0, 1.0, self.steps)
-            return RecordDomain(groups, (), 1, detail=Detail.VALUE, values=grid, cap=self.cap)
-        bins = even_grid(self.thresholds) if self.task.detail is Detail.SCORE else ()
+            return RecordDomain(groups, (), 1, detail=RecordKind.VALUE, values=grid, cap=self.cap)
+        bins = even_grid(self.thresholds) if self.task.detail is RecordKind.SCORE else ()
         return RecordDomain(
             groups, labels, self.max_count, detail=self.task.detail, thresholds=bins, cap=self.cap
         )
@@ -133,16 +133,16 @@ class Asked:
             return WeightsStatistic(self.reweighing, self.task.spec)
         if self.task.spec is PI_RW_WEIGHTS:
             return WeightsOnlyStatistic(self.reweighing)
-        if self.task.detail is Detail.PREDICTION:
+        if self.task.detail is RecordKind.PREDICTION:
             return ConfusionStatistic(self.task.spec)
         if self.task.spec is PI_COUNT:
             assert self.target is not None
             return CountStatistic(settings, self.target)
         if self.task.spec is PI_CAP:
             assert self.following is not None
-            exchanged = self.following.exchanged and settings.exchanged
-            return CapStatistic(replace(self.following, exchanged=exchanged))
-        if self.task.detail is Detail.VALUE:
+            malleable_slots = self.following.malleable_slots and settings.malleable_slots
+            return CapStatistic(replace(self.following, malleable_slots=malleable_slots))
+        if self.task.detail is RecordKind.VALUE:
             return GapStatistic(self.task.spec)
         if self.task.spec is PI_ROC_PUBLISHED:
             return PublishedCurvesStatistic(settings)
@@ -152,7 +152,7 @@ class Asked:
     def sizes(self) -> errors.Floats:
         """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
         groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
-        if self.task.detail is Detail.VALUE:
+        if self.task.detail is RecordKind.VALUE:
             return np.asarray(self.clients * groups[:, np.newaxis])
         labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
         return np.asarray(self.counted * groups[:, np.newaxis] * labels)
@@ -168,7 +168,7 @@ class Asked:
     @property
     def by_clients(self) -> bool:
         """Whether an error depends on how many clients there are, not records."""
-        return self.task.detail is Detail.VALUE or self.cap is not None
+        return self.task.detail is RecordKind.VALUE or self.cap is not None
 
     @property
     def people(self) -> int:
@@ -189,7 +189,7 @@ class Asked:
             raise OptionError(
                 f"--records is at most {MOST_PLANNED} where parties handle each record; got {self.records}."
             )
-        if self.task.detail is Detail.SIZE and self.clients > MOST_SLOTS:
+        if self.task.detail is RecordKind.SIZE and self.clients > MOST_SLOTS:
             raise OptionError(
                 f"--clients is at most {MOST_SLOTS} where parties handle each client's slot, as more was not "
                 f"measured; got {self.clients}."
@@ -206,7 +206,7 @@ class Asked:
         settings, domain, model = self.settings, self.domain, self.settings.model
         statistic = self.statistic(settings)
         rows = self.records if is_per_record(domain, settings.form.name) else self.clients
-        fed = Fed(domain, self.clients, 1, rows, [None] * model.parties)
+        fed = PartyInputs(domain, self.clients, 1, rows, [None] * model.parties)
         return make_job(statistic, settings, plan_release(statistic, settings, domain), fed)
 
 
@@ -235,7 +235,9 @@ class ModelPlan:
         return None if self.costs is None else total_cost(self.costs)
 
 
-def plan_model(stages: Sequence[Asked], model: Model, units: UnitCosts, network: Network | None) -> ModelPlan:
+def plan_model(
+    stages: Sequence[PlanRequest], model: Model, units: UnitCosts, network: Network | None
+) -> ModelPlan:
     """Predict what a run in this model costs; nothing is run.
 
     Args: stages: its releases, one after the other. Raises: OptionError; CompileError.

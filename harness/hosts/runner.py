@@ -20,7 +20,7 @@ from typing import Any
 from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.network.profiles import Network
 from harness.engines.parties.handle import PartyProcess
-from harness.engines.parties.supervisor import beginning, see_through
+from harness.engines.parties.supervisor import beginning, run_to_completion
 from harness.engines.registry import engine_of
 from harness.errors import (
     HostUnfitError,
@@ -33,9 +33,9 @@ from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.inputs.aggregation import ANY, Rules, agree, read_found
+from harness.inputs.aggregation import ANY, UploadPolicy, common_uploads, read_found
 from harness.inputs.shares import SUFFIX
-from harness.pipeline.party_inputs import Fed, feed_heads, kind_of_run, sound_uploads
+from harness.pipeline.party_inputs import PartyInputs, feed_heads, kind_of_run, sound_uploads
 from harness.security_models import Model
 from protocols.spec import CLIENTS, ENFORCED, InputForm, ProtocolSpec
 
@@ -139,7 +139,9 @@ class HostsRunner(Runner):
                 raise HostUnfitError(f"{' '.join(faults)} No party was started.")
             yield
 
-    def feed(self, form: InputForm, scratch: Path, progress: Progress, rules: Rules = ANY) -> Fed:
+    def feed(
+        self, form: InputForm, scratch: Path, progress: Progress, rules: UploadPolicy = ANY
+    ) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
 
         Where an upload's form keeps its client to a cap, hosts say first which uploads are sound there, and
@@ -169,7 +171,9 @@ class HostsRunner(Runner):
         uploaded = tuple(int(said["bytes"]) for said in told)
         return replace(feed_heads(heads, form, self.model, uploaded, rules), excluded=excluded)
 
-    def _agree(self, form: InputForm, rules: Rules) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
+    def _agree(
+        self, form: InputForm, rules: UploadPolicy
+    ) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
         """Return what each host leaves out of what is sound there, and how many uploads that are, by why."""
         told = at_once(
             lambda one: one.ask("judge", _SENDING_S, party=one.host.party, rules=rules.to_json()),
@@ -178,7 +182,7 @@ class HostsRunner(Runner):
         if None in told:  # aggregates, of which parties agreed before
             return [None] * len(told), {}
         found = [read_found(said, host.title) for said, host in zip(told, self._hosts, strict=True)]
-        agreement = agree(found, kind_of_run(form, self.model))
+        agreement = common_uploads(found, kind_of_run(form, self.model))
         return [sorted(set(each.sound) - agreement.taken) for each in found], agreement.left_out
 
     def run(
@@ -200,7 +204,7 @@ class HostsRunner(Runner):
         with ThreadPoolExecutor(len(self._connections)) as pool:
             parties = [RemoteProcess(one, pool, timeout_s) for one in self._connections]
             fronts = [host.client_reached for host in self._hosts]
-            logs = see_through(parties, timeout_s, starting, beginning(job.clients, fronts))
+            logs = run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
         return result
@@ -253,7 +257,7 @@ class HostsRunner(Runner):
 
 
 def _files_to_send(
-    shares: Path, form: InputForm, model: Model, rules: Rules
+    shares: Path, form: InputForm, model: Model, rules: UploadPolicy
 ) -> tuple[list[list[Path]], Mapping[str, int]]:
     """Return each party's files, and how many uploads are left out of them, by why."""
     files = [_share_files(shares, party) for party in range(model.parties)]

@@ -23,7 +23,7 @@ from harness.engines.registry import engine_of
 from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
 from harness.hosts import keys, leftovers
 from harness.inputs import shares as sharing
-from harness.inputs.aggregation import UploadsAt, paths_of, rules_from_json, uploads_at
+from harness.inputs.aggregation import UploadReport, paths_of, rules_from_json, uploads_at
 from harness.pipeline.manifest import environment
 from harness.pipeline.terms import read_terms
 from harness.security_models import Model, get_model
@@ -59,7 +59,7 @@ class Work:
     def __init__(self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None]) -> None:
         self._directory, self._stack, self._read_body = directory, stack, read_body
         self._scratch: Path | None = None
-        self._found: UploadsAt | None = None
+        self._found: UploadReport | None = None
         self._values: Path | None = None
         self._party: LocalProcess | None = None
         self._engine = ""

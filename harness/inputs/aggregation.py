@@ -43,7 +43,7 @@ HINT = (
 )
 
 
-class Kind(NamedTuple):
+class UploadKind(NamedTuple):
     """What uploads that go together have in common. domain: a hash of the records' domain."""
 
     form: str
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rules:
+class UploadPolicy:
     """What uploads have to be, as whoever runs says.
 
     Attributes: domain: which they are of, None for that of most; clients: of how many each may be.
@@ -67,11 +67,11 @@ class Rules:
         return {"domain": self.domain and self.domain.to_json(), "clients": self.clients}
 
 
-ANY = Rules()
+ANY = UploadPolicy()
 
 
 @dataclass(frozen=True)
-class UploadsAt:
+class UploadReport:
     """What one party has of uploads, by its own judgement.
 
     Attributes: party: its number; sound: the identities of those that it would take, and of which kind they
@@ -79,7 +79,7 @@ class UploadsAt:
     """
 
     party: int
-    sound: Mapping[str, Kind]
+    sound: Mapping[str, UploadKind]
     unsound: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
@@ -100,19 +100,19 @@ class Agreement:
     left_out: Mapping[str, int]
 
 
-def rules_from_json(found: dict[str, Any]) -> Rules:
+def rules_from_json(found: dict[str, Any]) -> UploadPolicy:
     """Return rules that came from the machine that starts a run. Raises: RecordDomainError."""
     domain, clients = found["domain"], int(found["clients"])
-    return Rules(None if domain is None else domain_from_json(domain, "what was asked"), clients)
+    return UploadPolicy(None if domain is None else domain_from_json(domain, "what was asked"), clients)
 
 
-def uploads_at(party: int, directory: Path, rules: Rules = ANY) -> UploadsAt:
+def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> UploadReport:
     """Judge the share files that one party has.
 
     An upload's file has its batch for a name, so that nobody who knows it can send a second one.
     Guarantees: depends on sizes, headers and names only.  [test: tests/harness/inputs/test_agreeing.py]
     """
-    sound: dict[str, Kind] = {}
+    sound: dict[str, UploadKind] = {}
     unsound: dict[str, str] = {}
     declared = None if rules.domain is None else _hash_of(rules.domain.to_json())
     for path in directory.glob(f"*{SUFFIX}"):
@@ -125,7 +125,7 @@ def uploads_at(party: int, directory: Path, rules: Rules = ANY) -> UploadsAt:
         except (ShareError, OSError):
             unsound[name] = UNREADABLE
             continue
-        kind = Kind(header.form, header.arithmetic, header.parties, _hash_of(header.record_domain))
+        kind = UploadKind(header.form, header.arithmetic, header.parties, _hash_of(header.record_domain))
         fault = _fault(header, name, party, found)
         if not fault and header.clients > rules.clients:
             fault = CROWDED
@@ -135,7 +135,7 @@ def uploads_at(party: int, directory: Path, rules: Rules = ANY) -> UploadsAt:
             unsound[name] = fault
         else:
             sound[header.identity] = kind
-    return UploadsAt(party, sound, unsound)
+    return UploadReport(party, sound, unsound)
 
 
 def _fault(header: Header, name: str, party: int, size: int) -> str:
@@ -150,7 +150,7 @@ def _fault(header: Header, name: str, party: int, size: int) -> str:
     return "" if size == payload_bytes(header) else WRONG_SIZE
 
 
-def agree(found: Sequence[UploadsAt], wanted: tuple[str, str, int] | None = None) -> Agreement:
+def common_uploads(found: Sequence[UploadReport], wanted: tuple[str, str, int] | None = None) -> Agreement:
     """Choose the uploads that all parties take: sound at each, of the kind that most are of.
 
     Guarantees: follows from the lists of all parties, and is the same whoever computes it.
@@ -197,14 +197,14 @@ def described(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
-def paths_of(taken: Iterable[str], found: UploadsAt, directory: Path) -> list[Path]:
+def paths_of(taken: Iterable[str], found: UploadReport, directory: Path) -> list[Path]:
     """Return where uploads are. Raises: ShareError: one is not there, or not sound any more."""
     if not set(taken) <= set(found.sound):
         raise ShareError(f"Party {found.party} has not all uploads of the lists any more; write lists again.")
     return [directory / f"{_batch(identity)}{SUFFIX}" for identity in sorted(taken)]
 
 
-def write_uploads(found: UploadsAt, out: Path) -> None:
+def write_uploads(found: UploadReport, out: Path) -> None:
     """Write one party's list, for all parties to see. Raises: ShareError: it cannot be written."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +216,7 @@ def write_uploads(found: UploadsAt, out: Path) -> None:
 def read_lists(directory: Path) -> Agreement:
     """Return what all parties take, by the lists `party-<i>.uploads` of all of them.
 
-    Raises: ShareError: a party's list is missing or damaged; as `agree`.
+    Raises: ShareError: a party's list is missing or damaged; as `common_uploads`.
     """
     found = []
     for path in sorted(directory.glob(f"*{LIST_SUFFIX}")):
@@ -229,14 +229,14 @@ def read_lists(directory: Path) -> Agreement:
         found.append(read_found(fields, str(path)))
     if not found or sorted(each.party for each in found) != list(range(len(found))):
         raise ShareError(f"{directory} does not hold one list of uploads per party, from party 0 up.")
-    return agree(sorted(found, key=lambda each: each.party))
+    return common_uploads(sorted(found, key=lambda each: each.party))
 
 
-def read_found(fields: Any, where: str) -> UploadsAt:
-    """Check a party's list, as `UploadsAt.to_json` gives it. Raises: ShareError: it is something else."""
+def read_found(fields: Any, where: str) -> UploadReport:
+    """Check a party's list, as `UploadReport.to_json` gives it. Raises: ShareError: it is something else."""
     try:
         sound = {
-            str(identity): Kind(*(kind[name] for name in Kind._fields))
+            str(identity): UploadKind(*(kind[name] for name in UploadKind._fields))
             for kind in fields["sound"]
             for identity in kind["uploads"]
         }
@@ -244,7 +244,7 @@ def read_found(fields: Any, where: str) -> UploadsAt:
         hash(tuple(sound.values()))  # a TypeError where a kind holds lists
         known = fields["schema"] == SCHEMA and set(unsound.values()) <= set(_UNSOUND)
         if known and type(fields["party"]) is int:
-            return UploadsAt(fields["party"], sound, unsound)
+            return UploadReport(fields["party"], sound, unsound)
     except (AttributeError, TypeError, KeyError):
         pass
     raise ShareError(f"{where} is not a party's list of uploads; write it again.")

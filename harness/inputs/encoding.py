@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from harness.errors import RecordDomainError
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
-from harness.inputs.records import ClientRecords, Detail, RecordDomain
-from harness.inputs.rings import XOR, Domain
+from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
+from harness.inputs.rings import XOR, Ring
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
 from protocols.spec import KEYS, PRODUCT, SCORES, SLOTS, SPLIT, InputForm
@@ -20,10 +20,10 @@ def is_per_record(domain: RecordDomain, form: str) -> bool:
     """Return whether there is a row per record, not per client: then how many there are is public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
-    return form == SCORES.name or (form == PRODUCT.name and domain.detail is Detail.PREDICTION)
+    return form == SCORES.name or (form == PRODUCT.name and domain.detail is RecordKind.PREDICTION)
 
 
-def shared_over(form: InputForm, domain: Domain) -> Domain:
+def shared_over(form: InputForm, domain: Ring) -> Ring:
     """Return what values are shared over in this form, for a model that computes over `domain`."""
     return XOR if form.shares_bits else domain
 
@@ -39,7 +39,7 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     the last of each, and the score's bin. `slots`: the code of what is in each slot; of sizes, how many caps
     the client exceeds.
     """
-    if form == SLOTS.name and domain.cap is None and domain.detail is not Detail.SIZE:
+    if form == SLOTS.name and domain.cap is None and domain.detail is not RecordKind.SIZE:
         raise RecordDomainError("The input form slots needs a cap on what one client contributes: --cap.")
     if form in (KEYS.name, SLOTS.name):
         return domain.cap.slots if domain.cap else 1
@@ -63,7 +63,7 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     Raises: RecordsError: product form and a client with two groups.
     """
     domain = records.domain
-    if domain.detail is Detail.SIZE:
+    if domain.detail is RecordKind.SIZE:
         return _caps_exceeded(records)
     if domain.values and form.name == SLOTS.name:
         return _valued_slots(records)

@@ -32,7 +32,7 @@ MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap t
 _COLUMNS = ("client_id", "group", "label")
 
 
-class Detail(StrEnum):
+class RecordKind(StrEnum):
     """What a record holds besides its group and label; also the column's name."""
 
     NONE = ""
@@ -44,7 +44,7 @@ class Detail(StrEnum):
     @property
     def of_each(self) -> bool:
         """Whether each record holds it."""
-        return self not in (Detail.NONE, Detail.SIZE)
+        return self not in (RecordKind.NONE, RecordKind.SIZE)
 
     @property
     def described(self) -> str:
@@ -68,13 +68,13 @@ class RecordDomain:
     labels: tuple[str, ...]
     max_count: int = DEFAULT_MAX_COUNT
     inferred: bool = False
-    detail: Detail = Detail.NONE
+    detail: RecordKind = RecordKind.NONE
     thresholds: Grid = ()
     values: ValueGrid | None = None
     cap: Cap | None = None
 
     def __post_init__(self) -> None:
-        if (self.detail is Detail.VALUE) != (self.values is not None):
+        if (self.detail is RecordKind.VALUE) != (self.values is not None):
             raise RecordDomainError(
                 "Performance values and their range go together; declare it with --range, for example 0,1."
             )
@@ -95,9 +95,9 @@ class RecordDomain:
                 )
         if not 1 <= self.max_count < MAX_TOTAL:
             raise RecordDomainError(f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.")
-        if (self.detail is Detail.SCORE) != bool(self.thresholds):
+        if (self.detail is RecordKind.SCORE) != bool(self.thresholds):
             raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
-        if self.detail is Detail.SIZE and self.cap:
+        if self.detail is RecordKind.SIZE and self.cap:
             raise RecordDomainError("The domain has a cap: there is no cap to choose; leave the cap out.")
 
     @property
@@ -108,7 +108,7 @@ class RecordDomain:
         pairs = len(self.groups), len(self.labels)
         if not self.detail.of_each:
             return pairs
-        return *pairs, len(self.thresholds if self.detail is Detail.SCORE else self.labels)
+        return *pairs, len(self.thresholds if self.detail is RecordKind.SCORE else self.labels)
 
     @property
     def cells(self) -> int:
@@ -116,33 +116,33 @@ class RecordDomain:
         return math.prod(self.shape)
 
     @property
-    def most_together(self) -> int:
+    def max_records_per_unit(self) -> int:
         """How many records come or go with the privacy unit: one, or a client's."""
         return self.cap.slots if self.cap else 1
 
     @property
-    def largest(self) -> int:
+    def max_contribution(self) -> int:
         """The largest number that a client adds to a cell."""
         if self.values:
             return self.values.steps
         return self.cap.slots if self.cap else self.max_count
 
-    def with_detail(self, detail: Detail) -> RecordDomain:
+    def with_detail(self, detail: RecordKind) -> RecordDomain:
         """Return the domain of records with this detail; scores have 1001 thresholds unless declared."""
-        grid = (self.thresholds or even_grid()) if detail is Detail.SCORE else ()
+        grid = (self.thresholds or even_grid()) if detail is RecordKind.SCORE else ()
         return replace(self, detail=detail, thresholds=grid)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `domain_from_json` reads; with the records' detail, if they have one."""
         found: dict[str, Any] = {"groups": list(self.groups), "labels": list(self.labels)}
         found["max_count"] = self.max_count
-        if self.detail is Detail.SCORE:
+        if self.detail is RecordKind.SCORE:
             found["thresholds"] = grid_to_json(self.thresholds)
         elif self.values:
             found["values"] = self.values.to_json()
-        elif self.detail is Detail.PREDICTION:
+        elif self.detail is RecordKind.PREDICTION:
             found["predictions"] = True
-        elif self.detail is Detail.SIZE:
+        elif self.detail is RecordKind.SIZE:
             found["sizes"] = True
         if self.cap:
             found["cap"] = self.cap.to_json()
@@ -189,12 +189,12 @@ def domain_from_json(found: Any, where: str) -> RecordDomain:
             f"{where} may have thresholds, or predictions or sizes true or false, and only one of them."
         )
     grid = grid_from_json(found["thresholds"], where) if "thresholds" in found else ()
-    detail = Detail.PREDICTION if predictions else Detail.SIZE if sizes else Detail.NONE
-    detail = Detail.SCORE if grid else detail
+    detail = RecordKind.PREDICTION if predictions else RecordKind.SIZE if sizes else RecordKind.NONE
+    detail = RecordKind.SCORE if grid else detail
     valued = values_from_json(found["values"], where) if "values" in found else None
     if valued and detail:
         raise RecordDomainError(f"{where} may have values, or thresholds, predictions or sizes, not both.")
-    detail = Detail.VALUE if valued else detail
+    detail = RecordKind.VALUE if valued else detail
     groups, labels = (tuple(sorted(values)) for values in lists)
     cap = cap_from_json(found["cap"], where) if "cap" in found else None
     return RecordDomain(groups, labels, max_count, detail=detail, thresholds=grid, values=valued, cap=cap)
@@ -237,7 +237,7 @@ class ClientRecords:
                 f"maximum of {self.domain.max_count}; leave some out, or declare a larger --max-count "
                 "at all clients."
             )
-        if self.clients * self.domain.largest >= MAX_TOTAL:
+        if self.clients * self.domain.max_contribution >= MAX_TOTAL:
             raise RecordsError(
                 f"{self.clients} clients with up to {self.domain.max_count} records each could overflow "
                 f"the sum; declare a --max-count below {MAX_TOTAL // self.clients}."
@@ -298,7 +298,7 @@ def read_records(
     max_count: int = DEFAULT_MAX_COUNT,
     *,
     may_be_empty: bool = False,
-    detail: Detail = Detail.NONE,
+    detail: RecordKind = RecordKind.NONE,
     positive_from: float | None = None,
 ) -> ClientRecords:
     """Read CSV or Parquet with the columns client_id, group, label and, if asked for, score or prediction.
@@ -327,7 +327,7 @@ def records_from_frame(
     max_count: int = DEFAULT_MAX_COUNT,
     where: str = "The records",
     rows: Sequence[int] | None = None,
-    detail: Detail = Detail.NONE,
+    detail: RecordKind = RecordKind.NONE,
     positive_from: float | None = None,
 ) -> ClientRecords:
     """Check a table of strings with the columns client_id, group, label ...; as `read_records` otherwise.
@@ -343,7 +343,7 @@ def records_from_frame(
         missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))
         if len(missing):
             raise RecordsError(f"{where}, row {rows[missing[0]]}: column {name} is empty or NaN.")
-    if detail is Detail.VALUE and domain is None:
+    if detail is RecordKind.VALUE and domain is None:
         raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
@@ -352,7 +352,7 @@ def records_from_frame(
         domain = RecordDomain(groups, labels, max_count, inferred=True)
     domain = domain.with_detail(detail)
     known = {"group": domain.groups} | ({} if domain.values else {"label": domain.labels})
-    if detail is Detail.PREDICTION and positive_from is None:
+    if detail is RecordKind.PREDICTION and positive_from is None:
         known["prediction"] = domain.labels
     indices: dict[str, npt.NDArray[np.int64]] = {}
     for name, declared in known.items():
@@ -374,7 +374,7 @@ def records_from_frame(
     elif domain.values:
         indices["value"] = read_values(frame, where, rows, domain.values)
         indices["label"] = np.zeros(len(frame), dtype=np.int64)
-    elif detail is Detail.SCORE:
+    elif detail is RecordKind.SCORE:
         indices["score"] = bins_of(read_scores(frame, where, rows), domain.thresholds)
     client, client_ids = pd.factorize(frame["client_id"])
     return ClientRecords(
@@ -387,11 +387,11 @@ def records_from_frame(
     )
 
 
-def _columns(detail: Detail, positive_from: float | None) -> tuple[str, ...]:
+def _columns(detail: RecordKind, positive_from: float | None) -> tuple[str, ...]:
     """Return the columns that hold this detail, or the scores from which predictions follow."""
-    if detail is Detail.VALUE:
+    if detail is RecordKind.VALUE:
         return ("client_id", "group", "value")
-    read = detail if positive_from is None else Detail.SCORE
+    read = detail if positive_from is None else RecordKind.SCORE
     return (*_COLUMNS, str(read)) if read.of_each else _COLUMNS
 
 

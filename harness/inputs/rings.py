@@ -19,7 +19,7 @@ _BLOCK = 1 << 20  # values that one block of the seed's stream yields
 _LOW_32 = np.uint64(0xFFFFFFFF)
 
 
-class Domain(ABC):
+class Ring(ABC):
     """A finite ring with additive sharing."""
 
     name: str
@@ -79,7 +79,7 @@ class Domain(ABC):
 
 
 @dataclass(frozen=True)
-class Ring(Domain):
+class Ring64(Ring):
     """Integers modulo 2^64, as in MP-SPDZ's `-R 64`; 8 bytes a value."""
 
     name: str = "ring64"
@@ -101,7 +101,7 @@ class Ring(Domain):
 
 
 @dataclass(frozen=True)
-class Field(Domain):
+class Field127(Ring):
     """Integers modulo the Mersenne prime 2^127 - 1, for MPyC; 16 bytes a value.
 
     A uniform 127-bit string is a uniform element but for 2^-127: all ones stands for 0, as 0 does.
@@ -149,7 +149,7 @@ class Field(Domain):
 
 
 @dataclass(frozen=True)
-class Xor(Ring):
+class Xor64(Ring64):
     """Words of 64 bits, shared bit by bit; 8 bytes a value."""
 
     name: str = "xor64"
@@ -162,5 +162,5 @@ class Xor(Ring):
         return combined
 
 
-RING, FIELD, XOR = Ring(), Field(), Xor()
-DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (RING, FIELD, XOR)}
+RING, FIELD, XOR = Ring64(), Field127(), Xor64()
+RINGS: dict[str, Ring] = {domain.name: domain for domain in (RING, FIELD, XOR)}

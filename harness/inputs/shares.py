@@ -22,7 +22,7 @@ import numpy as np
 from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
 from harness.inputs.records import MAX_TOTAL, ClientRecords, domain_from_json
-from harness.inputs.rings import DOMAINS, Domain, Words
+from harness.inputs.rings import RINGS, Ring, Words
 from harness.system.files import create_file, scratch_directory, writable_by_others, write_whole
 from harness.system.signals import uninterrupted
 from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT, InputForm
@@ -58,8 +58,8 @@ class Header:
     schema: int = SCHEMA
 
     @property
-    def domain(self) -> Domain:
-        return DOMAINS[self.arithmetic]
+    def domain(self) -> Ring:
+        return RINGS[self.arithmetic]
 
     @property
     def columns(self) -> int:
@@ -82,7 +82,7 @@ class Header:
         return self.columns * (1 if summed else self.rows)
 
 
-def split_into_shares(values: Words, domain: Domain, parties: int) -> tuple[list[bytes], Words]:
+def split_into_shares(values: Words, domain: Ring, parties: int) -> tuple[list[bytes], Words]:
     """Return a seed for each party but the last, and the last one's values.
 
     Guarantees: any r - 1 of the r shares are uniform and independent of the values (the seeds'
@@ -107,7 +107,7 @@ def in_uploads(records: ClientRecords, form: InputForm) -> Iterator[ClientRecord
     yield from records.in_parts(at_once)
 
 
-def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int, out: Path) -> str:
+def share(records: ClientRecords, form: InputForm, domain: Ring, parties: int, out: Path) -> str:
     """Write one share file per party to `out/party-<i>/`; return the batch's identity.
 
     Guarantees: all files appear, or none.  [test: tests/harness/inputs/test_shares.py]
@@ -117,7 +117,7 @@ def share(records: ClientRecords, form: InputForm, domain: Domain, parties: int,
 
 
 def share_in_parts(
-    records: ClientRecords, form: InputForm, domain: Domain, parties: int, out: Path
+    records: ClientRecords, form: InputForm, domain: Ring, parties: int, out: Path
 ) -> list[str]:
     """Like `share`, in as many uploads as it takes; return their identities.
 
@@ -127,7 +127,7 @@ def share_in_parts(
 
 
 def _share(
-    uploads: Iterable[ClientRecords], form: InputForm, domain: Domain, parties: int, out: Path
+    uploads: Iterable[ClientRecords], form: InputForm, domain: Ring, parties: int, out: Path
 ) -> list[str]:
     names = [f"party-{i}" for i in range(parties)]
     made = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
@@ -162,7 +162,7 @@ def _share(
 
 
 def _write_upload(
-    records: ClientRecords, batch: str, form: InputForm, domain: Domain, parties: int, out: Path
+    records: ClientRecords, batch: str, form: InputForm, domain: Ring, parties: int, out: Path
 ) -> None:
     columns, rows = count_columns(records.domain, form.name), count_rows(records, form.name)
     if columns * rows > MAX_VALUES:
@@ -216,7 +216,7 @@ class Aggregator:
         self._identities[header.batch] = header.identity
         self._clients += header.clients
         self._records += header.records
-        most = domain_from_json(first.record_domain, str(origin)).largest
+        most = domain_from_json(first.record_domain, str(origin)).max_contribution
         if INPUT_FORMS[header.form].capped != ENFORCED and self._clients * most >= MAX_TOTAL:
             raise ShareError(
                 f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "
@@ -334,7 +334,7 @@ def read_header(path: Path) -> Header:
         numbers = (header.party, header.parties, header.clients, header.records, header.batches)
         known = (
             header.schema == SCHEMA
-            and header.arithmetic in DOMAINS
+            and header.arithmetic in RINGS
             and header.form in INPUT_FORMS
             and header.content in ("seed", "values")
             and header.batch.isalnum()

@@ -14,8 +14,8 @@ from harness.inputs.records import ClientRecords
 from harness.inputs.scores import DEFAULT_THRESHOLDS
 from harness.pipeline.run import Run, Settings, Statistic, plan_release, run_on_records
 from harness.privacy.ledger.charge import Entry
-from harness.privacy.ledger.populations import Release
-from harness.releases.contribution_cap import CapStatistic, ChosenCap, NextRelease, sizes_alone
+from harness.privacy.ledger.populations import PrivacyEvent
+from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
 from protocols.accounting.calibration import compose
 from protocols.noise.truncated import Guarantee
 
@@ -54,15 +54,15 @@ def run_with_chosen_cap(
         if directory.exists():
             raise OptionError(f"{directory} exists already; name another directory by --out.")
     thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
-    next_release = NextRelease(
-        statistic.name, settings.epsilon, settings.delta, thresholds, settings.exchanged
+    next_release = CapTarget(
+        statistic.name, settings.epsilon, settings.delta, thresholds, settings.malleable_slots
     )
     caps = caps_to_choose_from(domain.max_count)
     largest = replace(domain, cap=Cap(caps[-1]))
     plan = plan_release(statistic, settings, largest)
     statistic.check(largest, records.clients, plan)
     both = compose(Guarantee(each.epsilon, each.delta) for each in (of_cap, settings))
-    release = Release(statistic.name, settings.model.name, both, plan.unit, plan.relation, out)
+    release = PrivacyEvent(statistic.name, settings.model.name, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(release)
 
     def first(step: str) -> None:

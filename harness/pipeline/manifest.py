@@ -77,7 +77,7 @@ def privacy_fields(
         "revealed": list(spec.revealed),
         **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
         **({"if_replaced": exact_json(plan.if_replaced)} if existence_only else {}),
-        **({"noise_for": EXCHANGED} if plan.exchanged else {}),
+        **({"noise_for": EXCHANGED} if plan.malleable_slots else {}),
         **({"assumed": HONEST_CLIENTS} if assumes_honest_clients(spec, form, model) else {}),
         "public": [
             *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),

@@ -17,7 +17,7 @@ from harness.engines.base import Progress
 from harness.engines.parties.certificates import make_key
 from harness.errors import ShareError
 from harness.inputs import shares as sharing
-from harness.inputs.aggregation import ANY, HINT, Rules, agree, paths_of, uploads_at
+from harness.inputs.aggregation import ANY, HINT, UploadPolicy, common_uploads, paths_of, uploads_at
 from harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from harness.inputs.records import ClientRecords, RecordDomain, domain_from_json
 from harness.pipeline.local_clients import local_clients
@@ -28,7 +28,7 @@ MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each p
 
 
 @dataclass(frozen=True)
-class Fed:
+class PartyInputs:
     """The inputs of a run, and what is public of them.
 
     Attributes: rows: clients, or records where each has a row; values: a file per party, or None; sending:
@@ -77,8 +77,8 @@ def feed_shares(
     scratch: Path,
     lasting: bool,
     uploaded: tuple[int, ...] = (),
-    rules: Rules = ANY,
-) -> Fed:
+    rules: UploadPolicy = ANY,
+) -> PartyInputs:
     """Check the parties' aggregates, and take the values out of them into `scratch`.
 
     Args: lasting: whether the uploads stay, so that they could go into another run; rules: what uploads
@@ -92,7 +92,9 @@ def feed_shares(
     return replace(fed, values=values, batches=fed.batches if lasting else ())
 
 
-def feed_directory(shares: Path, form: InputForm, model: Model, scratch: Path, rules: Rules = ANY) -> Fed:
+def feed_directory(
+    shares: Path, form: InputForm, model: Model, scratch: Path, rules: UploadPolicy = ANY
+) -> PartyInputs:
     """Take all parties' steps on what `share` wrote, which stays.
 
     Args: rules: as for `sound_uploads`.
@@ -106,7 +108,7 @@ def feed_directory(shares: Path, form: InputForm, model: Model, scratch: Path, r
 
 
 def sound_uploads(
-    shares: Path, form: InputForm, model: Model, rules: Rules = ANY
+    shares: Path, form: InputForm, model: Model, rules: UploadPolicy = ANY
 ) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
@@ -119,7 +121,7 @@ def sound_uploads(
         return [None] * model.parties, {}
     own = [shares / f"party-{i}" for i in range(model.parties)]
     found = [uploads_at(i, directory, rules) for i, directory in enumerate(own)]
-    agreement = agree(found, kind_of_run(form, model))
+    agreement = common_uploads(found, kind_of_run(form, model))
     paths = [paths_of(agreement.taken, each, own[each.party]) for each in found]
     return paths, agreement.left_out
 
@@ -134,8 +136,8 @@ def feed_heads(
     form: InputForm,
     model: Model,
     uploaded: tuple[int, ...] = (),
-    rules: Rules = ANY,
-) -> Fed:
+    rules: UploadPolicy = ANY,
+) -> PartyInputs:
     """Check what the parties' aggregates say of themselves; their values are elsewhere, or not needed yet.
 
     Args: heads: aggregates, or their first two lines. Raises: ShareError, as `feed_shares`.
@@ -153,7 +155,7 @@ def feed_heads(
         )
     if not header.rows:
         raise ShareError("No client has a record; there is nothing to compute.")
-    return Fed(
+    return PartyInputs(
         domain_from_json(header.record_domain, "the shares' header"),
         header.clients,
         header.batches,
@@ -164,7 +166,7 @@ def feed_heads(
     )
 
 
-def _batches(head: Path, rules: Rules) -> tuple[str, ...]:
+def _batches(head: Path, rules: UploadPolicy) -> tuple[str, ...]:
     """Return which uploads are in an aggregate. Raises: ShareError: one is of more clients than may be."""
     found = [re.fullmatch("(.+):([0-9]{1,18}):[0-9]+", each) for each in sharing.read_uploads(head)]
     batches = tuple(each[1] for each in found if each)
@@ -186,7 +188,7 @@ def feed_from_clients(
     terms: dict[str, Any],
     scratch: Path,
     seconds: float,
-) -> Fed:
+) -> PartyInputs:
     """Have the clients of a records file send from this process, with keys in `scratch`.
 
     Args: terms: what they are to agree with; seconds: that the parties may take.
@@ -199,7 +201,7 @@ def feed_from_clients(
     keys.mkdir(mode=0o700)
     sending = local_clients(list(each), terms, keys, seconds)
     nothing = [None] * model.parties
-    return Fed(records.domain, records.clients, len(each), records.clients, nothing, sending)
+    return PartyInputs(records.domain, records.clients, len(each), records.clients, nothing, sending)
 
 
 def feed_invited(
@@ -210,7 +212,7 @@ def feed_invited(
     terms: dict[str, Any],
     scratch: Path,
     directory: Path,
-) -> Fed:
+) -> PartyInputs:
     """Have invited clients send, one each, from wherever their invitations in `directory` are taken."""
     keys = scratch / "clients"
     keys.mkdir(mode=0o700)
@@ -227,13 +229,13 @@ def feed_sent(
     model: Model,
     terms: dict[str, Any],
     begin: Begin = elsewhere,
-) -> Fed:
+) -> PartyInputs:
     """Have clients with these certificates send, one each. Args: begin: see `ClientInputs`."""
     each, clients = count_columns(domain, form.name), len(certificates)
     check_sent(each * clients)
     uploads = tuple(Upload(each, certificate) for certificate in certificates)
     nothing = [None] * model.parties
-    return Fed(domain, clients, clients, clients, nothing, ClientInputs(uploads, terms, begin))
+    return PartyInputs(domain, clients, clients, clients, nothing, ClientInputs(uploads, terms, begin))
 
 
 def check_sent(values: int) -> None:

@@ -18,12 +18,12 @@ from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, Runner
 from harness.engines.network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import OptionError, ShareError, UnsupportedError
-from harness.inputs.aggregation import ANY, Rules
+from harness.inputs.aggregation import ANY, UploadPolicy
 from harness.inputs.neighboring import relation_for
-from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
 from harness.pipeline import manifest as report
 from harness.pipeline.party_inputs import (
-    Fed,
+    PartyInputs,
     feed_directory,
     feed_from_clients,
     feed_invited,
@@ -31,7 +31,7 @@ from harness.pipeline.party_inputs import (
     share_and_aggregate,
 )
 from harness.privacy.ledger.charge import Account, Entry, entry
-from harness.privacy.ledger.populations import Noise, Release
+from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent
 from harness.security_models import Model
 from harness.system.result_files import new_directory, write_json
 from protocols.accounting.calibration import (
@@ -41,7 +41,7 @@ from protocols.accounting.calibration import (
     plan_noise,
     plan_nominal_noise,
 )
-from protocols.accounting.queries import LinearRelease
+from protocols.accounting.queries import LinearQueries
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.noise.truncated import Guarantee
 from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
@@ -78,7 +78,7 @@ class Settings:
         return self.hosts or engine_of(self.model)
 
     @property
-    def exchanged(self) -> bool:
+    def malleable_slots(self) -> bool:
         """Whether a party may move clients' records between cells, so that noise is for exchanged ones."""
         of_clients = self.unit is PrivacyUnit.CLIENT
         return of_clients and self.form.exchangeable and self.model.tolerates == "active"
@@ -96,7 +96,7 @@ class Statistic(ABC, Generic[T]):
     """
 
     name: str
-    detail: Detail = Detail.NONE
+    detail: RecordKind = RecordKind.NONE
 
     @property
     def nominal(self) -> bool:
@@ -159,7 +159,7 @@ def run_on_records(
     """
     model, form = settings.model, settings.form
 
-    def feed(partial: Path) -> Fed:
+    def feed(partial: Path) -> PartyInputs:
         plan = plan_release(statistic, settings, records.domain)  # refused before anything is shared
         statistic.check(records.domain, records.clients, plan)
         if form.path is CLIENTS:
@@ -179,7 +179,7 @@ def run_on_shares(
     settings: Settings,
     out: Path,
     progress: Progress,
-    rules: Rules = ANY,
+    rules: UploadPolicy = ANY,
 ) -> Run[T]:
     """Run the protocol on what `share` or `aggregate` wrote, all parties on this machine.
 
@@ -201,7 +201,7 @@ def run_on_shares(
             f"{settings.model.parties}; share for this model, or choose the one it was shared for."
         )
 
-    def feed(partial: Path) -> Fed:
+    def feed(partial: Path) -> PartyInputs:
         progress("aggregate")
         if aggregates:
             return feed_shares(aggregates, settings.form, settings.model, partial, lasting=True, rules=rules)
@@ -227,7 +227,7 @@ def run_for_invited(
     plan_release(statistic, settings, domain)
     directory, clients = invited
 
-    def feed(partial: Path) -> Fed:
+    def feed(partial: Path) -> PartyInputs:
         terms = terms_of(statistic, settings, domain)
         return feed_invited(domain, clients, settings.form, settings.model, terms, partial, directory)
 
@@ -236,7 +236,7 @@ def run_for_invited(
 
 def run_fed(
     statistic: Statistic[T],
-    feed: Callable[[Path], Fed],
+    feed: Callable[[Path], PartyInputs],
     settings: Settings,
     out: Path,
     progress: Progress,
@@ -264,14 +264,14 @@ def run_fed(
             )
         plan = plan_release(statistic, settings, domain)
         statistic.check(domain, fed.clients, plan)
-        release = Release(
+        release = PrivacyEvent(
             task,
             model.name,
             plan.exact,
             plan.unit,
             plan.relation,
             out,
-            Noise(plan.coins, plan.changed) if plan.opened and plan.largest == 1 else None,
+            NoiseEvent(plan.coins, plan.changed) if plan.opened and plan.largest == 1 else None,
             fed.batches,
         )
         charging.check(release)
@@ -337,10 +337,10 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
         release = statistic.spec.release(_as_text(statistic.shape(domain)))
         relation, epsilon = settings.relation_in(domain), statistic.charged(settings, domain)
         if statistic.nominal:
-            assert isinstance(release, LinearRelease)
+            assert isinstance(release, LinearQueries)
             return plan_nominal_noise(release, relation, epsilon, settings.delta)
-        together = domain.most_together
-        plan = plan_noise(release, relation, epsilon, settings.delta, together, settings.exchanged)
+        together = domain.max_records_per_unit
+        plan = plan_noise(release, relation, epsilon, settings.delta, together, settings.malleable_slots)
         return replace(plan, requested_epsilon=settings.epsilon)  # of which less may do
     except ValueError as error:
         raise OptionError(
@@ -348,7 +348,7 @@ def plan_release(statistic: Statistic[T], settings: Settings, domain: RecordDoma
         ) from None
 
 
-def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: Fed) -> Job:
+def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: PartyInputs) -> Job:
     """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits."""
     rows = 0 if settings.form.summed_by_party else fed.rows
     arguments = {
@@ -360,7 +360,7 @@ def make_job(statistic: Statistic[T], settings: Settings, plan: NoisePlan, fed: 
         "slots": fed.entries,
         "per_lane": settings.model.slots_per_lane,
         "parts": fed.sending.parts if fed.sending else 0,
-        "most_records": fed.clients * fed.domain.largest,
+        "most_records": fed.clients * fed.domain.max_contribution,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         **statistic.shape(fed.domain),

@@ -20,7 +20,7 @@ from protocols.noise.truncated import mean_square_error
 Floats = npt.NDArray[np.float64]
 
 EVERYBODY = 0.0  # no score is below
-NOBODY = 2.0  # above every score, as scores are at most 1; a number, so that JSON can hold it
+ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so that JSON can hold it
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class GroupCurves:
         inner = self.thresholds > EVERYBODY
         return OperatingPoints(
             self.groups,
-            np.concatenate([[EVERYBODY], self.thresholds[inner], [NOBODY]]),
+            np.concatenate([[EVERYBODY], self.thresholds[inner], [ACCEPT_NOBODY]]),
             _rates(fitted.tp[:, inner], fitted.positives),
             _rates(fitted.fp[:, inner], fitted.negatives),
             fitted.positives,

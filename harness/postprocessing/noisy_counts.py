@@ -48,7 +48,7 @@ def read_counts(
     result: EngineResult, domain: RecordDomain, clients: int, coins: tuple[Coin, ...]
 ) -> NoisyCounts:
     """Return the counts that a run opened, one per cell of the domain. Raises: as `read_unbiased`."""
-    opened = read_unbiased(result, "counts", domain.cells, clients * domain.largest, coins)
+    opened = read_unbiased(result, "counts", domain.cells, clients * domain.max_contribution, coins)
     return NoisyCounts(domain, opened.reshape(domain.shape), coins)
 
 

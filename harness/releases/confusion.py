@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.engines.base import EngineResult
 from harness.inputs.contribution_bounds import scale_of
-from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.records import RecordDomain, RecordKind
 from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from protocols.accounting.calibration import NoisePlan
@@ -111,7 +111,7 @@ class ConfusionStatistic(Statistic[Confusion]):
 
     spec: ProtocolSpec = PI_CF
     name = "confusion"
-    detail = Detail.PREDICTION
+    detail = RecordKind.PREDICTION
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         return {"groups": len(domain.groups), "labels": len(domain.labels)}

@@ -11,7 +11,7 @@ from typing import Any
 from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import caps_to_choose_from
-from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
 from harness.inputs.scores import DEFAULT_THRESHOLDS
 from harness.pipeline.run import Statistic
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
@@ -28,7 +28,7 @@ CONFIDENCE = Fraction(95, 100)
 
 
 @dataclass(frozen=True)
-class NextRelease:
+class CapTarget:
     """The release that clients are to be capped for.
 
     Attributes: task: weights, confusion or thresholds, or counts; epsilon, delta: its totals; thresholds: how
@@ -40,7 +40,7 @@ class NextRelease:
     epsilon: Fraction
     delta: Fraction
     thresholds: int = DEFAULT_THRESHOLDS
-    exchanged: bool = False
+    malleable_slots: bool = False
     counts: int = 1
 
     def allowed_above(self, domain: RecordDomain) -> int:
@@ -56,7 +56,7 @@ class NextRelease:
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """
-        epsilon = self.epsilon / 2 if self.exchanged else self.epsilon
+        epsilon = self.epsilon / 2 if self.malleable_slots else self.epsilon
         cells = len(domain.groups) * len(domain.labels)
         if self.task == "counts":
             return allowed_above(epsilon, self.counts)
@@ -64,7 +64,9 @@ class NextRelease:
             predictions = len(domain.labels) if self.task == "confusion" else 1
             return allowed_above(epsilon / RATIOS, cells * predictions)
         relation = NeighboringRelation.ZERO_OUT_ONE
-        tree = best_tree(self.thresholds, relation, self.epsilon, self.delta, exchanged=self.exchanged)
+        tree = best_tree(
+            self.thresholds, relation, self.epsilon, self.delta, malleable_slots=self.malleable_slots
+        )
         released = cells * counts_of_curves(tree)
         return allowed_above(epsilon / CURVE_RATIOS, released, (self.thresholds + 1) // 2)
 
@@ -104,10 +106,10 @@ class ChosenCap:
 class CapStatistic(Statistic[ChosenCap]):
     """The least cap that few enough clients exceed, up to noise. Args: release: that it is for."""
 
-    release: NextRelease
+    release: CapTarget
     name = "cap"
     spec = PI_CAP
-    detail = Detail.SIZE
+    detail = RecordKind.SIZE
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         caps = caps_to_choose_from(domain.max_count)
@@ -138,5 +140,5 @@ def comparison_noise(plan: NoisePlan) -> int:
 
 def sizes_alone(records: ClientRecords) -> ClientRecords:
     """Return the same records as far as a cap needs them: who has how many."""
-    domain = replace(records.domain, detail=Detail.SIZE, thresholds=(), cap=None)
+    domain = replace(records.domain, detail=RecordKind.SIZE, thresholds=(), cap=None)
     return replace(records, domain=domain, detail=None)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.engines.base import EngineResult
-from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.records import RecordDomain, RecordKind
 from harness.inputs.values import ValueGrid
 from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import read_unbiased
@@ -155,14 +155,14 @@ class GapStatistic(Statistic[Gaps]):
 
     spec: ProtocolSpec = PI_GAP
     name = "gap"
-    detail = Detail.VALUE
+    detail = RecordKind.VALUE
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         assert domain.values is not None
         return {"groups": len(domain.groups), "steps": domain.values.steps}
 
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Gaps:
-        most = clients * domain.largest
+        most = clients * domain.max_contribution
         return gaps(read_unbiased(result, "sums", domain.cells, most, plan.coins, -most), domain, plan)
 
     def files(self, found: Gaps) -> Mapping[str, Mapping[str, Any]]:

@@ -18,7 +18,7 @@ from harness.errors import (
     UndefinedRateError,
 )
 from harness.inputs.contribution_bounds import Cap, scale_of
-from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.records import RecordDomain, RecordKind
 from harness.pipeline.run import Settings, Statistic
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
@@ -92,15 +92,15 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     positive: str = ""
     spec: ProtocolSpec = PI_ROC
     name = "curves"
-    detail = Detail.SCORE
+    detail = RecordKind.SCORE
 
     def tree(self, domain: RecordDomain) -> CountTree:
         """Return which blocks are counted. Raises: ValueError: no noise fits the budget."""
         bins, settings = len(domain.thresholds), self.settings
         if self.flat:
             return CountTree(bins, (1,))
-        relation, together = settings.relation_in(domain), domain.most_together
-        return best_tree(bins, relation, settings.epsilon, settings.delta, together, settings.exchanged)
+        relation, together = settings.relation_in(domain), domain.max_records_per_unit
+        return best_tree(bins, relation, settings.epsilon, settings.delta, together, settings.malleable_slots)
 
     def shape(self, domain: RecordDomain) -> Mapping[str, object]:
         if len(domain.labels) != 2:
@@ -120,7 +120,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         return {"blocks": ".".join(map(str, self.tree(domain).blocks))}
 
     def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> NoisyCurves:
-        most = clients * domain.largest
+        most = clients * domain.max_contribution
         opened = read_unbiased(result, "nodes", plan.nodes, most, plan.coins)
         return self._curves(opened, domain, self.positive or domain.labels[-1], plan.coins)
 
@@ -266,7 +266,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     curves: CurvesStatistic
     choice: ThresholdChoice
     name = "thresholds"
-    detail = Detail.SCORE
+    detail = RecordKind.SCORE
 
     @property
     def spec(self) -> ProtocolSpec:

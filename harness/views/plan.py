@@ -12,9 +12,9 @@ from harness.cli.terminal import out, plain, say
 from harness.engines.network.profiles import Network
 from harness.forecast.errors import Expected
 from harness.forecast.expected_accuracy import ExpectedCap, ExpectedCounts, ReleasePlan
-from harness.forecast.plan import Asked, ModelPlan
+from harness.forecast.plan import ModelPlan, PlanRequest
 from harness.forecast.unit_costs import Cost, UnitCosts
-from harness.inputs.records import Detail
+from harness.inputs.records import RecordKind
 from harness.releases.contribution_cap import CONFIDENCE
 from harness.system.result_files import SCHEMA
 from harness.views.cap import doubt_of
@@ -28,7 +28,7 @@ _PARTIES_HERE = (
 
 
 def show(
-    stages: Sequence[Asked],
+    stages: Sequence[PlanRequest],
     releases: Sequence[ReleasePlan],
     plans: Sequence[ModelPlan],
     network: Network | None,
@@ -90,7 +90,7 @@ def _show_counts(found: ExpectedCounts) -> None:
 
 def _show_errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> None:
     asked, needed = release.asked, release.needed
-    valued, cap = asked.task.detail is Detail.VALUE, asked.cap
+    valued, cap = asked.task.detail is RecordKind.VALUE, asked.cap
     if cap and not valued:
         described = cap.described
         if one_of_two:
@@ -99,7 +99,10 @@ def _show_errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> No
         say(f"{described[0].upper()}{described[1:]}.")
         if not cap.weight_one and asked.records > asked.clients * cap.slots:
             say(f"What it leaves out of {asked.records / asked.clients:,.3g} records each is no error here.")
-    counted = {Detail.SCORE: "of records at or above a threshold", Detail.VALUE: "of a group's clients"}
+    counted = {
+        RecordKind.SCORE: "of records at or above a threshold",
+        RecordKind.VALUE: "of a group's clients",
+    }
     say(f"Count {counted.get(asked.task.detail, 'of a group and label')}: off by {errors.count:,.3g} (RMS).")
     worst = max(errors.each, key=errors.each.__getitem__)
     table = Table("of" if valued else "group, label", f"error of the {errors.what} (RMS)")
@@ -122,7 +125,7 @@ def _show_errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> No
         )
 
 
-def _unit(asked: Asked) -> str:
+def _unit(asked: PlanRequest) -> str:
     return "clients" if asked.by_clients else "records"
 
 
@@ -131,7 +134,7 @@ def _share(value: float) -> str:
 
 
 def _show_costs(
-    stages: Sequence[Asked], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
+    stages: Sequence[PlanRequest], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
 ) -> None:
     where = "all parties on one machine" if network is None else f"network {plain(network.name)}"
     both = f", {' and '.join(each.task.name for each in stages)} together" if len(stages) > 1 else ""
@@ -168,7 +171,7 @@ def _bytes(count: float) -> str:
 
 
 def to_json(
-    stages: Sequence[Asked],
+    stages: Sequence[PlanRequest],
     releases: Sequence[ReleasePlan],
     plans: Sequence[ModelPlan],
     network: Network | None,
@@ -176,7 +179,7 @@ def to_json(
 ) -> dict[str, Any]:
     """Return a plan as JSON; where a cap is chosen first, the inputs are those of the release after it."""
     asked = stages[-1]
-    valued, sized = asked.task.detail is Detail.VALUE, asked.task.detail is Detail.SIZE
+    valued, sized = asked.task.detail is RecordKind.VALUE, asked.task.detail is RecordKind.SIZE
     return {
         "schema": SCHEMA,
         "task": asked.task.name,
@@ -188,7 +191,7 @@ def to_json(
         "cap_is_expected": len(stages) > 1,
         "groups": _floats(asked.groups),
         "labels": None if valued else _floats(asked.labels),
-        "thresholds": asked.thresholds if asked.task.detail is Detail.SCORE else None,
+        "thresholds": asked.thresholds if asked.task.detail is RecordKind.SCORE else None,
         "releases": [_release_json(each) for each in releases],
         "network": None
         if network is None
@@ -257,7 +260,7 @@ def _errors_json(found: Expected | ExpectedCap | ExpectedCounts) -> dict[str, An
     }
 
 
-def _model_json(stages: Sequence[Asked], each: ModelPlan) -> dict[str, Any]:
+def _model_json(stages: Sequence[PlanRequest], each: ModelPlan) -> dict[str, Any]:
     runs = {}
     if each.costs is not None and len(stages) > 1:
         runs = {

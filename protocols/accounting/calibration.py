@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from protocols.accounting.queries import FirstBelow, LinearRelease
+from protocols.accounting.queries import AboveThreshold, LinearQueries
 from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins, exp_bounds
 from protocols.mechanisms.above_threshold import guarantee_of_first_below
 from protocols.noise.truncated import Guarantee, guarantee, guarantee_of_clients, guarantee_of_moves
@@ -68,9 +68,9 @@ class NoisePlan:
     coins: tuple[Coin, ...]
     exact: Guarantee
     largest: int = 1
-    exchanged: bool = False
+    malleable_slots: bool = False
     opened: bool = True
-    release: LinearRelease | None = field(default=None, repr=False, compare=False)
+    release: LinearQueries | None = field(default=None, repr=False, compare=False)
 
     @property
     def if_replaced(self) -> Guarantee:
@@ -85,7 +85,7 @@ class NoisePlan:
 
 
 def nodes_changed(
-    release: LinearRelease, relation: NeighboringRelation, cap: int = 1, exchanged: bool = False
+    release: LinearQueries, relation: NeighboringRelation, cap: int = 1, malleable_slots: bool = False
 ) -> int:
     """Return by how much two neighbours' counts differ at most, in all.
 
@@ -94,12 +94,12 @@ def nodes_changed(
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
     Args: exchanged: as for `plan_noise`.
     """
-    both = exchanged or relation is NeighboringRelation.REPLACE_ONE
+    both = malleable_slots or relation is NeighboringRelation.REPLACE_ONE
     return cap * release.most_nodes_of_a_record * (2 if both else 1)
 
 
 def possible_moves(
-    release: LinearRelease, relation: NeighboringRelation, exchanged: bool = False
+    release: LinearQueries, relation: NeighboringRelation, malleable_slots: bool = False
 ) -> frozenset[tuple[int, ...]]:
     """Return by how much the noisy values of two neighbours differ, for all that may be furthest apart.
 
@@ -108,10 +108,10 @@ def possible_moves(
     Args: exchanged: as for `plan_noise`.
     """
     if not release.amounts:
-        return frozenset([(1,) * nodes_changed(release, relation, exchanged=exchanged)])
+        return frozenset([(1,) * nodes_changed(release, relation, malleable_slots=malleable_slots)])
     records = [release.record(cell) for cell in range(release.cells)]
     replaced = relation is NeighboringRelation.REPLACE_ONE
-    before: list[dict[int, int]] = [*records * (exchanged or replaced), *[{}] * (not replaced)]
+    before: list[dict[int, int]] = [*records * (malleable_slots or replaced), *[{}] * (not replaced)]
     return frozenset(
         move
         for one in records
@@ -125,12 +125,12 @@ def possible_moves(
 
 
 def plan_noise(
-    release: LinearRelease | FirstBelow,
+    release: LinearQueries | AboveThreshold,
     relation: NeighboringRelation,
     epsilon: Fraction,
     delta: Fraction,
     cap: int = 1,
-    exchanged: bool = False,
+    malleable_slots: bool = False,
 ) -> NoisePlan:
     """Choose the coins for a release, and compute its guarantee exactly.
 
@@ -147,17 +147,19 @@ def plan_noise(
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
-    if isinstance(release, FirstBelow):
+    if isinstance(release, AboveThreshold):
         return _plan_first_below(release, relation, epsilon, delta)
     together = _records_together(release, relation, cap)
-    moves = possible_moves(release, relation, exchanged)
+    moves = possible_moves(release, relation, malleable_slots)
     changed, largest = together * max(map(sum, moves)), together * max(map(max, moves))
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
     inward = exp_bounds(node_epsilon * (largest - 1))[1]
     bits = _bits_of_a_value(delta / (changed * inward))
     coins = design_coins(node_epsilon, bits)
     if together > 1:
-        exact = guarantee_of_clients(coins, nodes_changed(release, relation, exchanged=exchanged), cap)
+        exact = guarantee_of_clients(
+            coins, nodes_changed(release, relation, malleable_slots=malleable_slots), cap
+        )
     else:
         exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
     if exact.epsilon > epsilon or exact.delta > delta:
@@ -173,13 +175,13 @@ def plan_noise(
         coins,
         exact,
         largest,
-        exchanged,
+        malleable_slots,
         release=release,
     )
 
 
 def _plan_first_below(
-    release: FirstBelow, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    release: AboveThreshold, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
     """Choose the coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
 
@@ -208,7 +210,7 @@ def _bits_of_a_value(delta: Fraction) -> int:
     return bits
 
 
-def _records_together(release: LinearRelease, relation: NeighboringRelation, cap: int) -> int:
+def _records_together(release: LinearQueries, relation: NeighboringRelation, cap: int) -> int:
     """Return how many records come or go at once. Raises: ValueError: a client has one value, not a few."""
     if cap < 1 or (cap > 1 and (release.amounts or relation is not NeighboringRelation.ZERO_OUT_ONE)):
         raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
@@ -216,7 +218,7 @@ def _records_together(release: LinearRelease, relation: NeighboringRelation, cap
 
 
 def plan_nominal_noise(
-    release: LinearRelease, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    release: LinearQueries, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
     """Give every value the noise that would suit it alone, and compute what all of them really protect.
 

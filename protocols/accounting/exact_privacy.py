@@ -20,7 +20,7 @@ from operator import neg
 import numpy as np
 
 from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.queries import LinearRelease
+from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.circuits.symmetric import SymmetricCoins, fair_bits_per_symmetric_sample, symmetric_geometric
@@ -238,16 +238,16 @@ def composed(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     return PrivacyCurve(tuple(pairs))
 
 
-def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearRelease:
+def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
     """Return the linear map that a protocol noises. Raises: ValueError: nobody has declared it."""
     release = spec.release(arguments) if spec.release else None
-    if not isinstance(release, LinearRelease):
+    if not isinstance(release, LinearQueries):
         raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
     return release
 
 
 def values_moved(
-    release: LinearRelease, relation: NeighboringRelation, cap: int = 1, exchanged: bool = False
+    release: LinearQueries, relation: NeighboringRelation, cap: int = 1, malleable_slots: bool = False
 ) -> int:
     """Return by how much two neighbours' noisy values differ at most, in all: the L1 sensitivity.
 
@@ -260,11 +260,11 @@ def values_moved(
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
     """
     if release.amounts:
-        return max(map(sum, amounts_moved(release, relation, exchanged)))
+        return max(map(sum, amounts_moved(release, relation, malleable_slots)))
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
-    if relation is not NeighboringRelation.REPLACE_ONE and not exchanged:
+    if relation is not NeighboringRelation.REPLACE_ONE and not malleable_slots:
         return cap * len(columns[0])
-    most = len(columns[0]) if exchanged else 0  # for none
+    most = len(columns[0]) if malleable_slots else 0  # for none
     for i, column in enumerate(columns):
         for other in columns[i + 1 :]:
             if len(column) + len(other) <= most:
@@ -274,7 +274,7 @@ def values_moved(
 
 
 def amounts_moved(
-    release: LinearRelease, relation: NeighboringRelation, exchanged: bool = False
+    release: LinearQueries, relation: NeighboringRelation, malleable_slots: bool = False
 ) -> set[tuple[int, ...]]:
     """Return by how much noisy values differ, those that do, for all neighbours that listed cells make.
 
@@ -283,9 +283,9 @@ def amounts_moved(
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
         np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
-    if exchanged:
+    if malleable_slots:
         rows = np.concatenate([rows, np.zeros((1, release.nodes), dtype=np.int64)])
-    if exchanged or relation is NeighboringRelation.REPLACE_ONE:
+    if malleable_slots or relation is NeighboringRelation.REPLACE_ONE:
         rows = np.unique(np.concatenate([rows - row for row in rows]), axis=0)
     return {tuple(sorted(np.abs(row[row != 0]).tolist())) for row in rows if row.any()}
 

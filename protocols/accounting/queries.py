@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class LinearRelease:
+class LinearQueries:
     """Noisy nodes that are integer combinations of disjoint cells; a record is in one cell.
 
     Attributes: cells: how many; columns: per cell, the nodes that one more record in it changes, each
@@ -41,7 +41,7 @@ class LinearRelease:
 
 
 @dataclass(frozen=True)
-class FirstBelow:
+class AboveThreshold:
     """The index of the first of `queries` counts that is, with noise, at or below a bound with noise.
 
     Nothing else is opened. A client that comes or goes moves the counts that it moves all the same way, each
@@ -56,25 +56,25 @@ class FirstBelow:
         return self.queries + 1
 
 
-def each_cell_once(cells: int) -> LinearRelease:
+def each_cell_once(cells: int) -> LinearQueries:
     """Return the release of every cell with noise of its own (π_RW, π_CF)."""
-    return LinearRelease(cells, tuple((cell,) for cell in range(cells)))
+    return LinearQueries(cells, tuple((cell,) for cell in range(cells)))
 
 
-def sums_and_sizes(groups: int, steps: int) -> LinearRelease:
+def sums_and_sizes(groups: int, steps: int) -> LinearQueries:
     """Return the release of a sum of values and a scaled size per group (π_GAP).
 
     Computes: a client of group g with value v, a whole number from -steps to steps, adds v to node 2 g and
     `steps` to node 2 g + 1. The corners are v = -steps and v = steps.
     """
     corners = [(g, end) for g in range(groups) for end in (-steps, steps)]
-    return LinearRelease(
+    return LinearQueries(
         2 * groups,
         tuple((2 * g, 2 * g + 1) for g, _ in corners),
         tuple((end, steps) for _, end in corners),
     )
 
 
-def logarithms(cells: int, step: int) -> LinearRelease:
+def logarithms(cells: int, step: int) -> LinearQueries:
     """Return the release of a logarithm per cell that one more record moves by `step` at most (π_COUNT)."""
-    return LinearRelease(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)
+    return LinearQueries(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
-from protocols.accounting.queries import LinearRelease
+from protocols.accounting.queries import LinearQueries
 from protocols.noise.truncated import mean_square_error
 
 MAX_LEVELS = 8
@@ -56,7 +56,7 @@ class CountTree:
         """Return each bin's block on a level, shape (bins,)."""
         return _grouped(self.bins, self.blocks[level])
 
-    def release(self, histograms: int) -> LinearRelease:
+    def release(self, histograms: int) -> LinearQueries:
         """Return the release of this tree for each of some disjoint histograms.
 
         Nodes are numbered level by level over all histograms, so that the bins of all come first.
@@ -65,7 +65,7 @@ class CountTree:
         first = histograms * np.cumsum([0, *self.counts[:-1]])
         nodes = [first + h * np.array(self.counts) + blocks for h in range(histograms)]
         columns = tuple(tuple(column) for column in np.concatenate(nodes).tolist())
-        return LinearRelease(histograms * self.nodes, columns)
+        return LinearQueries(histograms * self.nodes, columns)
 
     def estimator(self) -> Floats:
         """Return the matrix that maps unbiased node values to the least-squares cumulative counts.
@@ -149,7 +149,7 @@ def best_tree(
     epsilon: Fraction,
     delta: Fraction,
     cap: int = 1,
-    exchanged: bool = False,
+    malleable_slots: bool = False,
 ) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
@@ -165,7 +165,9 @@ def best_tree(
         tree = _descend(bins, levels)
         if tree is None:
             break
-        error = tree.mean_variance() * float(node_variance(tree, relation, epsilon, delta, cap, exchanged))
+        error = tree.mean_variance() * float(
+            node_variance(tree, relation, epsilon, delta, cap, malleable_slots)
+        )
         if error >= least:
             break
         best, least = tree, error
@@ -178,10 +180,12 @@ def node_variance(
     epsilon: Fraction,
     delta: Fraction,
     cap: int = 1,
-    exchanged: bool = False,
+    malleable_slots: bool = False,
 ) -> Fraction:
     """Return the mean square error of one node's noise. Raises: ValueError: no noise fits."""
-    return mean_square_error(plan_noise(tree.release(1), relation, epsilon, delta, cap, exchanged).coins)
+    return mean_square_error(
+        plan_noise(tree.release(1), relation, epsilon, delta, cap, malleable_slots).coins
+    )
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:

@@ -23,7 +23,7 @@ from benchmarks.studies.capping.curves import BINS, CURVE_QUANTITIES, RATES
 from benchmarks.studies.capping.errors import COUNTS, QUANTITIES, SUM, WEIGHTS, Errors, ExpectedErrors
 from benchmarks.studies.capping.population import Floats, Population, zipf
 from harness.inputs.records import RecordDomain
-from harness.releases.contribution_cap import NextRelease
+from harness.releases.contribution_cap import CapTarget
 from protocols.mechanisms.above_threshold import best_cap, caps_up_to
 
 CAPS = caps_up_to(64)
@@ -40,7 +40,7 @@ def test_targets_are_those_of_the_command(active: bool) -> None:
     epsilon = Fraction(1)
     domain, setting = RecordDomain(("a", "b"), ("0", "1"), 1000), Setting(epsilon, active)
     for task, quantities in (("weights", (WEIGHTS,)), ("thresholds", CURVE_QUANTITIES)):
-        release = NextRelease(task, epsilon * Fraction(4, 5), Fraction(1, 2**40), BINS, active)
+        release = CapTarget(task, epsilon * Fraction(4, 5), Fraction(1, 2**40), BINS, active)
         for quantity in quantities:
             wanted = target(setting.left(Fraction(1, 5)), quantity, AIMS[quantity])
             assert wanted == pytest.approx(

@@ -12,7 +12,7 @@ from benchmarks.measure.factors import Exclusion, Grid, Planned, Suite, axis
 from benchmarks.measure.samples import Level
 from benchmarks.measure.synthetic_clients import SHAPES, Federation
 from benchmarks.suites import REAL, SUITES, TABLE2
-from harness.inputs.records import Detail
+from harness.inputs.records import RecordKind
 from harness.security_models import MODELS
 
 FACTORS = {
@@ -109,9 +109,9 @@ def test_records_are_spread_evenly() -> None:
     assert Federation(5, 3, 2, 2).made_up().clients == 5  # two of them without a record
 
 
-@pytest.mark.parametrize("detail", list(Detail))
-def test_federations_fit_every_input_form_and_are_the_same_each_time(detail: Detail) -> None:
-    thresholds = 11 if detail is Detail.SCORE else 0
+@pytest.mark.parametrize("detail", list(RecordKind))
+def test_federations_fit_every_input_form_and_are_the_same_each_time(detail: RecordKind) -> None:
+    thresholds = 11 if detail is RecordKind.SCORE else 0
     federation = Federation(20, 200, 3, 2, detail, thresholds)
     one, same = federation.made_up(), federation.made_up()
     assert np.array_equal(one.group, same.group) and np.array_equal(one.cell, same.cell)
@@ -121,6 +121,6 @@ def test_federations_fit_every_input_form_and_are_the_same_each_time(detail: Det
 
 
 def test_every_group_label_and_bin_occurs() -> None:
-    made = Federation(100, 10_000, 2, 2, Detail.SCORE, 21).made_up()
+    made = Federation(100, 10_000, 2, 2, RecordKind.SCORE, 21).made_up()
     assert made.detail is not None
     assert set(made.label.tolist()) == {0, 1} and set(made.detail.tolist()) == set(range(21))

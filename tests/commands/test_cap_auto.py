@@ -71,9 +71,9 @@ def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
     assert chosen >= RECORDS  # but for probability e^-250
     assert f"The cap, {chosen} of a client's records, was chosen by π_CAP" in done.stdout
 
-    zero_out, exchanged = NeighboringRelation.ZERO_OUT_ONE, model.name == "rep4-ring"
+    zero_out, malleable_slots = NeighboringRelation.ZERO_OUT_ONE, model.name == "rep4-ring"
     cells = np.size(truth)
-    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, chosen, exchanged)
+    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, chosen, malleable_slots)
     of_cap, of_counts, total = (
         {name: Fraction(each["privacy"][f"{name}_exact"]) for name in ("epsilon", "delta")}
         for each in (first, both["parts"][task], both)
@@ -86,7 +86,9 @@ def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
     }
     assert total["epsilon"] <= TOTAL and total["delta"] <= DELTA
     for cap in read(here / "out-cap" / "cap.json")["caps"]:  # the command's, whatever is chosen
-        other = plan_noise(each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, cap, exchanged).exact
+        other = plan_noise(
+            each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, cap, malleable_slots
+        ).exact
         assert of_cap["epsilon"] + other.epsilon <= total["epsilon"]
         assert of_cap["delta"] + other.delta <= total["delta"]
     shown = re.search(r"of its own with ε = ([0-9.e+-]+) of the total", done.stdout)

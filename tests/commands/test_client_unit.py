@@ -54,11 +54,11 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def check_counts(
-    directory: Path, truth: list[Any], cap: int, scale: int = 1, exchanged: bool = False
+    directory: Path, truth: list[Any], cap: int, scale: int = 1, malleable_slots: bool = False
 ) -> None:
     """Check a run's statement against the plan for its cap, and its counts against the truth."""
     zero_out, cells = NeighboringRelation.ZERO_OUT_ONE, np.size(truth)
-    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(20), DELTA, cap, exchanged)
+    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(20), DELTA, cap, malleable_slots)
     manifest = read(directory / "manifest.json")
     privacy = manifest["privacy"]
     assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
@@ -99,7 +99,7 @@ def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path)
     """One that deviates moves records between cells, so that two counts tell whether a client is there."""
     run = ("weights", "--records", "mine.csv", *CLIENT, *DECLARED, "--cap", "10", "--model", model.name)
     said, active = succeed(*run, "--out", "out", cwd=here), model.name == "rep4-ring"
-    check_counts(here / "out", [[LIGHT, 0], [0, 10]], 10, exchanged=active)
+    check_counts(here / "out", [[LIGHT, 0], [0, 10]], 10, malleable_slots=active)
     assert ("The noise is for records exchanged for others" in said) == active
     for name in ("manifest.json", "weights.json"):
         assert ("noise_for" in read(here / "out" / name)["privacy"]) == active
@@ -109,7 +109,7 @@ def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path)
 def test_confusion_matrices_of_clients(model: Model, here: Path) -> None:
     run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--model", model.name)
     said, active = succeed(*run, "--cap", "3", "--out", "out", cwd=here), model.name == "rep4-ring"
-    check_counts(here / "out", [[[20, 10], [0, 0]], [[0, 0], [0, 3]]], 3, exchanged=active)
+    check_counts(here / "out", [[[20, 10], [0, 0]], [[0, 0], [0, 3]]], 3, malleable_slots=active)
     kept = f"at most 3 records of a client count, chosen at random if there are more. Kept to by {ENFORCED}."
     assert kept in said
     assert "the true counts, of the records that the cap keeps, all at once" in said

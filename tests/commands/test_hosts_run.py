@@ -21,7 +21,7 @@ from harness.errors import HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.connection import Connection
 from harness.inputs import shares as sharing
-from harness.inputs.rings import DOMAINS
+from harness.inputs.rings import RINGS
 from harness.system.files import PREFIX
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.running import until
@@ -110,7 +110,7 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
         if header.content == "seed":
             found["shares"] += [payload, payload.hex().encode()]
             payload = header.domain.to_bytes(header.domain.expand(payload, header.values))
-        size = DOMAINS[MODEL.domain.name].value_bytes
+        size = RINGS[MODEL.domain.name].value_bytes
         values = [payload[at : at + size] for at in range(0, len(payload), size)]
         found["shares"] += values[:8]
         found["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]

@@ -16,7 +16,7 @@ from harness.engines.parties import main as party
 from harness.engines.parties.supervisor import run_parties
 from harness.errors import BudgetError, LedgerError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Release
+from harness.privacy.ledger.populations import PrivacyEvent
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
@@ -29,7 +29,7 @@ from tests.support.surroundings import small_disk
 BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", BOTH)
 ONE_RUN = guarantee(design_coins(Fraction(1), 40))
-RELEASE = Release(
+RELEASE = PrivacyEvent(
     *("test", "ring", ONE_RUN, PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE, Path("out"))
 )
 UNCOUNTED = "Charged to no ledger: what this run spent adds to what others on the same records spend."

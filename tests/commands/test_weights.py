@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.inputs import shares as sharing
-from harness.inputs.rings import DOMAINS
+from harness.inputs.rings import RINGS
 from harness.security_models import MODELS, Model
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
@@ -173,7 +173,7 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
 
 def added_up(aggregates: list[Path], model: Model) -> list[int]:
     """Return what the parties' aggregates hold together."""
-    domain = DOMAINS[model.domain.name]
+    domain = RINGS[model.domain.name]
     total = None
     for path in aggregates:
         raw = sharing.extract_values(path, path.with_suffix(".values")).read_bytes()

@@ -20,7 +20,7 @@ from harness.inputs.records import ClientRecords, RecordDomain
 from harness.inputs.rings import XOR
 from harness.inputs.shares import share, split_into_shares
 from harness.pipeline.run import Settings, run_on_records, run_on_shares
-from harness.releases.contribution_cap import CapStatistic, NextRelease, sizes_alone
+from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
@@ -144,9 +144,7 @@ def test_whatever_clients_send_each_exceeds_one_number_of_caps(model: Model, tmp
 
 DELTA = Fraction(1, 2**40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 60)
-STATISTIC = CapStatistic(
-    NextRelease("counts", Fraction(1, 2), DELTA, counts=4)
-)  # 7 clients may exceed the cap
+STATISTIC = CapStatistic(CapTarget("counts", Fraction(1, 2), DELTA, counts=4))  # 7 clients may exceed the cap
 
 
 def settings(model: Model) -> Settings:

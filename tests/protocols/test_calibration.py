@@ -17,7 +17,7 @@ from protocols.accounting.calibration import (
     plan_noise,
     unit_of,
 )
-from protocols.accounting.queries import LinearRelease, each_cell_once
+from protocols.accounting.queries import LinearQueries, each_cell_once
 from protocols.circuits.coins import MAX_DELTA_BITS, Coin, design_coins, edge_mass, worst_ratio
 from protocols.noise.truncated import guarantee, probability_mass
 from protocols.spec import PI_RW
@@ -26,7 +26,7 @@ ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLAC
 DELTA = Fraction(1, 2**40)
 
 # Cell 0 counts in nodes 0 and 2, cell 1 in nodes 1 and 2, cell 2 in node 3 alone.
-TREE = LinearRelease(4, ((0, 2), (1, 2), (3,)))
+TREE = LinearQueries(4, ((0, 2), (1, 2), (3,)))
 
 # Few atoms, 8 and 16, and outermost ones that weigh enough to be seen: 2^-6 and 3 * 2^-11.
 TINY = [(Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))]
@@ -52,7 +52,7 @@ def least_delta(law: dict[tuple[int, ...], Fraction], shift: tuple[int, ...], ra
     )
 
 
-def shifts(release: LinearRelease, relation: NeighboringRelation) -> set[tuple[int, ...]]:
+def shifts(release: LinearQueries, relation: NeighboringRelation) -> set[tuple[int, ...]]:
     """Return every difference between the nodes of two neighbours, from the columns."""
 
     def column(cell: int) -> list[int]:
@@ -114,10 +114,10 @@ def test_nodes_of_a_tree_by_enumeration(relation: NeighboringRelation) -> None:
         (each_cell_once(1), 1, 2),
         (each_cell_once(4), 1, 2),
         (TREE, 2, 4),
-        (LinearRelease(1, ((), (0,))), 1, 2),
+        (LinearQueries(1, ((), (0,))), 1, 2),
     ],
 )
-def test_nodes_changed(release: LinearRelease, adding: int, replacing: int) -> None:
+def test_nodes_changed(release: LinearQueries, adding: int, replacing: int) -> None:
     assert nodes_changed(release, ADD) == adding
     assert nodes_changed(release, REPLACE) == replacing
 
@@ -125,7 +125,7 @@ def test_nodes_changed(release: LinearRelease, adding: int, replacing: int) -> N
 @pytest.mark.parametrize("column", [(0, 0), (-1,), (4,), (0, 1, 0)])
 def test_a_column_names_distinct_nodes(column: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="does not name distinct nodes below 4"):
-        LinearRelease(4, ((0,), column))
+        LinearQueries(4, ((0,), column))
 
 
 def test_the_release_of_every_cell() -> None:
@@ -160,7 +160,7 @@ def below(plan: NoisePlan, epsilon: Fraction, delta: Fraction, nodes: int) -> No
     ids=str,
 )
 def test_totals_never_exceed_what_was_asked(
-    relation: NeighboringRelation, release: LinearRelease, epsilon: Fraction, delta: Fraction
+    relation: NeighboringRelation, release: LinearQueries, epsilon: Fraction, delta: Fraction
 ) -> None:
     plan = plan_noise(release, relation, epsilon, delta)
     below(plan, epsilon, delta, nodes_changed(release, relation))

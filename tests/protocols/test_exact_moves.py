@@ -10,7 +10,7 @@ import pytest
 from harness.privacy.audit.releases import audit_command
 from protocols.accounting.calibration import NeighboringRelation, bits_at_most, plan_noise, possible_moves
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass, values_moved
-from protocols.accounting.queries import LinearRelease, each_cell_once, sums_and_sizes
+from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
 from protocols.noise.truncated import guarantee, guarantee_of_moves, outer_mass, probability_mass
 from protocols.spec import PI_GAP
@@ -112,7 +112,7 @@ def test_counts_of_records_have_the_noise_that_they_had() -> None:
 
 def test_amounts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="an amount for each node"):
-        LinearRelease(2, ((0,), (1,)), ((1,), (1, 2)))
+        LinearQueries(2, ((0,), (1,)), ((1,), (1, 2)))
 
 
 def test_pi_gap_declares_this_release() -> None:

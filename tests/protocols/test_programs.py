@@ -15,7 +15,7 @@ import pytest
 
 from harness.engines.base import PROGRAMS
 from harness.inputs.records import RecordDomain
-from harness.pipeline.party_inputs import Fed
+from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, make_job, plan_release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model
@@ -389,7 +389,9 @@ def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: Neigh
     settings = Settings(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
     domain = RecordDomain(("a", "b"), ("0", "1", "2"))
     plan = plan_release(WeightsStatistic(), settings, domain)
-    job = make_job(WeightsStatistic(), settings, plan, Fed(domain, 10, 1, 10, [Path()] * model.parties))
+    job = make_job(
+        WeightsStatistic(), settings, plan, PartyInputs(domain, 10, 1, 10, [Path()] * model.parties)
+    )
     arguments = dict(zip(PI_RW.arguments, job.arguments, strict=True))
     assert arguments["parties"] == str(model.parties)
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins

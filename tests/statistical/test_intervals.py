@@ -22,7 +22,7 @@ from harness.postprocessing.curve_intervals import (
     population_bands,
     simulated_noise,
 )
-from harness.postprocessing.curves import NOBODY, CurveNoise, GroupCurves, exact_curves
+from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
@@ -31,7 +31,7 @@ from tests.support.distribution import FALSE_ALARM, distance, dkw_bound, noise_l
 Floats = npt.NDArray[np.float64]
 
 GRID = np.arange(51) / 50
-POINTS = np.append(GRID, NOBODY)
+POINTS = np.append(GRID, ACCEPT_NOBODY)
 GROUPS = ("a", "b")
 TREE = CountTree(len(GRID), (1, 4, 16))
 RELEASES = 1500

@@ -15,12 +15,12 @@ from pathlib import Path
 from harness.errors import BudgetError
 from harness.privacy.ledger import entries as ledger_module
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Release
+from harness.privacy.ledger.populations import PrivacyEvent
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.noise.truncated import Guarantee
 
 PATH, BUDGET, EPSILON, TIMES = Path(sys.argv[1]), *map(Fraction, sys.argv[2:5])
-RELEASE = Release(
+RELEASE = PrivacyEvent(
     "test",
     "ring",
     Guarantee(EPSILON, Fraction(1, 2**40)),
@@ -30,7 +30,7 @@ RELEASE = Release(
 )
 
 
-def hang(connection: sqlite3.Connection, name: str | None, release: Release) -> int:
+def hang(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
     insert(connection, name, release)
     print("inside", flush=True)
     time.sleep(600)

@@ -14,7 +14,7 @@ from benchmarks.studies.capping.errors import COUNTS, GAP, QUANTITIES, SUM, WEIG
 from benchmarks.studies.capping.population import Floats, Population
 from harness.releases.contribution_cap import CURVE_RATIOS, RATIOS, counts_of_curves
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
-from protocols.accounting.queries import FirstBelow
+from protocols.accounting.queries import AboveThreshold
 from protocols.mechanisms.above_threshold import allowed_above, best_cap, clients_above, law_of_first_below
 
 ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)
@@ -125,7 +125,7 @@ class Chooser:
 
     def law_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
         """Return the probability of each cap."""
-        release = FirstBelow(len(self._above))
+        release = AboveThreshold(len(self._above))
         plan = plan_noise(release, NeighboringRelation.ZERO_OUT_ONE, epsilon, _DELTA)
         return law_of_first_below(plan.coins, self._above, above)
 

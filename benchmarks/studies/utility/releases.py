@@ -15,7 +15,7 @@ from benchmarks.studies.utility.populations import cumulative
 from harness.postprocessing.curve_intervals import simulated_noise
 from harness.postprocessing.curves import CurveNoise
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
-from protocols.accounting.queries import LinearRelease
+from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.truncated import Guarantee
@@ -116,7 +116,7 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
     return Computed(CurveNoise(linear, plan.coins), plan)
 
 
-def each_threshold(bins: int) -> LinearRelease:
+def each_threshold(bins: int) -> LinearQueries:
     """Return the release of both counts at every threshold: records at or above it, and below it.
 
     Source: PrivFairFL, protocol 4 (TP and FN of the positives, FP and TN of the negatives). A record is
@@ -125,7 +125,7 @@ def each_threshold(bins: int) -> LinearRelease:
     columns = tuple(
         tuple(range(reached + 1)) + tuple(range(bins + reached + 1, 2 * bins)) for reached in range(bins)
     )
-    return LinearRelease(2 * bins, columns)
+    return LinearQueries(2 * bins, columns)
 
 
 def _least_squares_per_threshold(bins: int) -> Floats:

@@ -15,7 +15,7 @@ from harness.cli.terminal import command
 from harness.errors import OptionError
 from harness.inputs.records import read_domain
 from harness.pipeline.run import Settings, check_supported
-from harness.releases.contribution_cap import CapStatistic, NextRelease
+from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.views import cap as show_cap
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import MIN_EPSILON
@@ -38,7 +38,7 @@ def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str
     wanted = replace(
         wanted,
         thresholds=len(grid) or wanted.thresholds,
-        exchanged=of_curves(settings, variant).exchanged if variant else settings.exchanged,
+        malleable_slots=of_curves(settings, variant).malleable_slots if variant else settings.malleable_slots,
     )
     run, target = options.run(CapStatistic(wanted), settings, show_cap.STEPS)
     chosen, model = str(run.found.cap), run.manifest["model"]
@@ -48,7 +48,7 @@ def cap(options: ReleaseOptions, release: str, release_epsilon: str, counts: str
 
 def release_to_come(
     release: str, epsilon: str, counts: str, variant: str, delta: Fraction
-) -> tuple[NextRelease, str]:
+) -> tuple[CapTarget, str]:
     """Read what clients are to be capped for; return it, and the variant of thresholds, empty for others.
 
     Raises: OptionError.
@@ -65,7 +65,7 @@ def release_to_come(
     if task == THRESHOLDS:
         variant = parse_choice("--variant", variant or CAPPED[0], CAPPED)
     how_many = parse_whole("--counts", counts, 1, MOST_COUNTS) if counts else 1
-    return NextRelease(task, parsed, delta, counts=how_many), variant
+    return CapTarget(task, parsed, delta, counts=how_many), variant
 
 
 def of_curves(settings: Settings, variant: str) -> Settings:

@@ -25,7 +25,7 @@ from harness.engines.registry import choose_model
 from harness.errors import OptionError, PopulationError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import DEFAULT_MAX_COUNT, Detail, RecordDomain, read_domain
+from harness.inputs.records import DEFAULT_MAX_COUNT, RecordDomain, RecordKind, read_domain
 from harness.inputs.values import DEFAULT_STEPS, MAX_STEPS, ValueGrid
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
@@ -37,7 +37,7 @@ from protocols.noise.truncated import Guarantee
 from protocols.spec import PATHS, SHARES, InputForm
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
-NOBODY = "none"  # what a user says of records whose privacy nobody has to count
+UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
 
 
 def chosen_model(name: str) -> Model:
@@ -87,7 +87,7 @@ def chosen_account(population: str, budget: str, ledger: str) -> Account:
     Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then.
     """
     found = chosen_ledger(ledger)
-    if population not in ("", NOBODY):
+    if population not in ("", UNCHARGED):
         return Account(found, parse_population(population), parse_budget(budget) if budget else None)
     if budget:
         raise OptionError("--budget is a population's; name it with --population.")
@@ -95,7 +95,7 @@ def chosen_account(population: str, budget: str, ledger: str) -> Account:
     if guarded:
         raise PopulationError(
             f"{found.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
-            f"--population NAME; or, with --population {NOBODY}, that nobody counts what is spent."
+            f"--population NAME; or, with --population {UNCHARGED}, that nobody counts what is spent."
         )
     return Account(found)
 
@@ -168,6 +168,6 @@ def _declared_values(domain: str, groups: str, others: str, ends: str, steps: st
         tuple(sorted(parse_names("--groups", groups))),
         (),
         1,
-        detail=Detail.VALUE,
+        detail=RecordKind.VALUE,
         values=ValueGrid(*parse_range(ends), most),
     )

@@ -28,7 +28,7 @@ from harness.inputs import shares as sharing
 from harness.inputs.aggregation import (
     HINT,
     UNDECLARED,
-    Rules,
+    UploadPolicy,
     described,
     paths_of,
     read_lists,
@@ -36,7 +36,7 @@ from harness.inputs.aggregation import (
     write_uploads,
 )
 from harness.inputs.encoding import columns_of, shared_over
-from harness.inputs.records import Detail, read_domain, read_records
+from harness.inputs.records import RecordKind, read_domain, read_records
 from harness.pipeline.terms import Terms, read_terms
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_up
@@ -64,13 +64,13 @@ _CHANGES = {
 
 # What a command needs of records: how they are shared, and what one holds besides its group and label.
 TASKS = {
-    "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, Detail.NONE),
-    "confusion": ({**PI_CF.input_forms, **PI_CF_SLOTS.input_forms}, Detail.PREDICTION),
-    "cap": (PI_CAP.input_forms, Detail.SIZE),
-    "gap": ({**PI_GAP.input_forms, **PI_GAP_SLOTS.input_forms}, Detail.VALUE),
+    "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, RecordKind.NONE),
+    "confusion": ({**PI_CF.input_forms, **PI_CF_SLOTS.input_forms}, RecordKind.PREDICTION),
+    "cap": (PI_CAP.input_forms, RecordKind.SIZE),
+    "gap": ({**PI_GAP.input_forms, **PI_GAP_SLOTS.input_forms}, RecordKind.VALUE),
     "thresholds": (
         {**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms, **PI_ROC_PUBLISHED.input_forms},
-        Detail.SCORE,
+        RecordKind.SCORE,
     ),
 }
 
@@ -90,9 +90,9 @@ def share(
     """Write one share file per party for the clients of a records file."""
     require({"--records": records, "--out": out})
     forms, detail = TASKS[parse_choice("--task", task, list(TASKS))]
-    if any(values) and detail is not Detail.VALUE:
+    if any(values) and detail is not RecordKind.VALUE:
         raise OptionError("--range and --steps go with --task gap only.")
-    domain = declared_domain(*declared, values if detail is Detail.VALUE else None)
+    domain = declared_domain(*declared, values if detail is RecordKind.VALUE else None)
     if domain is None:
         raise OptionError(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
@@ -103,7 +103,7 @@ def share(
         input_form = SLOTS.name
     form = chosen_form(forms, input_form)
     score = parse_threshold(threshold) if threshold else None
-    if score is not None and detail is not Detail.PREDICTION:
+    if score is not None and detail is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
     found = read_records(Path(records), domain, may_be_empty=True, detail=detail, positive_from=score)
     over = shared_over(form, chosen.domain)
@@ -122,7 +122,7 @@ def uploads(party: str, shares: str, domain: str, most: str, out: str) -> None:
     """Write which uploads one party has and takes, for all parties to see."""
     require({"--party": party, "--shares": shares, "--out": out})
     number = parse_party(party)
-    rules = Rules(read_domain(Path(domain)) if domain else None, parse_upload_clients(most))
+    rules = UploadPolicy(read_domain(Path(domain)) if domain else None, parse_upload_clients(most))
     found = uploads_at(number, _own(Path(shares), number), rules)
     write_uploads(found, Path(out))
     why = Counter(sorted(found.unsound.values()))

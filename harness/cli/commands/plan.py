@@ -29,15 +29,15 @@ from harness.cli.terminal import command
 from harness.engines.network.profiles import parse_network
 from harness.errors import OptionError
 from harness.forecast.expected_accuracy import plan_releases
-from harness.forecast.plan import TASKS, Asked, Task, expected_cap, plan_model
+from harness.forecast.plan import TASKS, PlanRequest, Task, expected_cap, plan_model
 from harness.forecast.unit_costs import RECORDED, read_units
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
-from harness.inputs.records import DEFAULT_MAX_COUNT, Detail
+from harness.inputs.records import DEFAULT_MAX_COUNT, RecordKind
 from harness.inputs.scores import DEFAULT_THRESHOLDS, MAX_THRESHOLDS
 from harness.inputs.values import DEFAULT_STEPS, MAX_STEPS
 from harness.pipeline.run import Settings
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.releases.contribution_cap import NextRelease
+from harness.releases.contribution_cap import CapTarget
 from harness.security_models import MODELS, get_model
 from harness.views import plan as show_plan
 from protocols.accounting.calibration import PrivacyUnit
@@ -83,7 +83,7 @@ class PlanOptions:
     units: str
     json: bool
 
-    def stages(self) -> list[Asked]:
+    def stages(self) -> list[PlanRequest]:
         """Check the options and return what they ask for: one release, or a cap's and the one with it.
 
         Raises: OptionError.
@@ -96,9 +96,9 @@ class PlanOptions:
         asked = self._asked(kinds[parse_choice(option, kind or next(iter(kinds)), list(kinds))])
         return [asked] if self.cap != AUTO else self._after_cap(asked)
 
-    def _asked(self, task: Task) -> Asked:
+    def _asked(self, task: Task) -> PlanRequest:
         unit = PrivacyUnit(parse_choice("--privacy-unit", self.privacy_unit, list(map(str, PrivacyUnit))))
-        sized, valued = task.detail is Detail.SIZE, task.detail is Detail.VALUE
+        sized, valued = task.detail is RecordKind.SIZE, task.detail is RecordKind.VALUE
         if sized:
             unit = PrivacyUnit.CLIENT
         if unit is PrivacyUnit.CLIENT and task.of_slots and self.input_form in ("", SLOTS.name):
@@ -114,7 +114,7 @@ class PlanOptions:
             parse_relation(self.neighboring_relation),
             unit,
         )
-        asked = Asked(
+        asked = PlanRequest(
             task,
             settings,
             clients,
@@ -136,7 +136,7 @@ class PlanOptions:
                 settings.delta,
             )
             form = chosen_form(VARIANTS[variant].input_forms, "") if variant else settings.form
-            following = replace(following, thresholds=asked.thresholds, exchanged=form.exchangeable)
+            following = replace(following, thresholds=asked.thresholds, malleable_slots=form.exchangeable)
             return replace(asked, following=following)
         given = {name: getattr(self, name) or usual for name, usual in ERROR_TARGET.items()}
         return replace(asked, target=parse_error_target(**given)) if self.task == "count" else asked
@@ -146,7 +146,7 @@ class PlanOptions:
             return expected_cap(clients, records, max_count)
         return parse_cap(self.cap) if self.cap else Cap(1) if only_one else None
 
-    def _after_cap(self, asked: Asked) -> list[Asked]:
+    def _after_cap(self, asked: PlanRequest) -> list[PlanRequest]:
         """Return the release of a cap, and the one that it is for, with what that leaves."""
         of_cap, left = cap_and_release(self.epsilon, self.delta, self.cap_epsilon)
         settings = replace(asked.settings, epsilon=left.epsilon, delta=left.delta)
@@ -161,7 +161,7 @@ class PlanOptions:
                 delta=of_cap.delta,
             ),
             cap=None,
-            following=NextRelease(self.task, left.epsilon, left.delta, asked.thresholds, exchangeable),
+            following=CapTarget(self.task, left.epsilon, left.delta, asked.thresholds, exchangeable),
         )
         return [first, replace(asked, settings=settings)]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import (
-    NOBODY,
+    UNCHARGED,
     cap_and_release,
     chosen_account,
     chosen_form,
@@ -35,13 +35,13 @@ from harness.cli.terminal import plain, say
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
-from harness.inputs.aggregation import Rules
+from harness.inputs.aggregation import UploadPolicy
 from harness.inputs.contribution_bounds import AUTO
 from harness.inputs.records import (
     DEFAULT_MAX_COUNT,
     ClientRecords,
-    Detail,
     RecordDomain,
+    RecordKind,
     read_domain,
     read_records,
 )
@@ -66,7 +66,7 @@ from protocols.spec import CLIENTS, PI_CAP, SHARES, SLOTS, ProtocolSpec
 
 if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
-    from harness.pipeline.party_inputs import Fed
+    from harness.pipeline.party_inputs import PartyInputs
 
 T = TypeVar("T")
 
@@ -193,7 +193,7 @@ class ReleaseOptions:
                 declared, invited = self._invited(settings)
                 return run_for_invited(statistic, invited, declared, settings, target, begin), target
             begin("records")
-            values = (self.range, self.steps) if statistic.detail is Detail.VALUE else None
+            values = (self.range, self.steps) if statistic.detail is RecordKind.VALUE else None
             domain = declared_domain(*self.declared, values)
             most = parse_max_count(self.max_count) if self.max_count else DEFAULT_MAX_COUNT
             path = Path(self.records)
@@ -203,7 +203,7 @@ class ReleaseOptions:
             records = replace(records, domain=with_cap(records.domain, self.cap, settings.unit))
             return run_on_records(statistic, records, settings, target, begin), target
 
-    def _rules(self, statistic: Statistic[T], settings: Settings) -> Rules:
+    def _rules(self, statistic: Statistic[T], settings: Settings) -> UploadPolicy:
         """Return what uploads have to be."""
         if any((*self.declared[1:], self.range, self.steps, self.cap)):
             raise OptionError(
@@ -212,9 +212,9 @@ class ReleaseOptions:
             )
         most = parse_upload_clients(self.clients_per_upload)
         if not self.domain:
-            return Rules(clients=most)
+            return UploadPolicy(clients=most)
         domain = read_domain(Path(self.domain)).with_detail(statistic.detail)
-        return Rules(with_cap(domain, "", settings.unit), most)
+        return UploadPolicy(with_cap(domain, "", settings.unit), most)
 
     def _run_after_cap(
         self,
@@ -252,7 +252,7 @@ class ReleaseOptions:
                 return run_for_invited(statistic, invited, domain, settings, target, begin)
         rules = self._rules(statistic, settings)
 
-        def feed(scratch: Path) -> Fed:
+        def feed(scratch: Path) -> PartyInputs:
             return hosts.feed(settings.form, scratch, begin, rules)
 
         with hosts.connected(begin):
@@ -288,7 +288,7 @@ class ReleaseOptions:
             show.on_hosts(bool(self.shares), bool(self.invite))
         else:
             show.one_machine(bool(self.records))
-        show_charge(run.charging, self.population == NOBODY)
+        show_charge(run.charging, self.population == UNCHARGED)
         show.results(target)
         if problem is not None:
             raise problem

@@ -202,7 +202,7 @@ class MpSpdzEngine(Engine):
 def compile_options(spec: ProtocolSpec, model: Model) -> tuple[str, ...]:
     """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used."""
     return tuple(
-        "-X" if option == "-Y" and not spec.by_thousands else option for option in model.compile_options
+        "-X" if option == "-Y" and not spec.uses_edabits else option for option in model.compile_options
     )
 
 

@@ -89,7 +89,7 @@ def run_parties(
             for i, config in enumerate(configs)
         ]
         fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
-        return see_through(parties, timeout_s, starting, beginning(job.clients, fronts))
+        return run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
     finally:
         with uninterrupted():
             shutil.rmtree(work, ignore_errors=True)
@@ -112,7 +112,7 @@ def beginning(clients: ClientInputs | None, addresses: Sequence[Address]) -> Beg
     return begin
 
 
-def see_through(
+def run_to_completion(
     parties: Sequence[PartyProcess],
     timeout_s: float,
     starting: Callable[[], None] = no_charge,

@@ -65,17 +65,17 @@ def layout_for(domain: RecordDomain, clients: int, reweighing: str, noise_bits: 
         except ValueError:
             return None
 
-    found = fitting(domain.largest)
+    found = fitting(domain.max_contribution)
     if found is not None:
         return found
-    fits, not_any_more = 0, domain.largest
+    fits, not_any_more = 0, domain.max_contribution
     while not_any_more - fits > 1:
         middle = (fits + not_any_more) // 2
         fits, not_any_more = (middle, not_any_more) if fitting(middle) else (fits, middle)
     way_out = f"declare a maximum of {fits} (--max-count), or use --reveal counts"
     raise OptionError(
-        f"Weights by {reweighing} of {clients} clients with up to {domain.largest} records each need more "
-        f"than 62 bits: {way_out if fits else 'use --reveal counts'}."
+        f"Weights by {reweighing} of {clients} clients with up to {domain.max_contribution} records each "
+        f"need more than 62 bits: {way_out if fits else 'use --reveal counts'}."
     )
 
 
@@ -102,7 +102,7 @@ def read_opened_weights(
     weights = (np.array(opened, dtype=np.float64) + 0.5) / 2**chosen.fraction_bits
     interval = None
     if reweighing != KAMIRAN_CALDERS:
-        each = opened_intervals(opened, chosen, coins, clients * domain.largest)
+        each = opened_intervals(opened, chosen, coins, clients * domain.max_contribution)
         interval = np.broadcast_to(each.reshape(-1, chosen.labels, 2), (*shape, 2)).copy()
     table = np.broadcast_to(weights.reshape(-1, chosen.labels), shape).copy()
     return OpenedWeights(domain, table, interval, reweighing, chosen.fraction_bits)

@@ -22,7 +22,7 @@ from protocols.accounting.exact_privacy import (
     impossible_mass_of_clients,
     values_moved,
 )
-from protocols.accounting.queries import FirstBelow, LinearRelease
+from protocols.accounting.queries import AboveThreshold, LinearQueries
 from protocols.mechanisms.count_tree import best_tree
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
@@ -52,7 +52,7 @@ _JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
 
 
 @dataclass(frozen=True)
-class Release:
+class AuditTarget:
     """What a command opens.
 
     Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
@@ -67,7 +67,7 @@ class Release:
         Declared,
     ]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
-    exchanged: bool = False
+    malleable_slots: bool = False
 
     @property
     def counts_records(self) -> bool:
@@ -91,9 +91,9 @@ def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
         epsilon: Fraction,
         delta: Fraction,
         cap: int,
-        exchanged: bool,
+        malleable_slots: bool,
     ) -> Declared:
-        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta, cap, exchanged).blocks
+        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta, cap, malleable_slots).blocks
         table = {name: sizes[name] for name in _TABLE}
         return spec, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
 
@@ -122,30 +122,32 @@ def _of_pairs(sizes: Mapping[str, int]) -> int:
 _SCORED = {**_TABLE, "thresholds": PAPERS_THRESHOLDS}
 
 
-RELEASES: dict[str, Release] = {
-    "weights": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW)),
+RELEASES: dict[str, AuditTarget] = {
+    "weights": AuditTarget(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW)),
     # Weights alone are opened; they follow from the noisy counts, inside the computation.
-    "weights-only": Release(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
-    "weights-of-clients": Release(
+    "weights-only": AuditTarget(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
+    "weights-of-clients": AuditTarget(
         _TABLE,
         lambda sizes: prod(sizes.values()),
         _table_of(PI_RW_SLOTS),
         _OF_CLIENTS,
     ),
-    "confusion": Release(_TABLE, _of_predictions, _table_of(PI_CF)),
-    "confusion-of-clients": Release(_TABLE, _of_predictions, _table_of(PI_CF_SLOTS), _OF_CLIENTS),
-    "count": Release(_TABLE, lambda sizes: prod(sizes.values()), _logarithms, _OF_RECORDS),
-    "gap": Release({"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP)),
-    "gap-of-clients": Release(
+    "confusion": AuditTarget(_TABLE, _of_predictions, _table_of(PI_CF)),
+    "confusion-of-clients": AuditTarget(_TABLE, _of_predictions, _table_of(PI_CF_SLOTS), _OF_CLIENTS),
+    "count": AuditTarget(_TABLE, lambda sizes: prod(sizes.values()), _logarithms, _OF_RECORDS),
+    "gap": AuditTarget({"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP)),
+    "gap-of-clients": AuditTarget(
         {"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP_SLOTS), _OF_CLIENTS
     ),
-    "thresholds": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
-    "thresholds-of-records": Release(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)),
-    "cap": Release({}, lambda _: 1, _largest_grid, _OF_CLIENTS),
+    "thresholds": AuditTarget(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
+    "thresholds-of-records": AuditTarget(
+        _SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)
+    ),
+    "cap": AuditTarget({}, lambda _: 1, _largest_grid, _OF_CLIENTS),
 }
 # Of clients whose slots a party can change: in active models.
 RELEASES |= {
-    f"{name}-active": replace(RELEASES[of], relations=_OF_CLIENTS, exchanged=True)
+    f"{name}-active": replace(RELEASES[of], relations=_OF_CLIENTS, malleable_slots=True)
     for name, of in {
         "weights-of-clients": "weights-of-clients",
         "confusion-of-clients": "confusion-of-clients",
@@ -163,7 +165,7 @@ def audit_release(
     epsilon: Fraction,
     delta: Fraction,
     cap: int = 1,
-    exchanged: bool = False,
+    malleable_slots: bool = False,
 ) -> Audited:
     """Audit a release: what one record, or a client's, move by the declared linear map, and what that costs.
 
@@ -174,25 +176,25 @@ def audit_release(
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
     text = {name: str(value) for name, value in arguments.items()}
-    if spec.release and isinstance(index := spec.release(text), FirstBelow):
+    if spec.release and isinstance(index := spec.release(text), AboveThreshold):
         return _audit_index(name, spec, index, relation, epsilon, delta)
     try:
         release = declared_release(spec, text)
-        plan = plan_noise(release, relation, epsilon, delta, cap, exchanged)
+        plan = plan_noise(release, relation, epsilon, delta, cap, malleable_slots)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    moved = values_moved(release, relation, cap, exchanged)
+    moved = values_moved(release, relation, cap, malleable_slots)
     one = curve_of_coins(plan.coins)
     ratio = one.least_ratio(one.impossible)
     assert ratio is not None  # at that delta it is finite by definition
     figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
     if release.amounts:
-        moves = amounts_moved(release, relation, exchanged)
+        moves = amounts_moved(release, relation, malleable_slots)
         figures["values_moved"], figures["units_moved"] = max(map(len, moves)), moved
         epsilon_found = moved * log_upper_bound(ratio)
         delta_found = max(impossible_mass(plan.coins, move) for move in moves)
     elif cap > 1:
-        ways = 2 if exchanged else 1  # on a level some counts fall, and others may rise
+        ways = 2 if malleable_slots else 1  # on a level some counts fall, and others may rise
         levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
         figures["values_moved"], figures["units_moved"] = levels * cells, moved
         epsilon_found = moved * log_upper_bound(ratio)
@@ -211,14 +213,14 @@ def audit_release(
     parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
     if plan.unit is PrivacyUnit.CLIENT:
         parameters["cap"] = cap
-    subject = f"{spec.name}.{relation}" + ".active" * exchanged
+    subject = f"{spec.name}.{relation}" + ".active" * malleable_slots
     return Audited(subject, name, parameters, epsilon, figures, joint, True, fault)
 
 
 def _audit_index(
     name: str,
     spec: ProtocolSpec,
-    release: FirstBelow,
+    release: AboveThreshold,
     relation: NeighboringRelation,
     epsilon: Fraction,
     delta: Fraction,
@@ -268,10 +270,10 @@ def audit_command(
         several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
     try:
-        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, release.exchanged)
+        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, release.malleable_slots)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    return audit_release(name, spec, arguments, relation, epsilon, delta, cap, release.exchanged)
+    return audit_release(name, spec, arguments, relation, epsilon, delta, cap, release.malleable_slots)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
@@ -298,5 +300,5 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
 
 
 @cache
-def _papers_release() -> LinearRelease:
+def _papers_release() -> LinearQueries:
     return protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS)

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import LedgerError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Population, Release, Status, exact_json
+from harness.privacy.ledger.populations import Population, PrivacyEvent, Status, exact_json
 from protocols.accounting.calibration import Budget
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
@@ -33,14 +33,14 @@ class Entry:
         self._charge: int | None = None
         self.population: Population | None = None
 
-    def check(self, release: Release) -> None:
+    def check(self, release: PrivacyEvent) -> None:
         """Raise what `start` would raise now, before a run does any work."""
         account = self.account
         if account.population is not None or release.uploads:
             with _nothing_started():
                 account.ledger.check(account.population, account.budget, release)
 
-    def start(self, release: Release) -> None:
+    def start(self, release: PrivacyEvent) -> None:
         """Charge a run whose parties are about to start; what this raises, they have to heed.
 
         A run that is counted for nobody leaves a mark only that its uploads were used.

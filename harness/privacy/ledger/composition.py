@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from harness.privacy.ledger.populations import Charge, Noise
+from harness.privacy.ledger.populations import Charge, NoiseEvent
 from protocols.accounting.calibration import compose
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.noise.truncated import Guarantee
@@ -43,7 +43,7 @@ def numerical_epsilon(charges: Sequence[Charge], delta: float) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _known(noise: Noise, step: float) -> pld.PrivacyLossDistribution:
+def _known(noise: NoiseEvent, step: float) -> pld.PrivacyLossDistribution:
     (outcomes,) = curve_of_coins(noise.coins).pairs
     upper, lower = (
         {i: math.log(masses[side]) for i, masses in enumerate(outcomes) if masses[side]} for side in (0, 1)

@@ -22,9 +22,9 @@ from harness.errors import PopulationError, UsedUploadsError
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
     Charge,
-    Noise,
+    NoiseEvent,
     Population,
-    Release,
+    PrivacyEvent,
     Status,
     key_of,
     listed,
@@ -93,7 +93,7 @@ class Ledger:
         with self._database.writing() as connection:
             _give(connection, name, budget)
 
-    def check(self, name: str | None, budget: Budget | None, release: Release) -> None:
+    def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
         """Raise what `charge` would raise now; nothing is written."""
         if self._database.exists():
             with self._database.reading() as connection:
@@ -102,7 +102,7 @@ class Ledger:
             refuse_overspending(Population(name, budget=budget), release.exact)
 
     def charge(
-        self, name: str | None, budget: Budget | None, release: Release
+        self, name: str | None, budget: Budget | None, release: PrivacyEvent
     ) -> tuple[int, Population | None]:
         """Write a charge, and that its uploads were used; return its number and what its population has now.
 
@@ -130,7 +130,7 @@ class Ledger:
             connection.execute("UPDATE charges SET status = ? WHERE id = ?", (str(status), charge))
 
     def _refuse(
-        self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: Release
+        self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
     ) -> None:
         if name is not None:
             found = self._find(connection, name)
@@ -216,14 +216,14 @@ def _charge(
     return Charge(number, time, task, model, exact, *kind, _noise(noise), out, found)
 
 
-def _noise(text: str | None) -> Noise | None:
+def _noise(text: str | None) -> NoiseEvent | None:
     if text is None:
         return None
     values, coins = json.loads(text)
-    return Noise(tuple(Coin(*coin) for coin in coins), values)
+    return NoiseEvent(tuple(Coin(*coin) for coin in coins), values)
 
 
-def _insert(connection: sqlite3.Connection, name: str | None, release: Release) -> int:
+def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
     noise = release.noise
     inserted = connection.execute(
         "INSERT INTO charges (population, time, task, model, epsilon, delta, unit, relation, noise, out, "

@@ -30,7 +30,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseEvent:
     """The noise of a release, so far as one record can move it: so many values, each by 1.
 
     The ledger keeps none of a release whose values move by more.
@@ -41,7 +41,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Release:
+class PrivacyEvent:
     """What a run is about to open. noise: None where it is of another kind; uploads: their identities."""
 
     task: str
@@ -50,7 +50,7 @@ class Release:
     unit: PrivacyUnit
     relation: NeighboringRelation
     out: Path
-    noise: Noise | None = None
+    noise: NoiseEvent | None = None
     uploads: tuple[str, ...] = ()
 
 
@@ -65,7 +65,7 @@ class Charge:
     exact: Guarantee
     unit: PrivacyUnit
     relation: NeighboringRelation
-    noise: Noise | None
+    noise: NoiseEvent | None
     out: str
     status: Status
 
@@ -105,7 +105,7 @@ def key_of(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
-def refuse_contradictions(population: Population, budget: Budget | None, release: Release) -> None:
+def refuse_contradictions(population: Population, budget: Budget | None, release: PrivacyEvent) -> None:
     """Raise PopulationError where a run's unit, relation or budget is not the population's.
 
     Args: budget: what the run's command says; None if it says nothing.

@@ -25,7 +25,7 @@ from protocols.accounting.calibration import (
     possible_moves,
 )
 from protocols.accounting.exact_privacy import amounts_moved, values_moved
-from protocols.accounting.queries import LinearRelease, each_cell_once, sums_and_sizes
+from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.slots import cell_of_code, slot_bits, value_bits
 from protocols.mechanisms.count_tree import CountTree, best_tree
@@ -47,7 +47,7 @@ class Sent:
     share; values: what a slot adds to each noisy value.
     """
 
-    release: LinearRelease
+    release: LinearQueries
     cap: int
     width: int
     values: Callable[[int], list[int]]
@@ -67,14 +67,14 @@ class Sent:
             tuple(map(sum, zip(*slots, strict=True))) for slots in itertools.product(slot, repeat=self.cap)
         }
 
-    def plan(self, epsilon: int, exchanged: bool) -> NoisePlan:
-        return plan_noise(self.release, ZERO_OUT, Fraction(epsilon), DELTA, self.cap, exchanged)
+    def plan(self, epsilon: int, malleable_slots: bool) -> NoisePlan:
+        return plan_noise(self.release, ZERO_OUT, Fraction(epsilon), DELTA, self.cap, malleable_slots)
 
     def guarantee(self, coins: tuple[Coin, ...]) -> Guarantee:
         """Return what is stated of any coins."""
         if self.release.amounts:
-            return guarantee_of_moves(coins, possible_moves(self.release, ZERO_OUT, exchanged=True))
-        nodes = nodes_changed(self.release, ZERO_OUT, exchanged=True)
+            return guarantee_of_moves(coins, possible_moves(self.release, ZERO_OUT, malleable_slots=True))
+        nodes = nodes_changed(self.release, ZERO_OUT, malleable_slots=True)
         return guarantee_of_clients(coins, nodes, self.cap)
 
 
@@ -146,7 +146,7 @@ def _excess(whole: dict[int, int], scale: int, move: Move, ratio: Fraction) -> F
 
 def stated(sent: Sent) -> Iterator[tuple[tuple[Coin, ...], Guarantee]]:
     for epsilon in (20, 10) if sent.release.amounts else (20, 10, 4):
-        plan = sent.plan(epsilon, exchanged=True)
+        plan = sent.plan(epsilon, malleable_slots=True)
         assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
         yield plan.coins, plan.exact
     for coins in GIVEN.values():
@@ -164,7 +164,7 @@ def test_no_mask_exceeds_noise_for_exchanged_records(sent: Sent) -> None:
 @pytest.mark.parametrize("epsilon", [20, 10, 4])
 def test_a_mask_exceeds_noise_for_records_that_are_there_or_not(sent: Sent, epsilon: int) -> None:
     """By far, at all that was asked for. Where servers keep to the protocol such noise is enough."""
-    plan = sent.plan(epsilon, exchanged=False)
+    plan = sent.plan(epsilon, malleable_slots=False)
     enough = worst_excess(plan.coins, sent.moves(masks=False), exp_bounds(plan.exact.epsilon)[0])
     assert 0 < enough <= plan.exact.delta
     exceeded = worst_excess(plan.coins, sent.moves(), exp_bounds(plan.exact.epsilon)[1])
@@ -177,21 +177,21 @@ def test_a_mask_exceeds_noise_for_records_that_are_there_or_not(sent: Sent, epsi
 def test_sensitivity_over_all_clients_and_masks(sent: Sent) -> None:
     most = max(sum(map(abs, move)) for move in sent.moves())
     alone = max(sum(map(abs, move)) for move in sent.moves(masks=False))
-    assert most == values_moved(sent.release, ZERO_OUT, sent.cap, exchanged=True)
+    assert most == values_moved(sent.release, ZERO_OUT, sent.cap, malleable_slots=True)
     assert alone == values_moved(sent.release, ZERO_OUT, sent.cap)
-    assert sent.plan(4, exchanged=True).changed == most == 2 * alone
-    assert sent.plan(4, exchanged=False).changed == alone
+    assert sent.plan(4, malleable_slots=True).changed == most == 2 * alone
+    assert sent.plan(4, malleable_slots=False).changed == alone
     largest = max(max(map(abs, move)) for move in sent.moves())
-    assert sent.plan(4, exchanged=True).largest == largest
+    assert sent.plan(4, malleable_slots=True).largest == largest
 
 
 def test_gaps_of_exchanged_clients_move_as_those_of_replaced_ones_or_of_none() -> None:
     release = sums_and_sizes(2, 3)
-    moves = possible_moves(release, ZERO_OUT, exchanged=True)
-    assert moves == amounts_moved(release, ZERO_OUT, exchanged=True)
+    moves = possible_moves(release, ZERO_OUT, malleable_slots=True)
+    assert moves == amounts_moved(release, ZERO_OUT, malleable_slots=True)
     assert moves == possible_moves(release, REPLACE) | possible_moves(release, ADD)
     found, replaced = (
-        plan_noise(release, relation, Fraction(1), DELTA, exchanged=relation is ZERO_OUT)
+        plan_noise(release, relation, Fraction(1), DELTA, malleable_slots=relation is ZERO_OUT)
         for relation in (ZERO_OUT, REPLACE)
     )
     assert (found.coins, found.exact) == (replaced.coins, replaced.exact)
@@ -207,7 +207,7 @@ def test_blocks_are_chosen_for_the_noise_of_exchanged_records() -> None:
 def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
     for release in (each_cell_once(4), CountTree(20, (1, 4)).release(2)):
         for relation in (ADD, REPLACE, ZERO_OUT):
-            found = plan_noise(release, relation, Fraction(1), DELTA, exchanged=True)
+            found = plan_noise(release, relation, Fraction(1), DELTA, malleable_slots=True)
             replaced = plan_noise(release, REPLACE, Fraction(1), DELTA)
             assert (found.coins, found.exact, found.changed) == (
                 replaced.coins,
@@ -236,8 +236,8 @@ def test_the_audit_finds_noise_for_records_that_are_there_or_not(
     assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap).fault is None
 
     def forgetful(*arguments: Any) -> NoisePlan:
-        *kept, exchanged = arguments
-        assert exchanged is True
+        *kept, malleable_slots = arguments
+        assert malleable_slots is True
         return plan_noise(*kept)
 
     monkeypatch.setattr(audit_release, "plan_noise", forgetful)

@@ -62,9 +62,11 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_held_certificate_gives_way_to_no_other(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
     one, other, found = pair
-    exchanged = certificates({name: found[name][0] for name in found}, keys.make_keys(other, 1, renew=True))
+    malleable_slots = certificates(
+        {name: found[name][0] for name in found}, keys.make_keys(other, 1, renew=True)
+    )
     with pytest.raises(CertificateError, match="Another certificate of party 1 is held here"):
-        keys.pin(one, 0, exchanged)
+        keys.pin(one, 0, malleable_slots)
     assert keys.pinned(one)["mp-spdz"] == {1: found["mp-spdz"][1]}
 
 

@@ -21,10 +21,10 @@ from harness.inputs.aggregation import (
     UNDECLARED,
     UNREADABLE,
     WRONG_SIZE,
-    Kind,
-    Rules,
-    UploadsAt,
-    agree,
+    UploadKind,
+    UploadPolicy,
+    UploadReport,
+    common_uploads,
     paths_of,
     read_found,
     read_lists,
@@ -33,7 +33,7 @@ from harness.inputs.aggregation import (
 )
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import shared_over
-from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
 from harness.inputs.rings import XOR
 from harness.inputs.shares import aggregate, check_aggregates, extract_values, share
 from harness.pipeline.party_inputs import feed_directory, feed_heads, sound_uploads
@@ -67,7 +67,7 @@ def three_uploads(shares: Path) -> str:
     return share(client(2, 2, 2, 2), SLOTS, XOR, PARTIES, shares)
 
 
-def taken(shares: Path, out: Path, rules: Rules = ANY) -> tuple[list[int], Mapping[str, int]]:
+def taken(shares: Path, out: Path, rules: UploadPolicy = ANY) -> tuple[list[int], Mapping[str, int]]:
     """Return the codes that parties take of these uploads, sorted, and how many are left out, by why."""
     uploads, left_out = sound_uploads(shares, SLOTS, RING, rules)
     out = out / f"taken-{len(list(out.iterdir()))}"
@@ -99,7 +99,7 @@ def test_honest_clients_are_fed_the_same_whatever_others_upload(
 ) -> None:
     """All ways to misbehave, one client each, towards one party, or alike towards all."""
     chosen, shares = MODELS[model], tmp_path / "shares"
-    domain = DOMAIN.with_detail(Detail.SCORE) if form is KEYS else DOMAIN
+    domain = DOMAIN.with_detail(RecordKind.SCORE) if form is KEYS else DOMAIN
     over = shared_over(form, chosen.domain)
     for cells in ((0, 0, 3), (1,)):
         share(client(*cells, domain=domain), form, over, chosen.parties, shares)
@@ -163,11 +163,11 @@ def test_most_uploads_or_the_user_say_what_the_domain_is(tmp_path: Path) -> None
     for _ in range(2):
         share(client(*[1] * 40, domain=MORE), SLOTS, XOR, PARTIES, shares)
     assert taken(shares, tmp_path) == ([2] * 80, {FOREIGN: 1})
-    assert taken(shares, tmp_path, Rules(MORE)) == ([2] * 80, {UNDECLARED: 1})
-    assert taken(shares, tmp_path, Rules(DOMAIN)) == ([0, 0, 0, 1], {UNDECLARED: 2})
+    assert taken(shares, tmp_path, UploadPolicy(MORE)) == ([2] * 80, {UNDECLARED: 1})
+    assert taken(shares, tmp_path, UploadPolicy(DOMAIN)) == ([0, 0, 0, 1], {UNDECLARED: 2})
     third = RecordDomain(("a", "b", "c"), ("0", "1"))
     with pytest.raises(ShareError, match=r"party: 3 of another domain than was declared\. .*\"cap\": 10"):
-        sound_uploads(shares, SLOTS, RING, Rules(third))
+        sound_uploads(shares, SLOTS, RING, UploadPolicy(third))
     share(client(0, domain=DOMAIN), SLOTS, XOR, PARTIES, shares)
     with pytest.raises(ShareError, match=r"4 uploads are of 2 domains .*; say by --domain"):
         sound_uploads(shares, SLOTS, RING)
@@ -180,17 +180,17 @@ def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
     crowd = ClientRecords(DOMAIN, np.array(["c", "d", "e"], dtype=object), np.arange(3), zeros, zeros)
     share(crowd, SLOTS, XOR, PARTIES, shares)
     assert taken(shares, tmp_path) == ([0] * 12 + [1] * 3 + [4], {})
-    assert taken(shares, tmp_path, Rules(clients=3)) == ([0] * 12 + [1] * 3 + [4], {})
-    assert taken(shares, tmp_path, Rules(clients=2)) == ([0, 0, 0, 4], {CROWDED: 1})
+    assert taken(shares, tmp_path, UploadPolicy(clients=3)) == ([0] * 12 + [1] * 3 + [4], {})
+    assert taken(shares, tmp_path, UploadPolicy(clients=2)) == ([0, 0, 0, 4], {CROWDED: 1})
     for i in range(PARTIES):
         aggregate(i, shares / f"party-{i}", tmp_path / f"party-{i}.aggregate")
     with pytest.raises(ShareError, match="One of these uploads is of 3 clients and --clients-per-upload 2"):
-        feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, rules=Rules(clients=2))
+        feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, rules=UploadPolicy(clients=2))
 
 
 def test_counts_of_clients_do_not_overflow_whatever_a_client_may_have(tmp_path: Path) -> None:
     """In slots each counts once, so one that says it is of many does not end the run."""
-    many = RecordDomain(("a", "b"), ("0", "1"), 2**61, detail=Detail.SIZE)
+    many = RecordDomain(("a", "b"), ("0", "1"), 2**61, detail=RecordKind.SIZE)
     for _ in range(2):
         share(client(1, domain=many), SLOTS, XOR, PARTIES, tmp_path)
     assert aggregate(0, tmp_path / "party-0", tmp_path / "out").clients == 2
@@ -228,18 +228,18 @@ def test_nothing_is_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shift", [0, 1, 2])
 def test_all_parties_take_the_same_whoever_computes_it(shift: int) -> None:
     """The sets of uploads do not depend on the order; of differing reasons that of party 0 is given."""
-    kinds = [Kind("slots", "xor64", 3, name) for name in "xy"]
-    sound: list[dict[str, Kind]] = [
+    kinds = [UploadKind("slots", "xor64", 3, name) for name in "xy"]
+    sound: list[dict[str, UploadKind]] = [
         {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "e:1:0": kinds[0]},
         {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "d:1:0": kinds[0]},
         {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "e:2:0": kinds[0]},
     ]
     found = [
-        UploadsAt(0, sound[0], {"d": WRONG_SIZE}),
-        UploadsAt(1, sound[1], {}),
-        UploadsAt(2, sound[2], {"d": UNREADABLE}),
+        UploadReport(0, sound[0], {"d": WRONG_SIZE}),
+        UploadReport(1, sound[1], {}),
+        UploadReport(2, sound[2], {"d": UNREADABLE}),
     ]
-    agreement = agree([*found[shift:], *found[:shift]])
+    agreement = common_uploads([*found[shift:], *found[:shift]])
     assert agreement.taken == {"a:1:0", "b:1:0"}
     first = {0: WRONG_SIZE, 1: UNREADABLE, 2: UNREADABLE}[shift]
     assert agreement.left_out == {first: 1, FOREIGN: 1, NOT_THE_SAME: 1}
@@ -255,7 +255,7 @@ def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
         written = json.loads((lists / f"party-{each.party}.uploads").read_text())
         assert read_found(written, "the list") == each
     agreement = read_lists(lists)
-    assert agreement == agree(found) and len(agreement.taken) == 2
+    assert agreement == common_uploads(found) and len(agreement.taken) == 2
     assert agreement.left_out == {UNREADABLE: 1}
     for each in found:
         files = paths_of(agreement.taken, each, Path())
@@ -273,7 +273,7 @@ LIST = {"schema": 1, "party": 0, "sound": [], "unsound": {}}
         *("", "[]", "{}", json.dumps({**LIST, "schema": 2}), json.dumps({**LIST, "party": "0"})),
         json.dumps({**LIST, "unsound": {"a": "as its client has the record 7"}}),
         json.dumps({**LIST, "sound": [{"form": "slots", "uploads": ["a"]}]}),
-        json.dumps({**LIST, "sound": [{**{name: [] for name in Kind._fields}, "uploads": ["a"]}]}),
+        json.dumps({**LIST, "sound": [{**{name: [] for name in UploadKind._fields}, "uploads": ["a"]}]}),
     ],
 )
 def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
@@ -283,15 +283,15 @@ def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
 
 
 def test_a_list_of_each_party_is_needed(tmp_path: Path) -> None:
-    kind = Kind("slots", "xor64", 2, "x")
-    write_uploads(UploadsAt(1, {"a": kind}, {}), tmp_path / "party-1.uploads")
+    kind = UploadKind("slots", "xor64", 2, "x")
+    write_uploads(UploadReport(1, {"a": kind}, {}), tmp_path / "party-1.uploads")
     with pytest.raises(ShareError, match="one list of uploads per party"):
         read_lists(tmp_path)
-    write_uploads(UploadsAt(0, {"b": kind}, {}), tmp_path / "party-0.uploads")
+    write_uploads(UploadReport(0, {"b": kind}, {}), tmp_path / "party-0.uploads")
     with pytest.raises(ShareError, match="No upload is sound at every party: 2 not the same"):
         read_lists(tmp_path)
     kind = kind._replace(parties=3)
     for party in range(2):
-        write_uploads(UploadsAt(party, {"a": kind}, {}), tmp_path / f"party-{party}.uploads")
+        write_uploads(UploadReport(party, {"a": kind}, {}), tmp_path / f"party-{party}.uploads")
     with pytest.raises(ShareError, match="lists of 2 parties, of uploads for 3"):
         read_lists(tmp_path)

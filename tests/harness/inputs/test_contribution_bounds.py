@@ -91,7 +91,7 @@ def test_other_caps_in_json_are_refused(found: object) -> None:
 
 def test_a_performance_value_is_one() -> None:
     domain = {"groups": ["a", "b"], "values": {"low": 0, "high": 1}}
-    assert domain_from_json({**domain, "cap": 1}, "the domain").most_together == 1
+    assert domain_from_json({**domain, "cap": 1}, "the domain").max_records_per_unit == 1
     with pytest.raises(RecordDomainError, match="its cap is 1"):
         domain_from_json({**domain, "cap": 2}, "the domain")
 
@@ -114,4 +114,4 @@ def test_every_form_shares_the_same_contribution(cap: int | str) -> None:
         assert table.shape == (domain.cap.slots, 3) == (count_columns(domain, form.name), 3)
         assert [[(row == cell + first).sum() for row in table.T] for cell in range(4)] == counts
         assert ((table == nothing).sum(axis=0) == domain.cap.slots - np.sum(counts, axis=0)).all()
-    assert domain.largest == domain.cap.slots
+    assert domain.max_contribution == domain.cap.slots

@@ -19,14 +19,14 @@ from harness.errors import RecordsError, ShareError
 from harness.inputs import shares as sharing
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.records import ClientRecords, RecordDomain
-from harness.inputs.rings import DOMAINS, FIELD, RING, Domain
+from harness.inputs.rings import FIELD, RING, RINGS, Ring
 from harness.inputs.shares import aggregate, check_aggregates, extract_values, share
 from protocols.spec import PRODUCT, SPLIT, InputForm
 from tests.support.running import slowness
 
 DECLARED = RecordDomain(("a", "b", "c"), ("0", "1"), 90_000)
 FORMS = pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
-EVERY_DOMAIN = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)
 
 # Counts that would be recognised in a message, or in a file that should not hold them.
 CELLS = [[70001, 3], [0, 0], [81234, 5]]
@@ -65,7 +65,7 @@ def edit(path: Path, **changes: Any) -> None:
 
 @FORMS
 @EVERY_DOMAIN
-def test_layout_and_modes(two: ClientRecords, form: InputForm, domain: Domain, tmp_path: Path) -> None:
+def test_layout_and_modes(two: ClientRecords, form: InputForm, domain: Ring, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "shares"
     batch = share(two, form, domain, 3, out)
     assert files(out) == [f"party-{i}/{batch}.share" for i in range(3)]
@@ -197,7 +197,7 @@ def test_a_failed_aggregate_leaves_the_old_one(
 @FORMS
 @EVERY_DOMAIN
 def test_aggregates_of_several_uploads_open_to_the_totals(
-    two: ClientRecords, one: ClientRecords, form: InputForm, domain: Domain, tmp_path: Path
+    two: ClientRecords, one: ClientRecords, form: InputForm, domain: Ring, tmp_path: Path
 ) -> None:
     for records in (two, one):
         share(records, form, domain, 3, tmp_path)

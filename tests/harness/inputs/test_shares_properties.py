@@ -25,11 +25,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from harness.inputs import rings as domain_module
 from harness.inputs import shares as sharing
 from harness.inputs.records import ClientRecords, RecordDomain
-from harness.inputs.rings import DOMAINS, FIELD, RING, XOR, Domain, Words
+from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring, Words
 from harness.inputs.shares import SEED_BYTES, aggregate, extract_values, share, split_into_shares
 from protocols.spec import PRODUCT, SPLIT
 
-EVERY_DOMAIN = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)
 ADDITIVE = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
 INT64 = np.iinfo(np.int64)
 
@@ -39,7 +39,7 @@ integers = st.one_of(
 )
 
 
-def elements(domain: Domain) -> st.SearchStrategy[int]:
+def elements(domain: Ring) -> st.SearchStrategy[int]:
     """Draw elements of a domain, often where a carry runs through a word or wraps around."""
     p = domain.modulus
     edges = [
@@ -61,7 +61,7 @@ def elements(domain: Domain) -> st.SearchStrategy[int]:
     return st.one_of(st.integers(0, p - 1), st.sampled_from([e for e in edges + more if e < p]))
 
 
-def words(values: list[int], domain: Domain) -> Words:
+def words(values: list[int], domain: Ring) -> Words:
     """Write integers in [0, 2^(64 words)) as the domain's arrays hold them."""
     split = [[v >> 64 * i & (2**64 - 1) for i in range(domain.words)] for v in values]
     return np.array(split, dtype=np.uint64).reshape(-1, domain.words)
@@ -83,7 +83,7 @@ def test_exclusive_or(values: list[int], other: int) -> None:
 
 @ADDITIVE
 @given(data=st.data())
-def test_subtract_and_add(domain: Domain, data: st.DataObject) -> None:
+def test_subtract_and_add(domain: Ring, data: st.DataObject) -> None:
     pairs = data.draw(st.lists(st.tuples(elements(domain), elements(domain)), min_size=1, max_size=20))
     left, right = ([pair[i] for pair in pairs] for i in (0, 1))
     a, b = words(left, domain), words(right, domain)
@@ -94,7 +94,7 @@ def test_subtract_and_add(domain: Domain, data: st.DataObject) -> None:
 
 @ADDITIVE
 @given(data=st.data())
-def test_total(domain: Domain, data: st.DataObject) -> None:
+def test_total(domain: Ring, data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, 3))
     columns = data.draw(st.integers(1, 12))
     values = data.draw(st.lists(elements(domain), min_size=rows * columns, max_size=rows * columns))
@@ -106,7 +106,7 @@ def test_total(domain: Domain, data: st.DataObject) -> None:
 
 
 @ADDITIVE
-def test_total_of_many_largest_elements(domain: Domain) -> None:
+def test_total_of_many_largest_elements(domain: Ring) -> None:
     """10^5 times the largest element, whose 32-bit limbs add up beyond 32 bits."""
     largest = np.broadcast_to(words([domain.modulus - 1], domain), (100_000, domain.words))
     assert integers_of(domain.total(largest)) == [-100_000 % domain.modulus]
@@ -114,7 +114,7 @@ def test_total_of_many_largest_elements(domain: Domain) -> None:
 
 @EVERY_DOMAIN
 @given(values=arrays(np.int64, array_shapes(max_dims=3, max_side=4), elements=integers))
-def test_encode_keeps_integers_and_shapes(domain: Domain, values: npt.NDArray[np.int64]) -> None:
+def test_encode_keeps_integers_and_shapes(domain: Ring, values: npt.NDArray[np.int64]) -> None:
     encoded = domain.encode(values)
     assert encoded.shape == (*values.shape, domain.words)
     assert integers_of(encoded) == [v % domain.modulus for v in values.ravel().tolist()]
@@ -122,7 +122,7 @@ def test_encode_keeps_integers_and_shapes(domain: Domain, values: npt.NDArray[np
 
 
 @EVERY_DOMAIN
-def test_signed_integers_split_in_the_middle(domain: Domain) -> None:
+def test_signed_integers_split_in_the_middle(domain: Ring) -> None:
     half = domain.modulus // 2
     values = [0, half - 1, half, half + 1, domain.modulus - 1]
     signed = [v if v < domain.modulus / Fraction(2) else v - domain.modulus for v in values]
@@ -131,7 +131,7 @@ def test_signed_integers_split_in_the_middle(domain: Domain) -> None:
 
 @EVERY_DOMAIN
 @given(data=st.data())
-def test_reduce_maps_words_to_elements(domain: Domain, data: st.DataObject) -> None:
+def test_reduce_maps_words_to_elements(domain: Ring, data: st.DataObject) -> None:
     """Field: the low 127 bits, where all ones stand for 0; each element has one preimage, 0 has two."""
     bits = 64 * domain.words
     edges = st.sampled_from([0, 2**63, 2**64 - 1, 2**bits - 1, 2**bits // 2 - 1, 2**bits // 2, 2**bits - 2])
@@ -142,7 +142,7 @@ def test_reduce_maps_words_to_elements(domain: Domain, data: st.DataObject) -> N
 
 @EVERY_DOMAIN
 @given(values=st.lists(integers, min_size=1, max_size=12), parties=st.integers(2, 4))
-def test_recombining_gives_the_values_back(domain: Domain, values: list[int], parties: int) -> None:
+def test_recombining_gives_the_values_back(domain: Ring, values: list[int], parties: int) -> None:
     encoded = domain.encode(np.array(values, dtype=np.int64))
     before = encoded.copy()
     seeds, rest = split_into_shares(encoded, domain, parties)
@@ -156,7 +156,7 @@ def test_recombining_gives_the_values_back(domain: Domain, values: list[int], pa
 
 @EVERY_DOMAIN
 @given(values=st.lists(integers, min_size=1, max_size=5))
-def test_bytes_there_and_back(domain: Domain, values: list[int]) -> None:
+def test_bytes_there_and_back(domain: Ring, values: list[int]) -> None:
     encoded = domain.encode(np.array(values, dtype=np.int64))
     raw = domain.to_bytes(encoded)
     assert raw == b"".join((v % domain.modulus).to_bytes(domain.value_bytes, "little") for v in values)
@@ -182,7 +182,7 @@ def test_expand_recorded_vector() -> None:
 
 @EVERY_DOMAIN
 @given(seed=st.binary(min_size=32, max_size=32), count=st.integers(0, 23))
-def test_expand_in_blocks(domain: Domain, seed: bytes, count: int) -> None:
+def test_expand_in_blocks(domain: Ring, seed: bytes, count: int) -> None:
     """Blocks of 5 values: each is its own stream, and more values never change those before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(domain_module, "_BLOCK", 5)
@@ -197,7 +197,7 @@ def test_expand_in_blocks(domain: Domain, seed: bytes, count: int) -> None:
 
 
 @EVERY_DOMAIN
-def test_expand_depends_on_every_bit_of_the_seed(domain: Domain) -> None:
+def test_expand_depends_on_every_bit_of_the_seed(domain: Ring) -> None:
     seeds = [VECTOR_SEED] + [(1 << i).to_bytes(32, "little") for i in range(256)]
     assert len({tuple(integers_of(domain.expand(seed, 1))) for seed in seeds}) == 257
 
@@ -234,7 +234,7 @@ def suspicious(columns: list[list[int]], modulus: int) -> int:
     )
 
 
-def columns_of(domain: Domain, value: int) -> list[list[int]]:
+def columns_of(domain: Ring, value: int) -> list[list[int]]:
     encoded = domain.encode(np.full(N, value))
     seeds, rest = split_into_shares(encoded, domain, 3)
     return [integers_of(domain.expand(seed, N)) for seed in seeds] + [integers_of(rest)]
@@ -242,7 +242,7 @@ def columns_of(domain: Domain, value: int) -> list[list[int]]:
 
 @EVERY_DOMAIN
 @pytest.mark.parametrize("value", [0, -(2**62)])
-def test_any_two_of_three_shares_are_uniform(domain: Domain, value: int) -> None:
+def test_any_two_of_three_shares_are_uniform(domain: Ring, value: int) -> None:
     """Each share, and each sum of two, whatever the value; 32 random low bits are as uniform as all."""
     assert suspicious(columns_of(domain, value), domain.modulus) == 0
 
@@ -257,7 +257,7 @@ WRONG: dict[str, Callable[[list[list[int]], int], list[list[int]]]] = {
 
 @EVERY_DOMAIN
 @pytest.mark.parametrize("wrong", WRONG)
-def test_shares_that_are_not_uniform_are_noticed(domain: Domain, wrong: str) -> None:
+def test_shares_that_are_not_uniform_are_noticed(domain: Ring, wrong: str) -> None:
     assert suspicious(WRONG[wrong](columns_of(domain, 7), domain.modulus), domain.modulus) > 0
 
 
@@ -287,7 +287,7 @@ def test_no_other_source_of_randomness(module: object) -> None:
 @ADDITIVE
 @settings(max_examples=20)
 @given(data=st.data())
-def test_aggregates_add_up_to_the_counts(domain: Domain, data: st.DataObject) -> None:
+def test_aggregates_add_up_to_the_counts(domain: Ring, data: st.DataObject) -> None:
     """Several uploads, each of some clients, in both forms: the parties' sums open to the right table."""
     declared = RecordDomain(("a", "b", "c"), ("0", "1"))
     parties = data.draw(st.integers(2, 4))

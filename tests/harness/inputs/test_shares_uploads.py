@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import ShareError
 from harness.inputs.records import ClientRecords, RecordDomain
-from harness.inputs.rings import FIELD, RING, Domain
+from harness.inputs.rings import FIELD, RING, Ring
 from harness.inputs.shares import aggregate, extract_values, read_uploads, share
 from protocols.spec import PRODUCT, SPLIT, InputForm
 
@@ -21,7 +21,7 @@ ONE_CLIENT = ClientRecords(RecordDomain(("a", "b"), ("0", "1"), 9), np.array(["k
 
 @pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
 @pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
-def test_an_aggregate_lists_its_uploads(form: InputForm, domain: Domain, tmp_path: Path) -> None:
+def test_an_aggregate_lists_its_uploads(form: InputForm, domain: Ring, tmp_path: Path) -> None:
     batches = [share(ONE_CLIENT, form, domain, 3, tmp_path) for _ in range(3)]
     for i in range(3):
         path = tmp_path / f"{i}.aggregate"

@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import UnsupportedError
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import ClientRecords, Detail, RecordDomain
+from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
 from harness.inputs.values import ValueGrid
 from harness.pipeline.manifest import privacy_fields, privacy_statement
 from harness.pipeline.run import Settings, plan_release, run_on_records
@@ -64,9 +64,9 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
 
 
 TABLE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
-PREDICTED = replace(TABLE, detail=Detail.PREDICTION)
-SCORED = replace(TABLE, detail=Detail.SCORE, thresholds=tuple(i / 100 for i in range(101)))
-VALUED = RecordDomain(("a", "b"), (), 1, detail=Detail.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
+PREDICTED = replace(TABLE, detail=RecordKind.PREDICTION)
+SCORED = replace(TABLE, detail=RecordKind.SCORE, thresholds=tuple(i / 100 for i in range(101)))
+VALUED = RecordDomain(("a", "b"), (), 1, detail=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
@@ -80,15 +80,17 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
     """Not in passive models, `sy-rep-ring` among them; not where a share that is changed shifts a count."""
     spec, settings = PI_RW_SLOTS if form is SLOTS else PI_RW, of_clients(model, form)
     plan = plan_release(WeightsStatistic(spec=spec), settings, TABLE)
-    exchanged = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
+    malleable_slots = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
-    assert plan == plan_noise(each_cell_once(4), zero_out, Fraction(20), Fraction(1, 2**40), 3, exchanged)
-    assert plan.changed == (6 if exchanged else 3) and plan.exact.epsilon <= 20
+    assert plan == plan_noise(
+        each_cell_once(4), zero_out, Fraction(20), Fraction(1, 2**40), 3, malleable_slots
+    )
+    assert plan.changed == (6 if malleable_slots else 3) and plan.exact.epsilon <= 20
     privacy = privacy_fields(spec, form, model, plan, False, TABLE.cap)
     assert privacy["neighboring_relation"] == zero_out
     said = "The noise is for records exchanged for others, as a party can move one to another cell"
-    assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model)) == exchanged
-    assert ("noise_for" in privacy) == exchanged
+    assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model)) == malleable_slots
+    assert ("noise_for" in privacy) == malleable_slots
 
 
 @EVERY_MODEL
@@ -96,12 +98,14 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
 def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -> None:
     spec, settings = PI_CF_SLOTS if form is SLOTS else PI_CF, of_clients(model, form)
     plan = plan_release(ConfusionStatistic(spec), settings, PREDICTED)
-    exchanged = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
+    malleable_slots = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
-    assert plan == plan_noise(each_cell_once(8), zero_out, Fraction(20), Fraction(1, 2**40), 3, exchanged)
+    assert plan == plan_noise(
+        each_cell_once(8), zero_out, Fraction(20), Fraction(1, 2**40), 3, malleable_slots
+    )
     privacy = privacy_fields(spec, form, model, plan, False, PREDICTED.cap)
     assert (privacy["cap"], privacy["cap_kept_by"]) == (3, form.capped)
-    assert ("noise_for" in privacy) == exchanged
+    assert ("noise_for" in privacy) == malleable_slots
 
 
 @EVERY_MODEL
@@ -109,7 +113,7 @@ def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
     active, zero_out = model.name in ("spdz2k", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
     slots = PI_GAP_SLOTS.input_forms["slots"]
     plan = plan_release(GapStatistic(PI_GAP_SLOTS), of_clients(model, slots), VALUED)
-    assert plan.changed == (40 if active else 20) and plan.exchanged == active
+    assert plan.changed == (40 if active else 20) and plan.malleable_slots == active
     assert (
         plan.exact
         == plan_noise(sums_and_sizes(2, 10), zero_out, Fraction(20), Fraction(1, 2**40), 1, active).exact
@@ -118,10 +122,15 @@ def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
     for form, spec in ((KEYS, PI_ROC_RECORDS), (SCORED_SPLIT, PI_ROC)):
         settings = of_clients(model, form)
         statistic = CurvesStatistic(settings, spec=spec)
-        blocks, exchanged = statistic.tree(SCORED).blocks, active and form is KEYS
-        assert blocks == ((1, 16) if exchanged else (1, 7, 42))  # fewer levels, as each takes twice as much
+        blocks, malleable_slots = statistic.tree(SCORED).blocks, active and form is KEYS
+        assert blocks == (
+            (1, 16) if malleable_slots else (1, 7, 42)
+        )  # fewer levels, as each takes twice as much
         plan = plan_release(statistic, settings, SCORED)
-        assert (plan.changed, plan.exchanged) == ((6 if exchanged else 3) * len(blocks), exchanged)
+        assert (plan.changed, plan.malleable_slots) == (
+            (6 if malleable_slots else 3) * len(blocks),
+            malleable_slots,
+        )
 
 
 def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() -> None:
@@ -132,4 +141,4 @@ def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() ->
         statistic = CurvesStatistic(settings, flat=True, spec=PI_ROC_RECORDS)
         plan = plan_release(statistic, settings, scored)
         assert (plan.relation, plan.changed) == (NeighboringRelation.REPLACE_ONE, 2)
-        assert not plan.exchanged
+        assert not plan.malleable_slots

@@ -14,7 +14,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.metrics import roc_curve
 
 from harness.errors import RecordDomainError, ThresholdGridError
-from harness.postprocessing.curves import NOBODY, CurveNoise, GroupCurves, exact_curves, upper_hull
+from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves, upper_hull
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import mean_square_error
 
@@ -45,7 +45,7 @@ def test_counts_are_visible() -> None:
 
 def test_points_end_at_nobody_although_a_score_is_one() -> None:
     points = rigged().points()
-    assert points.thresholds.tolist() == [0, 0.5, 1, NOBODY]
+    assert points.thresholds.tolist() == [0, 0.5, 1, ACCEPT_NOBODY]
     assert points.true_positive_rate.tolist() == [[1, 1, 1 / 2, 0], [1, 1, 1, 0]]
     assert points.false_positive_rate.tolist() == [[1, 1 / 3, 0, 0], [1, 1, 0, 0]]
     assert points.selection_rate.tolist() == [[1, 3 / 5, 1 / 5, 0], [1, 1, 1 / 2, 0]]
@@ -53,7 +53,7 @@ def test_points_end_at_nobody_although_a_score_is_one() -> None:
 
 def test_points_begin_at_everybody_although_the_grid_does_not() -> None:
     points = curves([[2], [1]], [4, 4], [0.5]).points()
-    assert points.thresholds.tolist() == [0, 0.5, NOBODY]
+    assert points.thresholds.tolist() == [0, 0.5, ACCEPT_NOBODY]
     assert points.true_positive_rate.tolist() == [[1, 1 / 2, 0], [1, 1 / 4, 0]]
 
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
-from harness.postprocessing.curves import EVERYBODY, NOBODY, exact_curves
+from harness.postprocessing.curves import ACCEPT_NOBODY, EVERYBODY, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
@@ -62,7 +62,7 @@ def test_groups_are_matched_as_they_stand_in_a_file(feature: list[Any]) -> None:
 
 
 def test_ends_accept_everybody_and_nobody() -> None:
-    rules = {"all": ThresholdRule((EVERYBODY,)), "none": ThresholdRule((NOBODY,))}
+    rules = {"all": ThresholdRule((EVERYBODY,)), "none": ThresholdRule((ACCEPT_NOBODY,))}
     predictor = GroupThresholdPredictor(rules)
     found = predictor.predict([0, 1, 0, 1], sensitive_features=["all", "all", "none", "none"])
     assert found.tolist() == [1, 1, 0, 0]

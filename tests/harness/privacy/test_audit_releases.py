@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from protocols import reference
 from protocols.accounting.calibration import NeighboringRelation, nodes_changed
 from protocols.accounting.exact_privacy import composed, curve_of_coins, declared_release, values_moved
-from protocols.accounting.queries import LinearRelease, each_cell_once
+from protocols.accounting.queries import LinearQueries, each_cell_once
 from protocols.circuits.coins import Coin, edge_mass, worst_ratio
 from protocols.noise.truncated import probability_mass
 from protocols.published_baselines import protocol_4
@@ -53,14 +53,14 @@ def furthest(
 
 
 @st.composite
-def releases(draw: st.DrawFn) -> LinearRelease:
+def releases(draw: st.DrawFn) -> LinearQueries:
     nodes = draw(st.integers(1, 5))
     column = st.lists(st.integers(0, nodes - 1), unique=True).map(tuple)
-    return LinearRelease(nodes, tuple(draw(st.lists(column, min_size=1, max_size=4))))
+    return LinearQueries(nodes, tuple(draw(st.lists(column, min_size=1, max_size=4))))
 
 
 @given(releases(), st.sampled_from(NeighboringRelation))
-def test_values_moved_is_the_largest_distance(release: LinearRelease, relation: NeighboringRelation) -> None:
+def test_values_moved_is_the_largest_distance(release: LinearQueries, relation: NeighboringRelation) -> None:
     def values(dataset: tuple[int, ...]) -> list[int]:
         return [sum(node in release.columns[cell] for cell in dataset) for node in range(release.nodes)]
 
@@ -128,7 +128,7 @@ def test_replacing_in_a_single_cell_moves_nothing() -> None:
 
 def test_replacing_between_cells_that_share_a_node() -> None:
     """Both columns hold node 0: it stays, whichever of the two cells a record is in."""
-    shared = LinearRelease(3, ((0, 1), (0, 2)))
+    shared = LinearQueries(3, ((0, 1), (0, 2)))
     assert (values_moved(shared, ADD), values_moved(shared, REPLACE)) == (2, 2)
 
 
@@ -177,10 +177,10 @@ TINY = (Coin(1, 2), Coin(1, 3))
 
 @pytest.mark.parametrize("relation", NeighboringRelation)
 @pytest.mark.parametrize(
-    "release", [each_cell_once(2), LinearRelease(3, ((0, 2), (1, 2)))], ids=["cells", "tree"]
+    "release", [each_cell_once(2), LinearQueries(3, ((0, 2), (1, 2)))], ids=["cells", "tree"]
 )
 def test_composed_guarantee_holds_for_the_joint_law(
-    release: LinearRelease, relation: NeighboringRelation
+    release: LinearQueries, relation: NeighboringRelation
 ) -> None:
     """Every outcome of every pair of neighbours, against epsilon and delta as composed."""
     mass = probability_mass(TINY)

@@ -16,7 +16,7 @@ from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_release
 from harness.privacy.audit.samplers import SAMPLERS, Audited, audit_coins, audit_published, audit_sampler
 from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.queries import LinearRelease
+from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import guarantee
 from protocols.spec import (
@@ -191,7 +191,7 @@ def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch
 
 def test_joint_curve_of_three_values_is_never_worse_than_basic() -> None:
     tree = ProtocolSpec(
-        "pi_tree", "", (), {}, ("x",), ("x",), lambda _: LinearRelease(3, ((0, 1, 2), (0, 1), ()))
+        "pi_tree", "", (), {}, ("x",), ("x",), lambda _: LinearQueries(3, ((0, 1, 2), (0, 1), ()))
     )
     found = audit_release("tree", tree, {}, ADD, Fraction(1), DELTA)
     assert found.curve is not None and found.figures["values_moved"] == 3
@@ -200,7 +200,7 @@ def test_joint_curve_of_three_values_is_never_worse_than_basic() -> None:
 
 
 def test_more_than_three_values_have_no_joint_curve() -> None:
-    four = ProtocolSpec("pi_four", "", (), {}, ("x",), ("x",), lambda _: LinearRelease(4, ((0, 1, 2, 3),)))
+    four = ProtocolSpec("pi_four", "", (), {}, ("x",), ("x",), lambda _: LinearQueries(4, ((0, 1, 2, 3),)))
     found = audit_release("four", four, {}, ADD, Fraction(1), DELTA)
     assert found.curve is None and found.fault is None
     assert "epsilon_at_1e-6" not in found.figures

@@ -15,11 +15,11 @@ from harness.errors import BudgetError, LedgerError, PartyFailedError, UsedUploa
 from harness.privacy.ledger import charge as charging
 from harness.privacy.ledger.charge import Account, entry
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Release, Status
+from harness.privacy.ledger.populations import PrivacyEvent, Status
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.noise.truncated import Guarantee
 
-RELEASE = Release(
+RELEASE = PrivacyEvent(
     "weights",
     "ring",
     Guarantee(Fraction(1), Fraction(0)),
@@ -98,7 +98,7 @@ def test_a_run_for_nobody_leaves_uploads_marked_and_nothing_else(ledger: Ledger)
         run.check(RELEASE)
         run.start(RELEASE)
     assert not ledger.path.exists() and run.fields() is None
-    marked = Release(**{**vars(RELEASE), "uploads": ("u",)})
+    marked = PrivacyEvent(**{**vars(RELEASE), "uploads": ("u",)})
     with entry(Account(ledger)) as run:
         run.start(marked)
     assert run.fields() is None and ledger.populations() == []

@@ -19,19 +19,19 @@ import pytest
 
 from harness.errors import BudgetError, FairSharesError, LedgerError, PopulationError, UsedUploadsError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Noise, Population, Release, Status
+from harness.privacy.ledger.populations import NoiseEvent, Population, PrivacyEvent, Status
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import Guarantee
 
-ONE = Release(
+ONE = PrivacyEvent(
     "weights",
     "ring",
     Guarantee(Fraction(498501056129, 5 * 10**11), Fraction(40641, 2**59)),
     PrivacyUnit.RECORD,
     NeighboringRelation.ADD_OR_REMOVE_ONE,
     Path("out"),
-    Noise((Coin(69, 8), Coin(31, 8)), 2),
+    NoiseEvent((Coin(69, 8), Coin(31, 8)), 2),
 )
 TWO = Budget(Fraction(2))
 
@@ -46,7 +46,7 @@ def only(ledger: Ledger) -> Population:
     return found
 
 
-def of_uploads(*uploads: str) -> Release:
+def of_uploads(*uploads: str) -> PrivacyEvent:
     return replace(ONE, uploads=uploads)
 
 
@@ -90,7 +90,7 @@ def test_what_is_refused_is_not_written(ledger: Ledger) -> None:
     ledger.charge("loans", TWO, ONE)
     ledger.charge("loans", TWO, ONE)
     before = ledger.populations()
-    refused: list[tuple[str, Budget | None, Release, type[FairSharesError]]] = [
+    refused: list[tuple[str, Budget | None, PrivacyEvent, type[FairSharesError]]] = [
         ("loans", None, ONE, BudgetError),
         ("Loans", TWO, ONE, BudgetError),
         ("loans", Budget(Fraction(3)), ONE, PopulationError),

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from harness.privacy.ledger.composition import numerical_epsilon
-from harness.privacy.ledger.populations import Charge, Noise, Status
+from harness.privacy.ledger.populations import Charge, NoiseEvent, Status
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, compose
 from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.noise.truncated import guarantee, probability_mass
@@ -18,7 +18,7 @@ ONE, OTHER = (Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))
 
 
 def charge(coins: tuple[Coin, ...], values: int = 1, known: bool = True) -> Charge:
-    noise = Noise(coins, values) if known else None
+    noise = NoiseEvent(coins, values) if known else None
     exact = guarantee(coins, values)
     return Charge(
         1, "2026-01-01T00:00:00+00:00", "test", "ring", exact, RECORD, ADD, noise, "out", Status.DONE

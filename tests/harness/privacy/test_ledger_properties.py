@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.errors import BudgetError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Release, key_of
+from harness.privacy.ledger.populations import PrivacyEvent, key_of
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
 from protocols.noise.truncated import Guarantee
 
@@ -24,9 +24,9 @@ BUDGETS = st.builds(Budget, EPSILONS, st.none() | DELTAS)
 TINY = Fraction(1, 10**12)
 
 
-def release(exact: Guarantee) -> Release:
+def release(exact: Guarantee) -> PrivacyEvent:
     relation = NeighboringRelation.REPLACE_ONE
-    return Release("test", "ring", exact, PrivacyUnit.RECORD, relation, Path("out"))
+    return PrivacyEvent("test", "ring", exact, PrivacyUnit.RECORD, relation, Path("out"))
 
 
 @given(st.lists(GUARANTEES, max_size=6), BUDGETS)

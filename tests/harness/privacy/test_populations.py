@@ -12,7 +12,7 @@ from harness.errors import BudgetError, PopulationError
 from harness.privacy.ledger.populations import (
     Charge,
     Population,
-    Release,
+    PrivacyEvent,
     Status,
     budget_text,
     key_of,
@@ -34,8 +34,8 @@ def guarantee(epsilon: str, delta: str = "0") -> Guarantee:
     return Guarantee(Fraction(epsilon), Fraction(delta))
 
 
-def release(relation: NeighboringRelation = ADD) -> Release:
-    return Release("weights", "ring", guarantee("1"), RECORD, relation, Path("out"))
+def release(relation: NeighboringRelation = ADD) -> PrivacyEvent:
+    return PrivacyEvent("weights", "ring", guarantee("1"), RECORD, relation, Path("out"))
 
 
 def population(budget: Budget | None, *spent: Guarantee) -> Population:

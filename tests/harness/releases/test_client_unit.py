@@ -17,7 +17,7 @@ from protocols.accounting.calibration import (
     unit_of,
 )
 from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
-from protocols.accounting.queries import LinearRelease, each_cell_once, sums_and_sizes
+from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, exp_bounds, worst_ratio
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import guarantee_of_clients, most_uncovered, probability_mass
@@ -26,11 +26,11 @@ ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
 # Coins whose atoms get lighter inwards in places (bits are more often 1 than 0), and ordinary ones.
 ODD, TINY = (Coin(3, 2), Coin(5, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))
-TREE = LinearRelease(3, ((0, 2), (1, 2)))
+TREE = LinearQueries(3, ((0, 2), (1, 2)))
 RELEASES = {"one cell": each_cell_once(1), "cells": each_cell_once(2), "tree": TREE}
 
 
-def moves(release: LinearRelease, cap: int) -> Iterator[tuple[int, ...]]:
+def moves(release: LinearQueries, cap: int) -> Iterator[tuple[int, ...]]:
     """Yield by how much each noisy value moves, for all that a client of up to `cap` records may have."""
     for records in range(1, cap + 1):
         for cells in itertools.combinations_with_replacement(range(release.cells), records):
@@ -43,7 +43,7 @@ def test_the_unit_follows_from_the_relation() -> None:
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 5])
 @pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
-def test_sensitivity_over_all_clients(release: LinearRelease, cap: int) -> None:
+def test_sensitivity_over_all_clients(release: LinearQueries, cap: int) -> None:
     most = max(map(sum, moves(release, cap)))
     assert nodes_changed(release, ZERO_OUT, cap) == values_moved(release, ZERO_OUT, cap) == most
 
@@ -51,7 +51,7 @@ def test_sensitivity_over_all_clients(release: LinearRelease, cap: int) -> None:
 @pytest.mark.parametrize("coins", [ODD, TINY], ids=["odd", "tiny"])
 @pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
 @pytest.mark.parametrize("cap", [1, 2, 3])
-def test_guarantee_holds_for_the_joint_law(release: LinearRelease, cap: int, coins: tuple[Coin, ...]) -> None:
+def test_guarantee_holds_for_the_joint_law(release: LinearQueries, cap: int, coins: tuple[Coin, ...]) -> None:
     """Every outcome, for a client of every kind that is there or not, in both directions."""
     if release.nodes > 2:
         coins = coins[:2]
@@ -130,7 +130,7 @@ def test_a_client_with_one_record_costs_what_a_record_does() -> None:
     ],
 )
 def test_caps_that_mean_nothing_are_refused(
-    release: LinearRelease, relation: NeighboringRelation, cap: int
+    release: LinearQueries, relation: NeighboringRelation, cap: int
 ) -> None:
     with pytest.raises(ValueError, match=f"a cap of {cap} records"):
         plan_noise(release, relation, Fraction(1), DELTA, cap)

@@ -15,22 +15,22 @@ from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, Cap, caps_to_choose_from
 from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.records import ClientRecords, Detail, RecordDomain, domain_from_json
+from harness.inputs.records import ClientRecords, RecordDomain, RecordKind, domain_from_json
 from harness.inputs.scores import even_grid
-from harness.pipeline.party_inputs import Fed
+from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, make_job, plan_release
 from harness.privacy.audit.releases import audit_command
 from harness.releases.contribution_cap import (
     CURVE_RATIOS,
     CapStatistic,
+    CapTarget,
     ChosenCap,
-    NextRelease,
     counts_of_curves,
     sizes_alone,
 )
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit, plan_noise
-from protocols.accounting.queries import FirstBelow
+from protocols.accounting.queries import AboveThreshold
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.mechanisms.above_threshold import (
@@ -46,8 +46,8 @@ from protocols.spec import PI_CAP, SLOTS
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
-DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 50, detail=Detail.SIZE)
-WEIGHTS = NextRelease("weights", Fraction(1), DELTA)
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 50, detail=RecordKind.SIZE)
+WEIGHTS = CapTarget("weights", Fraction(1), DELTA)
 STATISTIC = CapStatistic(WEIGHTS)
 
 
@@ -81,7 +81,7 @@ def test_more_records_than_the_largest_cap_change_nothing() -> None:
 def test_sizes_are_a_domain_of_their_own() -> None:
     assert DOMAIN.to_json() == {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 50, "sizes": True}
     assert domain_from_json(DOMAIN.to_json(), "here") == DOMAIN
-    scored = replace(DOMAIN, detail=Detail.SCORE, thresholds=even_grid(11))
+    scored = replace(DOMAIN, detail=RecordKind.SCORE, thresholds=even_grid(11))
     held = ClientRecords(scored, np.array(["c"]), *(np.zeros(3, dtype=np.int64) for _ in range(4)))
     alone = sizes_alone(held)
     assert alone.domain == DOMAIN and columns_of(alone, SLOTS).tolist() == [[2]]
@@ -94,7 +94,7 @@ def test_sizes_are_a_domain_of_their_own() -> None:
 def test_what_is_compiled_is_what_is_accounted_for(model: Model) -> None:
     """In active models, too: flipped bits leave all counts moving the same way."""
     plan = plan_release(STATISTIC, settings(model), DOMAIN)
-    fed = Fed(DOMAIN, 9, 9, 9, [Path()] * model.parties)
+    fed = PartyInputs(DOMAIN, 9, 9, 9, [Path()] * model.parties)
     job = make_job(STATISTIC, settings(model), plan, fed)
     told = dict(zip(PI_CAP.arguments, job.arguments, strict=True))
     queries = len(caps_to_choose_from(50)) - 1
@@ -102,14 +102,14 @@ def test_what_is_compiled_is_what_is_accounted_for(model: Model) -> None:
     assert design_coins(Fraction(told["epsilon"]), int(told["delta_bits"])) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {queries + 1}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
-    assert not plan.exchanged and not plan.opened
+    assert not plan.malleable_slots and not plan.opened
     assert (plan.unit, plan.relation) == (PrivacyUnit.CLIENT, ZERO_OUT)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(4)])
 @pytest.mark.parametrize("queries", [1, 20])
 def test_plan_keeps_to_epsilon_and_delta(epsilon: Fraction, queries: int) -> None:
-    plan = plan_noise(FirstBelow(queries), ZERO_OUT, epsilon, DELTA)
+    plan = plan_noise(AboveThreshold(queries), ZERO_OUT, epsilon, DELTA)
     assert plan.exact == guarantee_of_first_below(plan.coins, queries)
     assert epsilon * Fraction(95, 100) < plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
     assert (plan.nodes, plan.changed) == (queries + 1, 2)
@@ -118,7 +118,7 @@ def test_plan_keeps_to_epsilon_and_delta(epsilon: Fraction, queries: int) -> Non
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_an_index_protects_clients_only(relation: NeighboringRelation) -> None:
     with pytest.raises(ValueError, match=f"of clients, not under {relation}"):
-        plan_noise(FirstBelow(3), relation, Fraction(1), DELTA)
+        plan_noise(AboveThreshold(3), relation, Fraction(1), DELTA)
     with pytest.raises(OptionError, match="say --privacy-unit client"):
         plan_release(STATISTIC, replace(settings(), unit=PrivacyUnit.RECORD), DOMAIN)
     with pytest.raises(OptionError, match=f"under zero_out_one, not {relation}"):
@@ -163,7 +163,7 @@ def test_an_index_is_a_cap() -> None:
 
 
 def test_the_noise_that_is_shown_holds_95_percent_of_comparisons_and_one_client_less_does_not() -> None:
-    plan = plan_noise(FirstBelow(3), ZERO_OUT, Fraction(1), Fraction(1, 2**9))
+    plan = plan_noise(AboveThreshold(3), ZERO_OUT, Fraction(1), Fraction(1, 2**9))
     bound, mass = read((0,), plan).noise, probability_mass(plan.coins)
     one = np.array([float(mass[x]) for x in sorted(mass)])
     both = np.convolve(one, one[::-1])  # of a difference, from -(len - 1) to len - 1
@@ -181,11 +181,11 @@ def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
     counts = replace(WEIGHTS, task="counts", counts=4)
     assert counts.allowed_above(DOMAIN) == allowed_above(Fraction(1), 4) == 3
     assert replace(counts, epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 11
-    assert replace(counts, exchanged=True).allowed_above(DOMAIN) == 7  # twice the noise
+    assert replace(counts, malleable_slots=True).allowed_above(DOMAIN) == 7  # twice the noise
     assert WEIGHTS.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 4) == 31
     rates = replace(WEIGHTS, task="confusion")
     assert rates.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 8) == 63
-    assert replace(rates, exchanged=True).allowed_above(DOMAIN) == 127
+    assert replace(rates, malleable_slots=True).allowed_above(DOMAIN) == 127
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -194,10 +194,10 @@ def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
 ) -> None:
     monkeypatch.setattr("harness.cli.commands.cap.check_supported", lambda *_: None)
     active = model.tolerates == "active"
-    for variant, exchanged in (("histogram", False), ("records", active)):
-        assert of_curves(settings(model), variant).exchanged is exchanged
+    for variant, malleable_slots in (("histogram", False), ("records", active)):
+        assert of_curves(settings(model), variant).malleable_slots is malleable_slots
     curves = replace(WEIGHTS, task="thresholds", thresholds=101)
-    once, twice = (replace(curves, exchanged=each).allowed_above(DOMAIN) for each in (False, True))
+    once, twice = (replace(curves, malleable_slots=each).allowed_above(DOMAIN) for each in (False, True))
     assert twice + 1 == pytest.approx(2 * (once + 1), rel=0.03)
 
 
@@ -220,7 +220,7 @@ def test_the_cap_for_curves_has_about_the_least_error() -> None:
     """
     bins, epsilon, sizes = 21, Fraction(2), np.random.default_rng(5).zipf(2, 1000).clip(max=300)
     caps, tree = caps_up_to(300), best_tree(bins, ZERO_OUT, epsilon, DELTA)
-    above = NextRelease("thresholds", epsilon, DELTA, bins).allowed_above(DOMAIN)
+    above = CapTarget("thresholds", epsilon, DELTA, bins).allowed_above(DOMAIN)
     chosen = best_cap(sizes, caps, math.ceil(Fraction(above + 1, CURVE_RATIOS)) - 1)
 
     def error(cap: int) -> float:

@@ -13,9 +13,9 @@ import pytest
 from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import Detail, RecordDomain
+from harness.inputs.records import RecordDomain, RecordKind
 from harness.inputs.scores import as_grid
-from harness.pipeline.party_inputs import Fed
+from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, make_job, plan_release
 from harness.postprocessing.curves import exact_curves
 from harness.releases.score_curves import (
@@ -36,7 +36,7 @@ from protocols.noise.truncated import guarantee, mean_square_error
 from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, SCORED_SPLIT, SCORES, InputForm
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
-DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, detail=Detail.SCORE, thresholds=GRID)
+DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, detail=RecordKind.SCORE, thresholds=GRID)
 SETTINGS = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(1), Fraction(1, 2**40))
 COINS = design_coins(Fraction(1), 40)
 
@@ -117,7 +117,7 @@ def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: Neighbo
     settings = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
     statistic = CurvesStatistic(settings, flat)
     plan = plan_release(statistic, settings, DOMAIN)
-    job = make_job(statistic, settings, plan, Fed(DOMAIN, 10, 1, 10, [Path()] * 3))
+    job = make_job(statistic, settings, plan, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))
     arguments = dict(zip(PI_ROC.arguments, job.arguments, strict=True))
     tree = CountTree(8, tuple(map(int, arguments["blocks"].split("."))))
     assert (len(tree.blocks) == 1) == flat
@@ -139,7 +139,7 @@ def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     plan = plan_release(statistic, settings, domain)
     tree = statistic.tree(domain)
     assert (plan.unit, plan.changed) == (client, cap.slots * len(tree.blocks))
-    fed = Fed(domain, 10, 1, 10, [None] * 3)
+    fed = PartyInputs(domain, 10, 1, 10, [None] * 3)
     job = make_job(statistic, settings, plan, fed)
     arguments = dict(zip(statistic.spec.arguments, job.arguments, strict=True))
     assert arguments["blocks"] == ".".join(map(str, tree.blocks))
@@ -181,7 +181,7 @@ def test_curves_as_published() -> None:
 
 
 def test_curves_tell_two_labels_apart() -> None:
-    three = RecordDomain(("a", "b"), ("0", "1", "2")).with_detail(Detail.SCORE)
+    three = RecordDomain(("a", "b"), ("0", "1", "2")).with_detail(RecordKind.SCORE)
     with pytest.raises(RecordDomainError, match="two labels apart, and the domain has 3"):
         plan_release(CurvesStatistic(SETTINGS), SETTINGS, three)
     with pytest.raises(RecordDomainError, match=r"'1' is not declared \(declared: no, yes\)"):
