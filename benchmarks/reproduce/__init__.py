@@ -1,1 +1,0 @@
-"""Published tables and figures, computed again and set beside what the papers print."""
