@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 from benchmarks.validation import Validation, multiplications, texts
 from benchmarks.validation import validate as validate_runs
 from benchmarks.validation.cells import Measured
@@ -19,7 +19,7 @@ from harness.cli.terminal import command, plain, say
 from harness.system.result_files import default_out, new_directory
 from harness.views import weights as show
 
-RESULTS = Path(__file__).with_name("results")
+RESULTS = Path(__file__).parents[1] / "results"
 _STEPS = {
     "read": "read measured runs",
     "count": "count multiplications with MP-SPDZ's compiler",

@@ -13,9 +13,9 @@ from benchmarks.studies.capping.study import SEED
 from benchmarks.studies.capping.study import study as study_capping
 from benchmarks.studies.gaps.show import show
 from benchmarks.studies.gaps.study import QUICK, WHOLE, reproduce, write
-from benchmarks.studies.groupwise.study import show as show_groupwise
-from benchmarks.studies.groupwise.study import study
-from benchmarks.studies.groupwise.study import write as write_groupwise
+from benchmarks.studies.groupwise import show as show_groupwise
+from benchmarks.studies.groupwise import study
+from benchmarks.studies.groupwise import write as write_groupwise
 from harness.cli import terminal as cli
 from harness.cli.options import parse_epsilon, parse_error_target, parse_whole
 from harness.cli.terminal import command

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
 from harness.inputs.scores import even_grid

@@ -1,1 +1,140 @@
-"""The papers' published figures as data: each number in one place, with its source and its faults."""
+"""What papers print, as data: each number in one place, with its source and its faults.
+
+`privfairfl.json`: runtimes and what the text says of them (Table 2, Figures 1 and 2). `gaps.json`: Juarez and
+Korolova on measuring gaps under local privacy (Tables 1 and 2, Figures 1 to 4). Numbers as printed are text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.security_models import MODELS
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number of seconds as the paper prints it, with as many digits."""
+
+    text: str
+
+    @property
+    def seconds(self) -> float:
+        return float(self.text)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """What may have been rounded to it."""
+        value, half = Fraction(self.text), _half_a_digit(self.text)
+        return float(value - half), float(value + half)
+
+    def __str__(self) -> str:
+        return f"{Decimal(self.text):,}"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of one of the paper's data sets. Attributes: records: for training."""
+
+    name: str
+    title: str
+    clients: int
+    records: int
+    source: str
+
+
+@dataclass(frozen=True)
+class FigureClaim:
+    """What a figure's caption and text say in numbers.
+
+    Attributes: factor: of the horizontal axis; levels: its ends; at: the levels, from and to, that
+    `seconds` is said of, roughly.
+    """
+
+    title: str
+    source: str
+    protocol: str
+    model: str
+    factor: str
+    levels: tuple[int, int]
+    repetitions: int
+    at: tuple[int, int]
+    seconds: float
+    text: str
+
+
+@dataclass(frozen=True)
+class PrivFairFL:
+    """The paper's figures.
+
+    Attributes: table2: seconds by (model, shape, protocol), preprocessing included; schemes: what the paper
+    calls a model; parties: of each model; thresholds: of π_ROC; claims: sentence and source by name;
+    machine: what it was measured on; caveats: sentences.
+    """
+
+    table2: Mapping[tuple[str, str, str], Printed]
+    schemes: Mapping[str, str]
+    parties: Mapping[str, int]
+    shapes: Mapping[str, Shape]
+    figures: Mapping[str, FigureClaim]
+    thresholds: int
+    claims: Mapping[str, str]
+    machine: str
+    caveats: tuple[str, ...]
+
+
+@cache
+def privfairfl() -> PrivFairFL:
+    """Return what the paper publishes, from `privfairfl.json`."""
+    found = _read("privfairfl.json")
+    phases = {protocol["phase"]: name for name, protocol in found["protocols"].items()}
+    cells = {cell["model"]: cell for cell in found["table2"]["cells"]}
+    assert all(MODELS[model].paper_name == cell["scheme"] for model, cell in cells.items())
+    return PrivFairFL(
+        table2={
+            (model, shape, phases[phase]): Printed(seconds)
+            for model, cell in cells.items()
+            for shape in found["shapes"]
+            for phase, seconds in cell[shape].items()
+        },
+        schemes={model: cell["scheme"] for model, cell in cells.items()},
+        parties={model: cell["parties"] for model, cell in cells.items()},
+        shapes={name: Shape(name, **shape) for name, shape in found["shapes"].items()},
+        figures={name: _figure(fields) for name, fields in found["figures"].items()},
+        thresholds=found["protocols"]["pi_roc"]["thresholds"],
+        claims={name: f"{claim['text']} ({claim['source']})" for name, claim in found["claims"].items()},
+        machine=found["machine"]["text"],
+        caveats=tuple(found["caveats"]),
+    )
+
+
+def _figure(fields: dict[str, Any]) -> FigureClaim:
+    ends = {name: tuple(fields[name]) for name in ("levels", "at")}
+    return FigureClaim(**{**fields, **ends, "seconds": float(fields["seconds"])})
+
+
+@cache
+def gaps() -> dict[str, Any]:
+    """Return what `gaps.json` holds; numbers as printed are text there."""
+    return _read("gaps.json")
+
+
+def rounds_to(value: float, printed: str) -> bool:
+    """Whether a number is what may have been rounded to the printed one."""
+    return abs(Fraction(value) - Fraction(printed)) <= _half_a_digit(printed)
+
+
+def _half_a_digit(printed: str) -> Fraction:
+    """Return half of the last digit's unit."""
+    return Fraction(10) ** int(Decimal(printed).as_tuple().exponent) / 2
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return found

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.measure.samples import FAILED, SKIPPED, Sample
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 from benchmarks.report.markdown import MarkdownReport, Report
 from benchmarks.validation import Validation, texts
 from benchmarks.validation.cells import CellRuns, Measured

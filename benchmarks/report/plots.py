@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.measure.samples import Summary
-from benchmarks.papers.privfairfl import FigureClaim, privfairfl
+from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.report.html import Drawing
 from benchmarks.validation import Validation
 from benchmarks.validation.cells import CellRuns, Measured

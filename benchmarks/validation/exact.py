@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 from benchmarks.validation.cells import CellRuns, Measured, name_of
 from benchmarks.validation.findings import Check
 from harness.security_models import MODELS

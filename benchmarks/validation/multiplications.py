@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
 from harness.engines.base import PROGRAMS, Job
 from harness.engines.mpspdz.compiler import compilers_estimate

@@ -7,7 +7,7 @@ from itertools import product
 from math import nextafter
 
 from benchmarks.measure.samples import Level
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 from benchmarks.validation.cells import CellRuns, Measured, fullest
 from benchmarks.validation.findings import Check
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.papers.privfairfl import Printed, privfairfl
+from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation import texts
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.findings import Check

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measure.samples import Summary
-from benchmarks.papers.privfairfl import Printed, privfairfl
+from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured, fullest
 from benchmarks.validation.linear import LEAST_LEVELS, LEAST_RATIO, Line, fit
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import floor, log10
 
 from benchmarks.measure.samples import Summary
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Finding, Status
 from benchmarks.validation.side_by_side import Row
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.samples import ABOUT
-from benchmarks.papers.gaps import gaps, rounds_to
+from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.figures import RATIOS, biased_gap, claims, figure4, with_ratio
 from benchmarks.studies.gaps.plots import FIGURES
 from benchmarks.studies.gaps.published import (
@@ -33,7 +33,7 @@ from benchmarks.studies.gaps.rates import RATES, resampled, synthetic_rates
 from benchmarks.studies.gaps.show import show
 from benchmarks.studies.gaps.study import QUICK, RESULT, Reproduction, Stated, reproduce, write
 from benchmarks.studies.gaps.tables import RATE_RANGE, SCALED, Table1Cell, chance_of, errors_of, table1
-from benchmarks.studies.local.simulation import PublishedL, Simulated
+from benchmarks.studies.local_simulation import PublishedL, Simulated
 from protocols.local_dp.estimators import gap_weights, half_width, variance
 from protocols.local_dp.randomizers import MechanismL, MechanismR
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.local.simulation import (
+from benchmarks.studies.local_simulation import (
     CHUNK,
     Population,
     Simulated,

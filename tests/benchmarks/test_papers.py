@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks.papers.privfairfl import Printed, privfairfl
+from benchmarks.papers import Printed, privfairfl
 from harness.security_models import MODELS
 from tests.conftest import PROJECT
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from benchmarks.studies.local.simulation import (
+from benchmarks.studies.local_simulation import (
     Population,
     PublishedL,
     Simulable,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.measure.samples import TIMES, Sample
-from benchmarks.papers.privfairfl import privfairfl
+from benchmarks.papers import privfairfl
 
 REPETITIONS = 3
 THRESHOLDS = (5, 10, 20)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.papers.gaps import gaps, rounds_to
+from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.published import (
     M_R,
     WORST,
@@ -21,7 +21,7 @@ from benchmarks.studies.gaps.published import (
     repaired_r,
 )
 from benchmarks.studies.gaps.tables import SCALED
-from benchmarks.studies.local.simulation import Floats, Population, simulate
+from benchmarks.studies.local_simulation import Floats, Population, simulate
 
 # The paper's axes and ratios are not in its text; these are ours.
 EPSILONS = np.geomspace(0.05, 10, 47)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.papers.gaps import gaps
+from benchmarks.papers import gaps
 from benchmarks.studies.gaps.figures import (
     AS_PUBLISHED,
     EPSILONS,
@@ -20,7 +20,7 @@ from benchmarks.studies.gaps.figures import (
     with_ratio,
 )
 from benchmarks.studies.gaps.published import Allocation, Budgets, l_of_two, published_r, repaired_r
-from benchmarks.studies.local.simulation import Floats
+from benchmarks.studies.local_simulation import Floats
 from harness.views.palette import COLOURS, GREY, MARKERS
 from protocols.accounting.rounding import digits_up
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from benchmarks.studies.local.simulation import PublishedL, Simulable
+from benchmarks.studies.local_simulation import PublishedL, Simulable
 from protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r
 from protocols.local_dp.randomizers import Grr, Mechanism, MechanismL, MechanismR, ValueRange
 

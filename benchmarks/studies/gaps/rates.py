@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.gaps import gaps
-from benchmarks.studies.local.simulation import Floats, Population
+from benchmarks.papers import gaps
+from benchmarks.studies.local_simulation import Floats, Population
 
 SEXES = ("M", "F")
 SYNTHETIC, ACTIVITY = "synthetic", "activity"

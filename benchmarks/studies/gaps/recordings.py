@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import Normalizer
 
-from benchmarks.papers.gaps import gaps
+from benchmarks.papers import gaps
 from benchmarks.studies.gaps.rates import ACTIVITY, NAMES, RATES, SEXES, Measured, Rates
 from data.activity import READINGS, load_activity
 from harness.errors import DataSetError

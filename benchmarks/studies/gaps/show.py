@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from rich.table import Table
 
-from benchmarks.papers.gaps import gaps
+from benchmarks.papers import gaps
 from benchmarks.studies.gaps.figures import Claim
 from benchmarks.studies.gaps.rates import NAMES, SYNTHETIC
 from benchmarks.studies.gaps.study import Reproduction, Stated

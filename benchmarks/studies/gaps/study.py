@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.gaps import gaps, rounds_to
+from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.files import write_about
 from benchmarks.studies.gaps.figures import Claim, Convergence, claims, figure4
 from benchmarks.studies.gaps.plots import FIGURES

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.papers.gaps import gaps, rounds_to
+from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.published import M_L, M_R, PUBLISHED, REPAIRED, coded_l, least_epsilon, private
 from benchmarks.studies.gaps.rates import Rates, resampled
-from benchmarks.studies.local.simulation import Floats, Population, Simulated, simulate
+from benchmarks.studies.local_simulation import Floats, Population, Simulated, simulate
 from protocols.local_dp.estimators import gap_weights, half_width
 from protocols.local_dp.randomizers import MAX_EPSILON, ValueRange
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.studies.local.simulation import Population, simulate, summed_geometric
+from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
 from harness.inputs.values import MAX_STEPS
 from harness.postprocessing.curve_intervals import simulated_noise
 from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves

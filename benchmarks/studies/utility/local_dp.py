@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.studies.local.simulation import summed_geometric
+from benchmarks.studies.local_simulation import summed_geometric
 from benchmarks.studies.utility.populations import cumulative
 from protocols.circuits.coins import exp_bounds
 from protocols.local_dp.randomizers import MAX_EPSILON, Grr

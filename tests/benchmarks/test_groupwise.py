@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 import pytest
 
-from benchmarks.studies.groupwise.two_stage import TwoStageNoise, gaussian_log_rho
+from benchmarks.studies.groupwise import TwoStageNoise, gaussian_log_rho
 
 NOISE = TwoStageNoise(10.0, 0.3)
 

@@ -1,1 +1,0 @@
-"""Many clients of a local mechanism at once."""
