@@ -24,7 +24,7 @@ from harness.engines.network.profiles import parse_network
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, UnsupportedError
 from harness.inputs.encoding import count_columns, is_per_record
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline import manifest as report
 from harness.pipeline.noise_samples import Sampler, choose_sampler, noise_job, open_noise
 from harness.pipeline.party_inputs import PartyInputs

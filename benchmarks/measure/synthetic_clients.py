@@ -9,9 +9,8 @@ import numpy as np
 
 from benchmarks.papers import privfairfl
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
-from harness.inputs.scores import even_grid
-from harness.inputs.values import ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
+from harness.inputs.records import ClientRecords
 
 SEED = 20_220_523  # any; fixed, so that all parties of a comparison have the same clients
 
@@ -42,12 +41,12 @@ class Federation:
         """What all of its clients declare; the most records of a client are what the first one has."""
         groups, cap = tuple(f"group {i}" for i in range(self.groups)), Cap(self.cap) if self.cap else None
         if self.detail is RecordKind.VALUE:
-            return RecordDomain(groups, (), 1, detail=self.detail, values=ValueGrid(0.0, 1.0), cap=cap)
+            return RecordDomain(groups, (), 1, kind=self.detail, values=ValueGrid(0.0, 1.0), cap=cap)
         return RecordDomain(
             groups,
             tuple(f"label {i}" for i in range(self.labels)),
             max(1, -(-self.records // self.clients)),
-            detail=self.detail,
+            kind=self.detail,
             thresholds=even_grid(self.thresholds) if self.detail is RecordKind.SCORE else (),
             cap=cap,
         )

@@ -15,8 +15,8 @@ from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.cli.terminal import Steps
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from harness.evaluation.splits import Fold, evaluate, held_out_scores, reweighed, thresholded
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind, records_from_frame
-from harness.inputs.scores import even_grid
+from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
+from harness.inputs.records import ClientRecords, records_from_frame
 from harness.pipeline.manifest import combined_manifest
 from harness.pipeline.run import Settings, run_on_records
 from harness.postprocessing.curve_intervals import simulated_noise
@@ -144,8 +144,8 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
     domain = RecordDomain(data.groups, data.labels, max_count=1)
     if scores is None:
         return records_from_frame(frame, domain)
-    scored = replace(domain, detail=RecordKind.SCORE, thresholds=_GRID)
-    return records_from_frame(frame.assign(score=scores.astype(str)), scored, detail=RecordKind.SCORE)
+    scored = replace(domain, kind=RecordKind.SCORE, thresholds=_GRID)
+    return records_from_frame(frame.assign(score=scores.astype(str)), scored, kind=RecordKind.SCORE)
 
 
 def simulated_counts(records: ClientRecords, coins: tuple[Coin, ...]) -> NoisyCounts:
@@ -162,7 +162,7 @@ def simulated_curves(records: ClientRecords, scores: Floats, opened: NoisyCurves
     """Return what π_ROC would open for these records and scores, computed in the clear."""
     pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
     grid = tuple(opened.curves.thresholds.tolist())
-    domain = replace(records.domain, detail=RecordKind.SCORE, thresholds=grid)
+    domain = replace(records.domain, kind=RecordKind.SCORE, thresholds=grid)
     tree = CountTree(len(grid), opened.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, grid, tree.blocks))
     nodes = counts + simulated_noise(opened.coins, np.random.default_rng(), counts.shape)

@@ -16,7 +16,7 @@ from harness.forecast import errors
 from harness.forecast.errors import Expected
 from harness.forecast.plan import PlanRequest
 from harness.inputs.contribution_bounds import caps_to_choose_from, scale_of
-from harness.inputs.records import RecordKind
+from harness.inputs.record_schema import RecordKind
 from harness.releases.contribution_cap import CapStatistic, comparison_noise
 from harness.releases.counts import CountStatistic
 from harness.releases.score_curves import (

@@ -18,9 +18,7 @@ from harness.forecast.tally import counts_of
 from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record
-from harness.inputs.records import RecordDomain, RecordKind
-from harness.inputs.scores import even_grid
-from harness.inputs.values import ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, Statistic, make_job, plan_release
 from harness.releases.confusion import ConfusionStatistic
@@ -121,10 +119,10 @@ class PlanRequest:
         groups, labels = tuple(sorted(self.groups)), tuple(sorted(self.labels))
         if self.task.detail is RecordKind.VALUE:
             grid = ValueGrid(0.0, 1.0, self.steps)
-            return RecordDomain(groups, (), 1, detail=RecordKind.VALUE, values=grid, cap=self.cap)
+            return RecordDomain(groups, (), 1, kind=RecordKind.VALUE, values=grid, cap=self.cap)
         bins = even_grid(self.thresholds) if self.task.detail is RecordKind.SCORE else ()
         return RecordDomain(
-            groups, labels, self.max_count, detail=self.task.detail, thresholds=bins, cap=self.cap
+            groups, labels, self.max_count, kind=self.task.detail, thresholds=bins, cap=self.cap
         )
 
     def statistic(self, settings: Settings) -> Statistic[Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import ShareError
-from harness.inputs.records import RecordDomain, domain_from_json
+from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.shares import MAX_VALUES, SUFFIX, Header, payload_bytes, read_header
 from harness.system.files import write_whole
 

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from harness.errors import RecordDomainError
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR, Ring
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
@@ -20,7 +21,7 @@ def is_per_record(domain: RecordDomain, form: str) -> bool:
     """Return whether there is a row per record, not per client: then how many there are is public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
-    return form == SCORES.name or (form == PRODUCT.name and domain.detail is RecordKind.PREDICTION)
+    return form == SCORES.name or (form == PRODUCT.name and domain.kind is RecordKind.PREDICTION)
 
 
 def shared_over(form: InputForm, domain: Ring) -> Ring:
@@ -39,7 +40,7 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     the last of each, and the score's bin. `slots`: the code of what is in each slot; of sizes, how many caps
     the client exceeds.
     """
-    if form == SLOTS.name and domain.cap is None and domain.detail is not RecordKind.SIZE:
+    if form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE:
         raise RecordDomainError("The input form slots needs a cap on what one client contributes: --cap.")
     if form in (KEYS.name, SLOTS.name):
         return domain.cap.slots if domain.cap else 1
@@ -63,7 +64,7 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     Raises: RecordsError: product form and a client with two groups.
     """
     domain = records.domain
-    if domain.detail is RecordKind.SIZE:
+    if domain.kind is RecordKind.SIZE:
         return _caps_exceeded(records)
     if domain.values and form.name == SLOTS.name:
         return _valued_slots(records)

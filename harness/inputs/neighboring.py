@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.errors import OptionError
 from harness.inputs.encoding import is_per_record
-from harness.inputs.records import RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, default_relation
 from protocols.spec import InputForm
 
@@ -17,7 +17,7 @@ def relation_for(
     Raises: OptionError: it protects how many records there are, which the input form shows; or one record
     and all records of a client are confused.
     """
-    sizes = domain.detail is RecordKind.SIZE
+    sizes = domain.kind is RecordKind.SIZE
     if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:
         return _of_clients(domain, form, chosen, unit)
     if not is_per_record(domain, form.name):
@@ -38,7 +38,7 @@ def _of_clients(
             "A cap, and --neighboring-relation zero_out_one, are for all records of a client together: "
             "say --privacy-unit client."
         )
-    if not domain.cap and domain.detail is not RecordKind.SIZE:
+    if not domain.cap and domain.kind is not RecordKind.SIZE:
         raise OptionError(
             "--privacy-unit client needs to know how much of a client counts: --cap 10, for example, or "
             "--cap weight-one; ./inv cap chooses a cap."

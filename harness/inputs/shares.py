@@ -21,7 +21,8 @@ import numpy as np
 
 from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
-from harness.inputs.records import MAX_TOTAL, ClientRecords, domain_from_json
+from harness.inputs.record_schema import MAX_TOTAL, domain_from_json
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RINGS, Ring, Words
 from harness.system.files import create_file, scratch_directory, writable_by_others, write_whole
 from harness.system.signals import uninterrupted

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import RecordDomainError, RecordsError
+from harness.inputs.record_schema import as_names
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
@@ -70,18 +71,6 @@ def _read_parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:
     except pyarrow.ArrowInvalid:
         raise RecordsError(f"{path} is not a readable Parquet file.") from None
     return frame.apply(as_names)
-
-
-def as_names(column: pd.Series) -> pd.Series:
-    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty."""
-    import pandas as pd
-
-    missing = column.isna()
-    if pd.api.types.is_float_dtype(column):
-        present = column[~missing]
-        if (present.abs() < 2**53).all() and (present % 1 == 0).all():
-            column = column.astype("Int64")  # whole numbers that a missing value made floats
-    return column.astype(str).where(~missing, "")
 
 
 def _check_columns(path: Path, found: list[str], names: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ from typing import TypeVar
 from harness.engines.base import Progress
 from harness.errors import OptionError
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
+from harness.inputs.record_schema import DEFAULT_THRESHOLDS
 from harness.inputs.records import ClientRecords
-from harness.inputs.scores import DEFAULT_THRESHOLDS
 from harness.pipeline.run import Run, Settings, Statistic, plan_release, run_on_records
 from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.populations import PrivacyEvent

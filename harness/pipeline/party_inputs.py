@@ -19,7 +19,8 @@ from harness.errors import ShareError
 from harness.inputs import shares as sharing
 from harness.inputs.aggregation import ANY, HINT, UploadPolicy, common_uploads, paths_of, uploads_at
 from harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
-from harness.inputs.records import ClientRecords, RecordDomain, domain_from_json
+from harness.inputs.record_schema import RecordDomain, domain_from_json
+from harness.inputs.records import ClientRecords
 from harness.pipeline.local_clients import local_clients
 from harness.security_models import Model
 from protocols.spec import ENFORCED, InputForm

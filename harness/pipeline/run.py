@@ -20,7 +20,8 @@ from harness.engines.registry import engine_of
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.aggregation import ANY, UploadPolicy
 from harness.inputs.neighboring import relation_for
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
 from harness.pipeline import manifest as report
 from harness.pipeline.party_inputs import (
     PartyInputs,
@@ -256,8 +257,8 @@ def run_fed(
     with entry(settings.account) as charging, new_directory(out) as partial:
         fed = feed(partial)
         model, domain = settings.model, fed.domain
-        if domain.detail is not statistic.detail:
-            held, needed = domain.detail.described, statistic.detail.described
+        if domain.kind is not statistic.detail:
+            held, needed = domain.kind.described, statistic.detail.described
             raise ShareError(
                 f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients share "
                 "again, by share --task with what the shares are for."

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.engines.base import Job
 from harness.errors import OptionError, ShareError
-from harness.inputs.records import RecordDomain, domain_from_json
+from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.pipeline.party_inputs import feed_sent
 from harness.pipeline.run import Settings, Statistic, check_supported, make_job, plan_release, terms_of
 from harness.releases.weights import WeightsStatistic

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError
-from harness.inputs.scores import check_grid
+from harness.inputs.record_schema import check_grid
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import mean_square_error
 

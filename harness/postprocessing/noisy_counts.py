@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.engines.base import EngineResult
 from harness.errors import OutputError
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import error_bound, largest_noise
 

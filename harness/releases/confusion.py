@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.engines.base import EngineResult
 from harness.inputs.contribution_bounds import scale_of
-from harness.inputs.records import RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from protocols.accounting.calibration import NoisePlan

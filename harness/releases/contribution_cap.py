@@ -11,8 +11,8 @@ from typing import Any
 from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import caps_to_choose_from
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
-from harness.inputs.scores import DEFAULT_THRESHOLDS
+from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
 from harness.pipeline.run import Statistic
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.mechanisms.above_threshold import allowed_above
@@ -140,5 +140,5 @@ def comparison_noise(plan: NoisePlan) -> int:
 
 def sizes_alone(records: ClientRecords) -> ClientRecords:
     """Return the same records as far as a cap needs them: who has how many."""
-    domain = replace(records.domain, detail=RecordKind.SIZE, thresholds=(), cap=None)
+    domain = replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None)
     return replace(records, domain=domain, detail=None)

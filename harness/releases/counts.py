@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.engines.base import EngineResult
 from harness.errors import OptionError
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.run import Settings, Statistic
 from harness.postprocessing.noisy_counts import read_unbiased
 from protocols.accounting.calibration import NoisePlan

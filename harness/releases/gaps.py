@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.engines.base import EngineResult
-from harness.inputs.records import RecordDomain, RecordKind
-from harness.inputs.values import ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import read_unbiased
 from protocols.accounting.calibration import NoisePlan

@@ -18,7 +18,7 @@ from harness.errors import (
     UndefinedRateError,
 )
 from harness.inputs.contribution_bounds import Cap, scale_of
-from harness.inputs.records import RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.pipeline.run import Settings, Statistic
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.engines.base import EngineResult
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights

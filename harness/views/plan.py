@@ -14,7 +14,7 @@ from harness.forecast.errors import Expected
 from harness.forecast.expected_accuracy import ExpectedCap, ExpectedCounts, ReleasePlan
 from harness.forecast.plan import ModelPlan, PlanRequest
 from harness.forecast.unit_costs import Cost, UnitCosts
-from harness.inputs.records import RecordKind
+from harness.inputs.record_schema import RecordKind
 from harness.releases.contribution_cap import CONFIDENCE
 from harness.system.result_files import SCHEMA
 from harness.views.cap import doubt_of

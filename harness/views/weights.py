@@ -15,7 +15,7 @@ from harness.security_models import get_model
 from protocols.accounting.rounding import interval_shown
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
-    from harness.inputs.records import RecordDomain
+    from harness.inputs.record_schema import RecordDomain
     from harness.pipeline.run import Run
     from harness.postprocessing.reweighing.revealed import OpenedWeights
     from harness.releases.weights import Weights

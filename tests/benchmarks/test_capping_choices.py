@@ -22,7 +22,7 @@ from benchmarks.studies.capping.choices import (
 from benchmarks.studies.capping.curves import BINS, CURVE_QUANTITIES, RATES
 from benchmarks.studies.capping.errors import COUNTS, QUANTITIES, SUM, WEIGHTS, Errors, ExpectedErrors
 from benchmarks.studies.capping.population import Floats, Population, zipf
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.releases.contribution_cap import CapTarget
 from protocols.mechanisms.above_threshold import best_cap, caps_up_to
 

@@ -12,7 +12,7 @@ from benchmarks.measure.factors import Exclusion, Grid, Planned, Suite, axis
 from benchmarks.measure.samples import Level
 from benchmarks.measure.synthetic_clients import SHAPES, Federation
 from benchmarks.suites import REAL, SUITES, TABLE2
-from harness.inputs.records import RecordKind
+from harness.inputs.record_schema import RecordKind
 from harness.security_models import MODELS
 
 FACTORS = {
@@ -116,7 +116,7 @@ def test_federations_fit_every_input_form_and_are_the_same_each_time(detail: Rec
     one, same = federation.made_up(), federation.made_up()
     assert np.array_equal(one.group, same.group) and np.array_equal(one.cell, same.cell)
     assert one.group_per_client().shape == (20,)  # each client is of one group
-    assert one.domain == federation.domain and one.domain.detail is detail
+    assert one.domain == federation.domain and one.domain.kind is detail
     assert set(one.group.tolist()) == {0, 1, 2}
 
 

@@ -26,8 +26,7 @@ from benchmarks.studies.trust.models import (
     population,
     trust_model,
 )
-from harness.inputs.records import RecordDomain, RecordKind
-from harness.inputs.values import ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
 from protocols.accounting.queries import sums_and_sizes
@@ -166,7 +165,7 @@ def test_the_simulated_population(clients: int) -> None:
 
 
 def test_estimates_are_those_of_the_gap_command() -> None:
-    domain = RecordDomain(("a", "b"), (), 1, detail=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, STEPS))
+    domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, STEPS))
     plan = plan_noise(sums_and_sizes(2, STEPS), NeighboringRelation.REPLACE_ONE, ONE, trust_models.DELTA)
     model, people, runs = NoiseInComputation(plan.coins, plan.exact), population(200), 40
     errors = model.errors(200, runs, np.random.default_rng(1))

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from benchmarks.studies.utility.measures import measure
 from benchmarks.studies.utility.populations import Sample, curves_of
 from benchmarks.studies.utility.releases import NOISE_FREE, release_for
-from harness.inputs.scores import even_grid
+from harness.inputs.record_schema import even_grid
 from protocols.accounting.calibration import NeighboringRelation
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
 from harness.releases.contribution_cap import CapTarget
 from harness.security_models import MODELS, Model

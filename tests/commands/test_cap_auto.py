@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import OptionError, PartyFailedError
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.run import run_on_records
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model

@@ -20,7 +20,8 @@ from harness.engines.network.profiles import LAN, Network, parse_network
 from harness.engines.parties import supervisor as parties
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
-from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
 from harness.pipeline.run import Settings, run_on_records
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model

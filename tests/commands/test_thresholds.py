@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.inputs.scores import even_grid
+from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import exact_curves
 from harness.security_models import MODELS, Model
 from protocols.circuits.coins import Coin

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares import share, split_into_shares
 from harness.pipeline.run import Settings, run_on_records, run_on_shares

@@ -10,7 +10,8 @@ import pytest
 
 from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
 from harness.security_models import Model
 from protocols import reference
 from protocols.circuits.coins import design_coins
@@ -29,7 +30,7 @@ def test_opens_the_oracles_integers(
     rng = np.random.default_rng(groups)
     client, group, label, prediction = (rng.integers(0, n, 60) for n in (5, groups, labels, labels))
     label[label == 1] = 0  # nobody has it
-    domain = RecordDomain(tuple("abc"[:groups]), tuple("0123"[:labels]), detail=RecordKind.PREDICTION)
+    domain = RecordDomain(tuple("abc"[:groups]), tuple("0123"[:labels]), kind=RecordKind.PREDICTION)
     records = ClientRecords(domain, np.arange(5).astype(str), client, group, label, prediction)
     columns = columns_of(records, form)
     values = columns.sum(axis=1) if form is SPLIT else columns.ravel()

@@ -11,7 +11,8 @@ import pytest
 from harness.engines.registry import engine_of
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.spec import PI_CF_SLOTS, SLOTS
@@ -28,7 +29,7 @@ def honest(groups: int, labels: int) -> tuple[Case, list[int]]:
     group, label, prediction = (rng.integers(0, n, len(client)) for n in (groups, labels, labels))
     prediction[group == 0] = label[group == 0]  # so that no two cells can be taken for each other
     names = tuple("abc"[:groups]), tuple("012"[:labels])
-    domain = RecordDomain(*names, CAP, detail=RecordKind.PREDICTION, cap=Cap(CAP))
+    domain = RecordDomain(*names, CAP, kind=RecordKind.PREDICTION, cap=Cap(CAP))
     ids = np.arange(CLIENTS + 1).astype(str)
     records = ClientRecords(domain, ids, client, group, label, prediction)
     words = columns_of(records, SLOTS).T.tolist()

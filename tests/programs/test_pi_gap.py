@@ -10,8 +10,8 @@ import pytest
 
 from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
-from harness.inputs.values import ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.records import ClientRecords
 from harness.security_models import Model
 from protocols import reference
 from protocols.circuits.coins import design_coins
@@ -28,7 +28,7 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     steps, group = 100, rng.integers(0, 2, 40)
     value = np.where(group == 0, rng.integers(-steps, 1, 40), rng.integers(-steps, steps + 1, 40))
-    domain = RecordDomain(("a", "b", "c"), (), 1, detail=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, steps))
+    domain = RecordDomain(("a", "b", "c"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, steps))
     client = np.arange(40)
     records = ClientRecords(domain, client.astype(str), client, group, np.zeros_like(group), value)
     values = columns_of(records, VALUED_SPLIT).sum(axis=1)

@@ -13,10 +13,10 @@ import pytest
 from harness.engines.registry import engine_of
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares import split_into_shares
-from harness.inputs.values import ValueGrid
 from harness.security_models import Model
 from protocols import reference
 from protocols.circuits.coins import design_coins
@@ -43,9 +43,7 @@ def moves(words: Sequence[int], groups: int = GROUPS, steps: int = STEPS) -> lis
 def honest(group: npt.NDArray[np.int64], value: npt.NDArray[np.int64]) -> list[int]:
     """Return the words that clients send, one each; the last has no value."""
     names = tuple("abc")
-    domain = RecordDomain(
-        names, (), 1, detail=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, STEPS), cap=Cap(1)
-    )
+    domain = RecordDomain(names, (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, STEPS), cap=Cap(1))
     client = np.arange(len(group))
     ids = np.arange(len(group) + 1).astype(str)
     records = ClientRecords(domain, ids, client, group, np.zeros_like(group), value)

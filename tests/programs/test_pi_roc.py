@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.inputs.scores import bins_of, even_grid
+from harness.inputs.record_schema import bins_of, even_grid
 from harness.security_models import Model
 from protocols import reference
 from protocols.circuits.coins import design_coins

@@ -10,8 +10,8 @@ import pytest
 
 from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
-from harness.inputs.scores import bins_of, even_grid
+from harness.inputs.record_schema import RecordDomain, RecordKind, bins_of, even_grid
+from harness.inputs.records import ClientRecords
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.circuits.coins import design_coins
@@ -28,7 +28,7 @@ def test_opens_the_oracles_integers(form: object, model: Model, tmp_path: Path) 
     rng, grid = np.random.default_rng(2), even_grid(6)
     group, label = rng.integers(0, 3, 80), rng.integers(0, 2, 80)
     score = np.concatenate([[0.0, 0.2, 1.0], rng.random(77)])
-    domain = RecordDomain(("a", "b", "c"), ("0", "1"), detail=RecordKind.SCORE, thresholds=grid)
+    domain = RecordDomain(("a", "b", "c"), ("0", "1"), kind=RecordKind.SCORE, thresholds=grid)
     one = np.zeros(80, dtype=np.int64)
     records = ClientRecords(domain, np.array(["k"]), one, group, label, bins_of(score, grid))
 

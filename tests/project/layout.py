@@ -35,13 +35,12 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *(
             "harness.cli.options",
+            "harness.inputs.contribution_bounds",
+            "harness.inputs.record_schema",
             "harness.inputs.tables",
-            "harness.inputs.scores",
-            "harness.inputs.values",
             "harness.inputs.records",
         ),
         *(
-            "harness.inputs.contribution_bounds",
             "harness.inputs.encoding",
             "harness.inputs.shares",
             "harness.clients",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.base import PROGRAMS
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, make_job, plan_release
 from harness.releases.weights import WeightsStatistic

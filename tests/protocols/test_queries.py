@@ -21,8 +21,7 @@ from benchmarks.studies.utility.releases import (
     each_threshold,
     release_for,
 )
-from harness.inputs.records import RecordDomain, RecordKind
-from harness.inputs.scores import even_grid
+from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.postprocessing.curve_intervals import simulated_noise
 from harness.releases.score_curves import noisy_curves
 from protocols.accounting.calibration import NeighboringRelation, compose
@@ -82,7 +81,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
         nodes[..., list(column)] += histogram[..., score, np.newaxis]
     levels = np.split(nodes + noise, np.cumsum(tree.counts)[:-1], axis=-1)
     opened = np.concatenate([level.ravel() for level in levels])
-    domain = RecordDomain(("a", "b"), ("0", "1"), thresholds=even_grid(BINS), detail=RecordKind.SCORE)
+    domain = RecordDomain(("a", "b"), ("0", "1"), thresholds=even_grid(BINS), kind=RecordKind.SCORE)
     expected = noisy_curves(opened, domain, "1", tree, release.noise.coins).curves
     curves = curves_of(domain.groups, np.array(domain.thresholds), found)
     for name in ("tp", "fp", "positives", "negatives"):

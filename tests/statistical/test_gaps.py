@@ -12,8 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.inputs.records import RecordDomain, RecordKind
-from harness.inputs.values import ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import CONFIDENCE, gaps
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
 from protocols.accounting.queries import sums_and_sizes
@@ -22,7 +21,7 @@ from protocols.circuits.coins import Coin
 N = 400
 ACCEPTED = 0.86
 STEPS = 20
-DOMAIN = RecordDomain(("a", "b", "c"), (), 1, detail=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, STEPS))
+DOMAIN = RecordDomain(("a", "b", "c"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, STEPS))
 SIZES = (300, 90, 6)
 
 

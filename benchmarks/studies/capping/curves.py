@@ -15,7 +15,7 @@ from benchmarks.studies.capping.errors import Errors, draw_noise
 from benchmarks.studies.capping.population import GROUPS, MOST, Counts, Floats, Population
 from benchmarks.studies.utility.measures import KNOWS_NOTHING, UNMITIGATED, gap, rates_under
 from benchmarks.studies.utility.populations import cumulative, curves_of
-from harness.inputs.scores import even_grid
+from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import OperatingPoints
 from harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,

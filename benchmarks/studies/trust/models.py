@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
-from harness.inputs.values import MAX_STEPS
+from harness.inputs.record_schema import MAX_STEPS
 from harness.postprocessing.curve_intervals import simulated_noise
 from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
 from protocols.accounting.queries import sums_and_sizes

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from data.loanapp import FIXED_SPLIT, load_loanapp
 from harness.evaluation.splits import fit, held_out_scores
-from harness.inputs.scores import DEFAULT_THRESHOLDS, Grid, bins_of, even_grid
+from harness.inputs.record_schema import DEFAULT_THRESHOLDS, Grid, bins_of, even_grid
 from harness.postprocessing.curves import GroupCurves, exact_curves
 
 Floats = npt.NDArray[np.float64]

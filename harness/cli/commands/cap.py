@@ -13,7 +13,7 @@ from harness.cli.commands.thresholds import VARIANTS
 from harness.cli.options import parse_choice, parse_epsilon, parse_whole, require
 from harness.cli.terminal import command
 from harness.errors import OptionError
-from harness.inputs.records import read_domain
+from harness.inputs.record_schema import read_domain
 from harness.pipeline.run import Settings, check_supported
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.views import cap as show_cap

@@ -25,8 +25,15 @@ from harness.engines.registry import choose_model
 from harness.errors import OptionError, PopulationError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import DEFAULT_MAX_COUNT, RecordDomain, RecordKind, read_domain
-from harness.inputs.values import DEFAULT_STEPS, MAX_STEPS, ValueGrid
+from harness.inputs.record_schema import (
+    DEFAULT_MAX_COUNT,
+    DEFAULT_STEPS,
+    MAX_STEPS,
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+    read_domain,
+)
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
 from harness.privacy.ledger.populations import listed
@@ -168,6 +175,6 @@ def _declared_values(domain: str, groups: str, others: str, ends: str, steps: st
         tuple(sorted(parse_names("--groups", groups))),
         (),
         1,
-        detail=RecordKind.VALUE,
+        kind=RecordKind.VALUE,
         values=ValueGrid(*parse_range(ends), most),
     )

@@ -36,7 +36,8 @@ from harness.inputs.aggregation import (
     write_uploads,
 )
 from harness.inputs.encoding import columns_of, shared_over
-from harness.inputs.records import RecordKind, read_domain, read_records
+from harness.inputs.record_schema import RecordKind, read_domain
+from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_up
@@ -105,7 +106,7 @@ def share(
     score = parse_threshold(threshold) if threshold else None
     if score is not None and detail is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
-    found = read_records(Path(records), domain, may_be_empty=True, detail=detail, positive_from=score)
+    found = read_records(Path(records), domain, may_be_empty=True, kind=detail, positive_from=score)
     over = shared_over(form, chosen.domain)
     batches = sharing.share_in_parts(found, form, over, chosen.parties, Path(out))
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"

@@ -32,9 +32,14 @@ from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import TASKS, PlanRequest, Task, expected_cap, plan_model
 from harness.forecast.unit_costs import RECORDED, read_units
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
-from harness.inputs.records import DEFAULT_MAX_COUNT, RecordKind
-from harness.inputs.scores import DEFAULT_THRESHOLDS, MAX_THRESHOLDS
-from harness.inputs.values import DEFAULT_STEPS, MAX_STEPS
+from harness.inputs.record_schema import (
+    DEFAULT_MAX_COUNT,
+    DEFAULT_STEPS,
+    DEFAULT_THRESHOLDS,
+    MAX_STEPS,
+    MAX_THRESHOLDS,
+    RecordKind,
+)
 from harness.pipeline.run import Settings
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.releases.contribution_cap import CapTarget

@@ -37,14 +37,8 @@ from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
 from harness.inputs.aggregation import UploadPolicy
 from harness.inputs.contribution_bounds import AUTO
-from harness.inputs.records import (
-    DEFAULT_MAX_COUNT,
-    ClientRecords,
-    RecordDomain,
-    RecordKind,
-    read_domain,
-    read_records,
-)
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain, RecordKind, read_domain
+from harness.inputs.records import ClientRecords, read_records
 from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
 from harness.pipeline.run import (
     Run,
@@ -197,7 +191,7 @@ class ReleaseOptions:
             domain = declared_domain(*self.declared, values)
             most = parse_max_count(self.max_count) if self.max_count else DEFAULT_MAX_COUNT
             path = Path(self.records)
-            records = read_records(path, domain, most, detail=statistic.detail, positive_from=positive_from)
+            records = read_records(path, domain, most, kind=statistic.detail, positive_from=positive_from)
             if self.chooses_cap:
                 return self._run_after_cap(statistic, records, settings, target, begin), target
             records = replace(records, domain=with_cap(records.domain, self.cap, settings.unit))
@@ -213,7 +207,7 @@ class ReleaseOptions:
         most = parse_upload_clients(self.clients_per_upload)
         if not self.domain:
             return UploadPolicy(clients=most)
-        domain = read_domain(Path(self.domain)).with_detail(statistic.detail)
+        domain = read_domain(Path(self.domain)).with_kind(statistic.detail)
         return UploadPolicy(with_cap(domain, "", settings.unit), most)
 
     def _run_after_cap(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.inputs.contribution_bounds import scale_of
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, count_intervals
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL

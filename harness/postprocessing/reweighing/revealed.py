@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, noise_of, ratio_interval
 from protocols.circuits.coins import Coin
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL, Layout, layout

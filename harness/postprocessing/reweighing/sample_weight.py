@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import RecordDomainError, RecordsError, ResultFileError
-from harness.inputs.tables import as_names
+from harness.inputs.record_schema import as_names
 from harness.system.result_files import read_result, result_path
 
 Floats = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ from math import prod
 
 from harness.errors import OptionError
 from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
-from harness.inputs.values import DEFAULT_STEPS
+from harness.inputs.record_schema import DEFAULT_STEPS
 from harness.privacy.audit.samplers import DELTAS, Audited, Figure, budget_parameters, no_noise
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
 from protocols.accounting.exact_privacy import (

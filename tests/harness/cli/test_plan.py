@@ -13,7 +13,7 @@ import pytest
 from harness.cli.commands.plan import PlanOptions, plan
 from harness.cli.options import parse_cap, parse_shares
 from harness.errors import OptionError
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.run import Settings, plan_release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS

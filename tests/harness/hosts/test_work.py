@@ -22,7 +22,8 @@ from harness.hosts import leftovers, wire
 from harness.hosts.work import Work
 from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy, read_found
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares import share
 from harness.pipeline.terms import read_terms

@@ -33,7 +33,8 @@ from harness.inputs.aggregation import (
 )
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import shared_over
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares import aggregate, check_aggregates, extract_values, share
 from harness.pipeline.party_inputs import feed_directory, feed_heads, sound_uploads
@@ -49,7 +50,7 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(4))
 def client(*cells: int, domain: RecordDomain = DOMAIN) -> ClientRecords:
     """Return one client's records, by their cells; of no score, where they have one."""
     cell = np.array(cells, dtype=np.int64)
-    detail = 0 * cell if domain.detail.of_each else None
+    detail = 0 * cell if domain.kind.of_each else None
     return ClientRecords(domain, np.array(["c"], dtype=object), 0 * cell, cell // 2, cell % 2, detail)
 
 
@@ -99,7 +100,7 @@ def test_honest_clients_are_fed_the_same_whatever_others_upload(
 ) -> None:
     """All ways to misbehave, one client each, towards one party, or alike towards all."""
     chosen, shares = MODELS[model], tmp_path / "shares"
-    domain = DOMAIN.with_detail(RecordKind.SCORE) if form is KEYS else DOMAIN
+    domain = DOMAIN.with_kind(RecordKind.SCORE) if form is KEYS else DOMAIN
     over = shared_over(form, chosen.domain)
     for cells in ((0, 0, 3), (1,)):
         share(client(*cells, domain=domain), form, over, chosen.parties, shares)
@@ -190,7 +191,7 @@ def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
 
 def test_counts_of_clients_do_not_overflow_whatever_a_client_may_have(tmp_path: Path) -> None:
     """In slots each counts once, so one that says it is of many does not end the run."""
-    many = RecordDomain(("a", "b"), ("0", "1"), 2**61, detail=RecordKind.SIZE)
+    many = RecordDomain(("a", "b"), ("0", "1"), 2**61, kind=RecordKind.SIZE)
     for _ in range(2):
         share(client(1, domain=many), SLOTS, XOR, PARTIES, tmp_path)
     assert aggregate(0, tmp_path / "party-0", tmp_path / "out").clients == 2

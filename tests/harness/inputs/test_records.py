@@ -15,16 +15,14 @@ import pyarrow.parquet
 import pytest
 
 from harness.errors import FairSharesError, RecordDomainError, RecordsError
-from harness.inputs.records import (
+from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
-    ClientRecords,
     RecordDomain,
     domain_from_json,
     read_domain,
-    read_records,
-    records_from_frame,
 )
+from harness.inputs.records import ClientRecords, read_records, records_from_frame
 
 DECLARED = RecordDomain(("a", "b"), ("0", "1"), 3)
 HEADER = "client_id,group,label\n"

@@ -11,15 +11,24 @@ import pytest
 from harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
 from harness.inputs import shares as sharing
 from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind, domain_from_json, read_records
+from harness.inputs.record_schema import (
+    RecordDomain,
+    RecordKind,
+    as_grid,
+    bins_of,
+    domain_from_json,
+    even_grid,
+    grid_from_json,
+    grid_to_json,
+)
+from harness.inputs.records import ClientRecords, read_records
 from harness.inputs.rings import RING
-from harness.inputs.scores import as_grid, bins_of, even_grid, grid_from_json, grid_to_json
 from harness.inputs.shares import Aggregator, extract_values, in_uploads, read_header, share
 from protocols.spec import PRODUCT, SPLIT
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
 GRID = (0.0, 0.25, 0.5, 1.0)
-SCORED = RecordDomain(("a", "b"), ("0", "1"), 5, detail=RecordKind.SCORE, thresholds=GRID)
+SCORED = RecordDomain(("a", "b"), ("0", "1"), 5, kind=RecordKind.SCORE, thresholds=GRID)
 ROWS = [("k", "a", "1", "0.25"), ("k", "b", "0", "1"), ("l", "a", "1", "0.2499"), ("k", "a", "1", "0.3")]
 
 
@@ -88,7 +97,7 @@ def test_other_json_is_no_grid(found: object) -> None:
         grid_from_json(found, "here")
 
 
-@pytest.mark.parametrize("domain", [PAIRS, SCORED, PAIRS.with_detail(RecordKind.PREDICTION)])
+@pytest.mark.parametrize("domain", [PAIRS, SCORED, PAIRS.with_kind(RecordKind.PREDICTION)])
 def test_domains_as_json(domain: RecordDomain) -> None:
     assert domain_from_json(domain.to_json(), "here") == domain
 
@@ -96,21 +105,21 @@ def test_domains_as_json(domain: RecordDomain) -> None:
 def test_shape_and_cells() -> None:
     assert (PAIRS.shape, PAIRS.cells) == ((2, 2), 4)
     assert (SCORED.shape, SCORED.cells) == ((2, 2, 4), 16)
-    assert PAIRS.with_detail(RecordKind.PREDICTION).shape == (2, 2, 2)
-    assert PAIRS.with_detail(RecordKind.SCORE).thresholds == even_grid()
-    assert SCORED.with_detail(RecordKind.SCORE) == SCORED
-    assert SCORED.with_detail(RecordKind.NONE) == PAIRS
+    assert PAIRS.with_kind(RecordKind.PREDICTION).shape == (2, 2, 2)
+    assert PAIRS.with_kind(RecordKind.SCORE).thresholds == even_grid()
+    assert SCORED.with_kind(RecordKind.SCORE) == SCORED
+    assert SCORED.with_kind(RecordKind.NONE) == PAIRS
 
 
 def test_a_domain_has_one_detail() -> None:
     with pytest.raises(RecordDomainError, match="only one of them"):
         domain_from_json({**SCORED.to_json(), "predictions": True}, "here")
     with pytest.raises(RecordDomainError, match="go together"):
-        RecordDomain(("a", "b"), ("0", "1"), detail=RecordKind.SCORE)
+        RecordDomain(("a", "b"), ("0", "1"), kind=RecordKind.SCORE)
 
 
 def test_counts_per_group_label_and_bin(csv: Path) -> None:
-    records = read_records(csv, SCORED, detail=RecordKind.SCORE)
+    records = read_records(csv, SCORED, kind=RecordKind.SCORE)
     counts = records.counts_per_client().reshape(2, 2, 4, 2)  # group, label, bin, client
     expected = np.zeros((2, 2, 4, 2), dtype=np.int64)
     expected[0, 1, 1, 0] = 2
@@ -121,10 +130,10 @@ def test_counts_per_group_label_and_bin(csv: Path) -> None:
 
 def test_predictions_from_a_column_or_from_scores(tmp_path: Path) -> None:
     path = write(tmp_path, ROWS)
-    from_scores = read_records(path, PAIRS, detail=RecordKind.PREDICTION, positive_from=0.25)
+    from_scores = read_records(path, PAIRS, kind=RecordKind.PREDICTION, positive_from=0.25)
     assert from_scores.detail is not None and from_scores.detail.tolist() == [1, 1, 0, 1]
     path = write(tmp_path, [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)], "prediction")
-    from_column = read_records(path, PAIRS, detail=RecordKind.PREDICTION)
+    from_column = read_records(path, PAIRS, kind=RecordKind.PREDICTION)
     assert from_column.detail is not None and from_column.detail.tolist() == [0, 1, 0, 1]
     assert from_column.cell.tolist() == [2, 5, 2, 3]
 
@@ -132,41 +141,41 @@ def test_predictions_from_a_column_or_from_scores(tmp_path: Path) -> None:
 def test_scores_predict_one_of_two_labels(csv: Path) -> None:
     three = RecordDomain(("a", "b"), ("0", "1", "2"))
     with pytest.raises(RecordsError, match="two labels, not 3"):
-        read_records(csv, three, detail=RecordKind.PREDICTION, positive_from=0.5)
+        read_records(csv, three, kind=RecordKind.PREDICTION, positive_from=0.5)
 
 
 @pytest.mark.parametrize("score", ["1.01", "-0.1", "inf", "high", "0,5"])
 def test_a_score_outside_its_range_is_named(tmp_path: Path, score: str) -> None:
     path = write(tmp_path, [*ROWS, ("k", "a", "1", f'"{score}"')])
     with pytest.raises(RecordsError, match=rf"row 6: score '{score}' is not a number from 0 to 1"):
-        read_records(path, SCORED, detail=RecordKind.SCORE)
+        read_records(path, SCORED, kind=RecordKind.SCORE)
 
 
 @pytest.mark.parametrize("score", ["", "nan", "NaN"])
 def test_a_missing_score_is_named(tmp_path: Path, score: str) -> None:
     with pytest.raises(RecordsError, match="row 2: column score is empty or NaN"):
-        read_records(write(tmp_path, [("k", "a", "1", score)]), SCORED, detail=RecordKind.SCORE)
+        read_records(write(tmp_path, [("k", "a", "1", score)]), SCORED, kind=RecordKind.SCORE)
 
 
 def test_an_undeclared_prediction_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, [("k", "a", "1", "2")], "prediction")
     with pytest.raises(RecordsError, match=r"row 2: prediction '2' is not declared \(declared: 0, 1\)"):
-        read_records(path, PAIRS, detail=RecordKind.PREDICTION)
+        read_records(path, PAIRS, kind=RecordKind.PREDICTION)
 
 
 def test_records_without_the_column_are_refused(csv: Path) -> None:
     with pytest.raises(RecordsError, match="no column prediction"):
-        read_records(csv, PAIRS, detail=RecordKind.PREDICTION)
+        read_records(csv, PAIRS, kind=RecordKind.PREDICTION)
 
 
 def test_a_client_over_its_maximum_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, [("k", "a", "1", "0.5")] * 6)
     with pytest.raises(RecordsError, match="'k' has 6 records, over the declared maximum of 5"):
-        read_records(path, SCORED, detail=RecordKind.SCORE)
+        read_records(path, SCORED, kind=RecordKind.SCORE)
 
 
 def test_columns_of_each_form(csv: Path) -> None:
-    records = read_records(csv, SCORED, detail=RecordKind.SCORE)
+    records = read_records(csv, SCORED, kind=RecordKind.SCORE)
     assert count_columns(SCORED, "split") == 16
     assert columns_of(records, SPLIT).shape == (16, 2)
     with pytest.raises(RecordsError, match="two groups"):
@@ -175,7 +184,7 @@ def test_columns_of_each_form(csv: Path) -> None:
 
 
 def test_parts_are_the_same_records(csv: Path) -> None:
-    records = read_records(csv, SCORED, detail=RecordKind.SCORE)
+    records = read_records(csv, SCORED, kind=RecordKind.SCORE)
     parts = list(records.in_parts(1))
     assert [part.client_ids.tolist() for part in parts] == [["k"], ["l"]]
     together = np.concatenate([part.counts_per_client() for part in parts], axis=1)
@@ -184,7 +193,7 @@ def test_parts_are_the_same_records(csv: Path) -> None:
 
 
 def test_uploads_hold_as_many_clients_as_a_party_takes(csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    records = read_records(csv, SCORED, detail=RecordKind.SCORE)
+    records = read_records(csv, SCORED, kind=RecordKind.SCORE)
     for most, parts in ((32, 1), (31, 2), (16, 2)):
         monkeypatch.setattr(sharing, "MAX_VALUES", most)
         assert len(list(in_uploads(records, SPLIT))) == parts
@@ -193,7 +202,7 @@ def test_uploads_hold_as_many_clients_as_a_party_takes(csv: Path, monkeypatch: p
 def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> None:
     """Indicators of group a, label 0 and prediction 0; how many records there are is then public."""
     rows = [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)]
-    records = read_records(write(tmp_path, rows, "prediction"), PAIRS, detail=RecordKind.PREDICTION)
+    records = read_records(write(tmp_path, rows, "prediction"), PAIRS, kind=RecordKind.PREDICTION)
     assert columns_of(records, PRODUCT).tolist() == [[1, 0, 1, 1], [0, 1, 0, 0], [1, 0, 1, 0]]
     batch = share(records, PRODUCT, RING, 2, tmp_path / "shares")
     header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
@@ -205,7 +214,7 @@ def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> No
 
 def test_uploads_in_parts_add_up(csv: Path, tmp_path: Path) -> None:
     """What a party holds does not grow with the clients: one upload after the other goes into its sum."""
-    records = read_records(csv, SCORED, detail=RecordKind.SCORE)
+    records = read_records(csv, SCORED, kind=RecordKind.SCORE)
     aggregators = [Aggregator(i) for i in range(2)]
     for n, part in enumerate(records.in_parts(1)):
         batch = share(part, SPLIT, RING, 2, tmp_path / str(n))
@@ -222,9 +231,7 @@ def test_uploads_in_parts_add_up(csv: Path, tmp_path: Path) -> None:
 
 
 def test_more_thresholds_than_an_upload_holds_are_refused() -> None:
-    many = RecordDomain(tuple(map(str, range(2000))), tuple(map(str, range(20)))).with_detail(
-        RecordKind.SCORE
-    )
+    many = RecordDomain(tuple(map(str, range(2000))), tuple(map(str, range(20)))).with_kind(RecordKind.SCORE)
     one = np.zeros(1, dtype=np.int64)
     with pytest.raises(ShareError, match="fewer thresholds"):
         next(in_uploads(ClientRecords(many, np.array(["k"]), one, one, one, one), SPLIT))

@@ -18,7 +18,8 @@ import pytest
 from harness.errors import RecordsError, ShareError
 from harness.inputs import shares as sharing
 from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, Ring
 from harness.inputs.shares import aggregate, check_aggregates, extract_values, share
 from protocols.spec import PRODUCT, SPLIT, InputForm

@@ -10,7 +10,8 @@ import pytest
 from harness.errors import ShareError
 from harness.inputs import shares as sharing
 from harness.inputs.encoding import columns_of
-from harness.inputs.records import ClientRecords, RecordDomain, read_records
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords, read_records
 from harness.inputs.rings import RING
 from harness.inputs.shares import share
 from protocols.spec import PRODUCT, SPLIT

@@ -24,7 +24,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from harness.inputs import rings as domain_module
 from harness.inputs import shares as sharing
-from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring, Words
 from harness.inputs.shares import SEED_BYTES, aggregate, extract_values, share, split_into_shares
 from protocols.spec import PRODUCT, SPLIT

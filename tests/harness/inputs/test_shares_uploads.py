@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, Ring
 from harness.inputs.shares import aggregate, extract_values, read_uploads, share
 from protocols.spec import PRODUCT, SPLIT, InputForm

@@ -9,7 +9,8 @@ import pytest
 
 from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import ShareError
-from harness.inputs.records import ClientRecords, RecordDomain
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import MAX_SENT, check_sent, feed_from_clients, feed_invited
 from harness.security_models import MODELS
 from protocols.spec import CLIENTS, PRODUCT, SPLIT

@@ -11,8 +11,8 @@ import pytest
 
 from harness.errors import UnsupportedError
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind
-from harness.inputs.values import ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.records import ClientRecords
 from harness.pipeline.manifest import privacy_fields, privacy_statement
 from harness.pipeline.run import Settings, plan_release, run_on_records
 from harness.releases.confusion import ConfusionStatistic
@@ -64,9 +64,9 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
 
 
 TABLE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
-PREDICTED = replace(TABLE, detail=RecordKind.PREDICTION)
-SCORED = replace(TABLE, detail=RecordKind.SCORE, thresholds=tuple(i / 100 for i in range(101)))
-VALUED = RecordDomain(("a", "b"), (), 1, detail=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
+PREDICTED = replace(TABLE, kind=RecordKind.PREDICTION)
+SCORED = replace(TABLE, kind=RecordKind.SCORE, thresholds=tuple(i / 100 for i in range(101)))
+VALUED = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 

@@ -19,8 +19,7 @@ from harness.cli.tasking import RELEASE_OPTIONS
 from harness.engines.base import EngineResult, Runner
 from harness.errors import InfeasibleError, RecordDomainError, ResultFileError
 from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap
-from harness.inputs.records import RecordDomain, RecordKind
-from harness.inputs.scores import as_grid
+from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Run, Settings, run_fed
 from harness.pipeline.thresholds_again import OPENED_NOTHING, choose_again, read_curves
@@ -69,7 +68,7 @@ def a_run(
     """Release curves of the records, without noise but with its law; for keys, where clients weigh 1."""
     kept = Cap(WEIGHT_SLOTS, weight_one=True) if spec is PI_ROC_RECORDS else None
     domain = RecordDomain(
-        ("a", "b"), ("no", "yes"), 100, cap=kept, detail=RecordKind.SCORE, thresholds=GRID, inferred=False
+        ("a", "b"), ("no", "yes"), 100, cap=kept, kind=RecordKind.SCORE, thresholds=GRID, inferred=False
     )
     pair, scores = GROUP * 2 + LABEL, SCORE.tolist()
     form = KEYS if spec is PI_ROC_RECORDS else next(iter(spec.input_forms.values()))

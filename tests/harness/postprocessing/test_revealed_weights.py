@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.reweighing.intervals import count_intervals
 from harness.postprocessing.reweighing.revealed import layout_for, least_total, read_opened_weights
 from harness.security_models import get_model

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from harness.engines.base import EngineResult
 from harness.errors import OutputError
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import (
     REWEIGHINGS,

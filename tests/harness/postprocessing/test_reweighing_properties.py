@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_sample_weight
 
-from harness.inputs.records import RecordDomain
+from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from protocols import reference

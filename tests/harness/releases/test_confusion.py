@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.errors import OptionError
-from harness.inputs.records import RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.pipeline.run import Settings, plan_release
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.releases.confusion import CONFIDENCE, ConfusionStatistic, confusion
@@ -22,7 +22,7 @@ from protocols.circuits.counts import confusion_by_product
 from protocols.spec import PRODUCT_PER_RECORD, SPLIT
 
 COINS = design_coins(Fraction(1), 40)
-DOMAIN = RecordDomain(("a", "b"), ("0", "1"), detail=RecordKind.PREDICTION)
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), kind=RecordKind.PREDICTION)
 
 
 class Counting:
@@ -94,7 +94,7 @@ def test_rates_by_hand() -> None:
 
 
 def test_three_labels_each_against_the_rest() -> None:
-    domain = RecordDomain(("a", "b"), ("0", "1", "2"), detail=RecordKind.PREDICTION)
+    domain = RecordDomain(("a", "b"), ("0", "1", "2"), kind=RecordKind.PREDICTION)
     table = np.arange(1.0, 19.0).reshape(2, 3, 3)  # group a: rows 1 2 3, 4 5 6, 7 8 9
     found = confusion(NoisyCounts(domain, table, COINS)).rates
     assert found["true_positive_rate"][0].tolist() == [1 / 6, 5 / 15, 9 / 24]

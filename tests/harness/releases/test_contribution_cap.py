@@ -15,8 +15,8 @@ from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, Cap, caps_to_choose_from
 from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.records import ClientRecords, RecordDomain, RecordKind, domain_from_json
-from harness.inputs.scores import even_grid
+from harness.inputs.record_schema import RecordDomain, RecordKind, domain_from_json, even_grid
+from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, make_job, plan_release
 from harness.privacy.audit.releases import audit_command
@@ -46,7 +46,7 @@ from protocols.spec import PI_CAP, SLOTS
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
-DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 50, detail=RecordKind.SIZE)
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 50, kind=RecordKind.SIZE)
 WEIGHTS = CapTarget("weights", Fraction(1), DELTA)
 STATISTIC = CapStatistic(WEIGHTS)
 
@@ -81,7 +81,7 @@ def test_more_records_than_the_largest_cap_change_nothing() -> None:
 def test_sizes_are_a_domain_of_their_own() -> None:
     assert DOMAIN.to_json() == {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 50, "sizes": True}
     assert domain_from_json(DOMAIN.to_json(), "here") == DOMAIN
-    scored = replace(DOMAIN, detail=RecordKind.SCORE, thresholds=even_grid(11))
+    scored = replace(DOMAIN, kind=RecordKind.SCORE, thresholds=even_grid(11))
     held = ClientRecords(scored, np.array(["c"]), *(np.zeros(3, dtype=np.int64) for _ in range(4)))
     alone = sizes_alone(held)
     assert alone.domain == DOMAIN and columns_of(alone, SLOTS).tolist() == [[2]]

@@ -13,8 +13,8 @@ from harness.cli.commands.choices import declared_domain
 from harness.cli.options import parse_range
 from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.records import RecordDomain, RecordKind, domain_from_json, read_records
-from harness.inputs.values import MAX_STEPS, ValueGrid
+from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid, domain_from_json
+from harness.inputs.records import read_records
 from harness.pipeline.run import Settings, plan_release
 from harness.releases.gaps import GapStatistic, clients_for, gaps
 from harness.security_models import MODELS
@@ -23,7 +23,7 @@ from protocols.noise.truncated import error_bound
 from protocols.spec import VALUED_SPLIT
 
 GRID = ValueGrid(0.0, 1.0, 10)
-DOMAIN = RecordDomain(("a", "b"), (), 1, detail=RecordKind.VALUE, values=GRID)
+DOMAIN = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=GRID)
 
 
 def settings(epsilon: int = 1, relation: NeighboringRelation | None = None) -> Settings:
@@ -42,7 +42,7 @@ def written(path: Path, *rows: str) -> Path:
 def test_values_are_read_and_rounded_to_the_grid(tmp_path: Path) -> None:
     """Also fractions of counts: 17/20 is 0.85, which is 7 of 10 steps above the centre."""
     path = written(tmp_path / "v.csv", "k,a,0", "l,b,17/20", "m,a,1.0", "n,b,0.524", "o,a,3/3")
-    records = read_records(path, DOMAIN, detail=RecordKind.VALUE)
+    records = read_records(path, DOMAIN, kind=RecordKind.VALUE)
     assert records.detail is not None and records.detail.tolist() == [-10, 7, 10, 0, 10]
     assert count_columns(DOMAIN, "split") == 4
     shared = columns_of(records, VALUED_SPLIT)
@@ -50,7 +50,7 @@ def test_values_are_read_and_rounded_to_the_grid(tmp_path: Path) -> None:
 
 
 def test_a_client_may_have_no_value(tmp_path: Path) -> None:
-    records = read_records(written(tmp_path / "k.csv"), DOMAIN, may_be_empty=True, detail=RecordKind.VALUE)
+    records = read_records(written(tmp_path / "k.csv"), DOMAIN, may_be_empty=True, kind=RecordKind.VALUE)
     assert columns_of(records, VALUED_SPLIT).tolist() == [[0]] * 4
 
 
@@ -70,19 +70,19 @@ def test_a_client_may_have_no_value(tmp_path: Path) -> None:
 )
 def test_a_client_s_mistake_is_named(row: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match=said):
-        read_records(written(tmp_path / "v.csv", "k,a,0", row), DOMAIN, detail=RecordKind.VALUE)
+        read_records(written(tmp_path / "v.csv", "k,a,0", row), DOMAIN, kind=RecordKind.VALUE)
 
 
 def test_a_range_has_to_be_declared(tmp_path: Path) -> None:
     path = written(tmp_path / "v.csv", "k,a,0")
     with pytest.raises(RecordDomainError, match="need a declared range"):
-        read_records(path, None, detail=RecordKind.VALUE)
+        read_records(path, None, kind=RecordKind.VALUE)
     with pytest.raises(RecordDomainError, match="go together"):
-        read_records(path, RecordDomain(("a", "b"), ("0", "1")), detail=RecordKind.VALUE)
+        read_records(path, RecordDomain(("a", "b"), ("0", "1")), kind=RecordKind.VALUE)
     with pytest.raises(RecordDomainError, match="go together"):
-        DOMAIN.with_detail(RecordKind.NONE)
+        DOMAIN.with_kind(RecordKind.NONE)
     with pytest.raises(RecordDomainError, match="one performance value, without a label"):
-        RecordDomain(("a", "b"), ("0", "1"), 1, detail=RecordKind.VALUE, values=GRID)
+        RecordDomain(("a", "b"), ("0", "1"), 1, kind=RecordKind.VALUE, values=GRID)
 
 
 def test_domains_of_values_are_written_and_read() -> None:
@@ -165,7 +165,7 @@ def test_noise_takes_no_mean_out_of_the_range() -> None:
 @pytest.mark.parametrize("mean", [-10, 0, 4, 10])
 def test_so_many_clients_would_do(mean: int) -> None:
     """With the noise at its quantile, whichever way, the interval is within a tenth of the range."""
-    domain = RecordDomain(("a", "b"), (), 1, detail=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 1000))
+    domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 1000))
     chosen = plan(domain)
     t = float(error_bound(chosen.coins, Fraction(5, 400)))
     n = gaps(np.array([0.0, 1e6, 0.0, 1e6]), domain, chosen).useful

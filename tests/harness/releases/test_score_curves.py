@@ -13,8 +13,7 @@ import pytest
 from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.records import RecordDomain, RecordKind
-from harness.inputs.scores import as_grid
+from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Settings, make_job, plan_release
 from harness.postprocessing.curves import exact_curves
@@ -36,7 +35,7 @@ from protocols.noise.truncated import guarantee, mean_square_error
 from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, SCORED_SPLIT, SCORES, InputForm
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
-DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, detail=RecordKind.SCORE, thresholds=GRID)
+DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, kind=RecordKind.SCORE, thresholds=GRID)
 SETTINGS = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(1), Fraction(1, 2**40))
 COINS = design_coins(Fraction(1), 40)
 
@@ -181,7 +180,7 @@ def test_curves_as_published() -> None:
 
 
 def test_curves_tell_two_labels_apart() -> None:
-    three = RecordDomain(("a", "b"), ("0", "1", "2")).with_detail(RecordKind.SCORE)
+    three = RecordDomain(("a", "b"), ("0", "1", "2")).with_kind(RecordKind.SCORE)
     with pytest.raises(RecordDomainError, match="two labels apart, and the domain has 3"):
         plan_release(CurvesStatistic(SETTINGS), SETTINGS, three)
     with pytest.raises(RecordDomainError, match=r"'1' is not declared \(declared: no, yes\)"):

@@ -1,0 +1,322 @@
+"""What is public about records: groups, labels, the grids of scores and of performance values, the cap.
+
+All clients and all parties use the same, declared or read off one file; nothing here sees a record.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import RecordDomainError, ThresholdGridError
+from harness.inputs.contribution_bounds import Cap, cap_from_json
+
+if TYPE_CHECKING:  # pandas takes a second to load: functions that need it load it
+    import pandas as pd
+
+DEFAULT_MAX_COUNT = 2**31
+MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap them around
+DEFAULT_THRESHOLDS = 1001  # 0.000, 0.001 ... 1.000
+MAX_THRESHOLDS = 4096
+DEFAULT_STEPS, MAX_STEPS = 1000, 10**5
+
+Grid = tuple[float, ...]  # of thresholds, from 0 up
+
+
+class RecordKind(StrEnum):
+    """What a record holds besides its group and label; also the column's name."""
+
+    NONE = ""
+    SCORE = "score"
+    PREDICTION = "prediction"
+    VALUE = "value"  # of a model's performance; such records have no label
+    SIZE = "size"  # how many records a client has, and nothing of any
+
+    @property
+    def of_each(self) -> bool:
+        """Whether each record holds it."""
+        return self not in (RecordKind.NONE, RecordKind.SIZE)
+
+    @property
+    def described(self) -> str:
+        """As messages say it."""
+        return {"": "neither score nor prediction", "size": "their number alone"}.get(self, str(self))
+
+
+@dataclass(frozen=True)
+class RecordDomain:
+    """What is public about records: groups, labels, thresholds, how many records a client may have.
+
+    Attributes: groups, labels: as in the file, sorted, at least two of each; max_count: the most
+    records of one client; inferred: whether groups and labels were read off the records, which makes
+    them public without having been declared; kind: what else a record has; thresholds: the grid for
+    scores, from 0 up, empty without scores. Predictions are labels. values: the grid of performance
+    values, of which a client has one; then there are no labels. cap: the most that one client contributes,
+    where clients are the privacy unit.
+    """
+
+    groups: tuple[str, ...]
+    labels: tuple[str, ...]
+    max_count: int = DEFAULT_MAX_COUNT
+    inferred: bool = False
+    kind: RecordKind = RecordKind.NONE
+    thresholds: Grid = ()
+    values: ValueGrid | None = None
+    cap: Cap | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind is RecordKind.VALUE) != (self.values is not None):
+            raise RecordDomainError(
+                "Performance values and their range go together; declare it with --range, for example 0,1."
+            )
+        if self.values and (self.labels or self.max_count != 1):
+            raise RecordDomainError("A client has one performance value, without a label.")
+        if self.values and self.cap not in (None, Cap(1)):
+            raise RecordDomainError("A client has one performance value: its cap is 1.")
+        named = [("group", self.groups), *([] if self.values else [("label", self.labels)])]
+        for what, values in named:
+            if len(values) < 2:
+                raise RecordDomainError(
+                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
+                    f"fairness between groups needs at least two. Declare all with --{what}s a,b."
+                )
+            if len(set(values)) != len(values) or "" in values:
+                raise RecordDomainError(
+                    f"The domain's {what}s {list(values)} must be distinct and not empty."
+                )
+        if not 1 <= self.max_count < MAX_TOTAL:
+            raise RecordDomainError(f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.")
+        if (self.kind is RecordKind.SCORE) != bool(self.thresholds):
+            raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
+        if self.kind is RecordKind.SIZE and self.cap:
+            raise RecordDomainError("The domain has a cap: there is no cap to choose; leave the cap out.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many groups, labels and, if records have more, bins of scores or predictions there are."""
+        if self.values:
+            return len(self.groups), 2  # a sum of values, and as many times `steps` as there are
+        pairs = len(self.groups), len(self.labels)
+        if not self.kind.of_each:
+            return pairs
+        return *pairs, len(self.thresholds if self.kind is RecordKind.SCORE else self.labels)
+
+    @property
+    def cells(self) -> int:
+        """How many cells a record can be in."""
+        return math.prod(self.shape)
+
+    @property
+    def max_records_per_unit(self) -> int:
+        """How many records come or go with the privacy unit: one, or a client's."""
+        return self.cap.slots if self.cap else 1
+
+    @property
+    def max_contribution(self) -> int:
+        """The largest number that a client adds to a cell."""
+        if self.values:
+            return self.values.steps
+        return self.cap.slots if self.cap else self.max_count
+
+    def with_kind(self, kind: RecordKind) -> RecordDomain:
+        """Return the domain of records of this kind; scores have 1001 thresholds unless declared."""
+        grid = (self.thresholds or even_grid()) if kind is RecordKind.SCORE else ()
+        return replace(self, kind=kind, thresholds=grid)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `domain_from_json` reads; with the records' kind, if they have one."""
+        found: dict[str, Any] = {"groups": list(self.groups), "labels": list(self.labels)}
+        found["max_count"] = self.max_count
+        if self.kind is RecordKind.SCORE:
+            found["thresholds"] = grid_to_json(self.thresholds)
+        elif self.values:
+            found["values"] = self.values.to_json()
+        elif self.kind is RecordKind.PREDICTION:
+            found["predictions"] = True
+        elif self.kind is RecordKind.SIZE:
+            found["sizes"] = True
+        if self.cap:
+            found["cap"] = self.cap.to_json()
+        return found
+
+
+def read_domain(path: Path) -> RecordDomain:
+    """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n, "thresholds": t}`.
+
+    The last two are optional; t is a list, or how many from 0 to 1. Of performance values: `{"groups": [...],
+    "values": {"low": x, "high": y, "steps": n}}`, the steps optional. Either may have "cap", for clients; or
+    "sizes": true, of which a cap is chosen.
+
+    Raises: RecordDomainError: the file cannot be read, or says something else.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordDomainError(f"Cannot read the domain file {path}: {error.strerror}.") from None
+    except ValueError:
+        raise RecordDomainError(f"The domain file {path} is not JSON in UTF-8.") from None
+    return domain_from_json(found, str(path))
+
+
+def domain_from_json(found: Any, where: str) -> RecordDomain:
+    """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
+    if isinstance(found, dict) and "values" in found:
+        found = {"labels": [], "max_count": 1, **found}
+    needed = {"groups", "labels"}
+    further = {"max_count", "thresholds", "predictions", "sizes", "values", "cap"}
+    if not isinstance(found, dict) or not needed <= set(found) <= needed | further:
+        raise RecordDomainError(
+            f"{where} must have the keys groups, labels and, if wanted, max_count and thresholds."
+        )
+    lists = [found["groups"], found["labels"]]
+    max_count = found.get("max_count", DEFAULT_MAX_COUNT)
+    if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in lists):
+        raise RecordDomainError(f"groups and labels in {where} must be lists of strings, in double quotes.")
+    if type(max_count) is not int:
+        raise RecordDomainError(f"max_count in {where} must be a whole number.")
+    flags = predictions, sizes = found.get("predictions", False), found.get("sizes", False)
+    if not all(type(flag) is bool for flag in flags) or sum((*flags, "thresholds" in found)) > 1:
+        raise RecordDomainError(
+            f"{where} may have thresholds, or predictions or sizes true or false, and only one of them."
+        )
+    grid = grid_from_json(found["thresholds"], where) if "thresholds" in found else ()
+    kind = RecordKind.PREDICTION if predictions else RecordKind.SIZE if sizes else RecordKind.NONE
+    kind = RecordKind.SCORE if grid else kind
+    valued = values_from_json(found["values"], where) if "values" in found else None
+    if valued and kind:
+        raise RecordDomainError(f"{where} may have values, or thresholds, predictions or sizes, not both.")
+    kind = RecordKind.VALUE if valued else kind
+    groups, labels = (tuple(sorted(values)) for values in lists)
+    cap = cap_from_json(found["cap"], where) if "cap" in found else None
+    return RecordDomain(groups, labels, max_count, kind=kind, thresholds=grid, values=valued, cap=cap)
+
+
+def check_grid(thresholds: npt.ArrayLike) -> None:
+    """Raises: ThresholdGridError: empty, not strictly increasing, or not within [0, 1]."""
+    grid = np.asarray(thresholds, dtype=float)
+    if grid.ndim != 1 or not len(grid) or not ((grid >= 0) & (grid <= 1)).all():
+        raise ThresholdGridError("The threshold grid must be a list of numbers from 0 to 1, at least one.")
+    stuck = np.flatnonzero(np.diff(grid) <= 0)
+    if len(stuck):
+        first, second = grid[stuck[0]], grid[stuck[0] + 1]
+        raise ThresholdGridError(
+            f"The threshold grid must increase, but {first:g} is followed by {second:g}: "
+            "sort the thresholds and leave out repeated ones."
+        )
+
+
+@lru_cache(maxsize=8)
+def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
+    """Return `count` thresholds from 0 to 1 in equal steps, each the float nearest to its fraction."""
+    if not 2 <= count <= MAX_THRESHOLDS:
+        raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
+    return tuple(j / (count - 1) for j in range(count))
+
+
+def as_grid(thresholds: Sequence[float]) -> Grid:
+    """Check thresholds; return them with 0 in front if it was not there.
+
+    At threshold 0 every score is positive: its counts are the totals that rates refer to.
+    Raises: ThresholdGridError: they do not increase, are not within [0, 1], or are too many.
+    """
+    check_grid(thresholds)
+    grid = tuple(map(float, thresholds))
+    grid = grid if grid[0] == 0 else (0.0, *grid)
+    if not 2 <= len(grid) <= MAX_THRESHOLDS:
+        raise ThresholdGridError(
+            f"A grid has 1 to {MAX_THRESHOLDS - 1} thresholds above 0, not {len(grid) - 1}."
+        )
+    return grid
+
+
+def grid_from_json(found: Any, where: str) -> Grid:
+    """Read a grid: a number of even steps' thresholds, or a list. Raises: RecordDomainError: neither."""
+    if type(found) is int:
+        return even_grid(found)
+    if isinstance(found, list) and all(type(value) in (int, float) for value in found):
+        with suppress(OverflowError):  # a whole number that no float holds
+            return as_grid(found)
+    raise RecordDomainError(f"thresholds in {where} must be a whole number or a list of numbers.")
+
+
+def grid_to_json(grid: Grid) -> int | list[float]:
+    """Return what `grid_from_json` reads: the number of thresholds, if they are even, else all."""
+    return len(grid) if grid == even_grid(len(grid)) else list(grid)
+
+
+def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64]:
+    """Return each score's bin, from 0: the last threshold that it reaches. Scores lie in [0, 1]."""
+    return np.searchsorted(np.asarray(grid), scores, side="right") - 1
+
+
+@dataclass(frozen=True)
+class ValueGrid:
+    """Values from `low` to `high`, and as many steps on each side of the centre.
+
+    The same for all clients, declared: never taken from values.
+    """
+
+    low: float
+    high: float
+    steps: int = DEFAULT_STEPS
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise RecordDomainError(
+                f"A range of values has two finite ends, the lower first, not {self.low:g} and {self.high:g}."
+            )
+        if not 1 <= self.steps <= MAX_STEPS:
+            raise RecordDomainError(f"Values have 1 to {MAX_STEPS} steps on each side, not {self.steps}.")
+
+    @property
+    def centre(self) -> float:
+        return self.low / 2 + self.high / 2
+
+    @property
+    def radius(self) -> float:
+        return self.high / 2 - self.low / 2
+
+    def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Return the nearest step of values in the range: -steps at its lower end, steps at its upper."""
+        scaled = np.clip((values - self.centre) / self.radius, -1.0, 1.0)
+        return np.rint(scaled * self.steps).astype(np.int64)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `values_from_json` reads."""
+        return {"low": self.low, "high": self.high, "steps": self.steps}
+
+
+def values_from_json(found: Any, where: str) -> ValueGrid:
+    """Check a parsed grid. Raises: RecordDomainError: it has another shape; `where` is named."""
+    known = {"low", "high", "steps"}
+    if not isinstance(found, dict) or not {"low", "high"} <= set(found) <= known:
+        raise RecordDomainError(f"values in {where} must have the keys low, high and, if wanted, steps.")
+    ends, steps = (found["low"], found["high"]), found.get("steps", DEFAULT_STEPS)
+    if any(type(end) not in (int, float) for end in ends) or type(steps) is not int:
+        raise RecordDomainError(f"values in {where} must be numbers, steps a whole one.")
+    try:
+        return ValueGrid(float(ends[0]), float(ends[1]), steps)
+    except OverflowError:
+        raise RecordDomainError(f"values in {where} must be numbers that a float holds.") from None
+
+
+def as_names(column: pd.Series) -> pd.Series:
+    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty."""
+    import pandas as pd
+
+    missing = column.isna()
+    if pd.api.types.is_float_dtype(column):
+        present = column[~missing]
+        if (present.abs() < 2**53).all() and (present % 1 == 0).all():
+            column = column.astype("Int64")  # whole numbers that a missing value made floats
+    return column.astype(str).where(~missing, "")
