@@ -96,8 +96,8 @@ class ProtocolSpec:
     noisy values, from which every guarantee is derived; None where nobody has declared one, and then the
     program releases nothing that a guarantee could be stated for; portable: whether the program keeps to the
     subset that the embedded engine runs; input_paths: the ways that its text has for clients' values;
-    by_thousands: whether it turns integers into bits by the thousand: MP-SPDZ's quickest way makes that many
-    at once, at least; linear: whether, up to the noise, it only adds up what is not multiplied by its input
+    uses_edabits: whether it turns integers into bits by the thousand, as which MP-SPDZ makes its edaBits at
+    least; linear: whether, up to the noise, it only adds up what is not multiplied by its input
     form, so that who shifts a share shifts what is opened, no more; else active models run it on bits alone,
     which stay bits;
     slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one;

@@ -19,7 +19,7 @@ from harness.cli.options import parse_delta, parse_epsilon, parse_error_target
 from harness.cli.tasking import ERROR_TARGET
 from harness.clients.session import MAX_CONNECTIONS, Check, ClientInputs, Upload
 from harness.engines.base import Job, Progress
-from harness.engines.mpspdz.engine import Installation, find_installation
+from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.network.profiles import parse_network
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, UnsupportedError

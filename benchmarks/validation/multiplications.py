@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
 from harness.engines.base import PROGRAMS, Job
-from harness.engines.mpspdz.compiler import compilers_estimate
-from harness.engines.mpspdz.engine import compile_options, find_installation
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
+from harness.engines.mpspdz.discovery import find_installation
 from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree

@@ -1,21 +1,18 @@
-"""The interface of an engine: it says whether it can run a protocol, and runs it."""
+"""A run, whatever runs it: the job, the program ready to run, what it opened and cost, and the runner."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.clients.session import ClientInputs
 from harness.engines.network.profiles import MeasuredNetwork, Network
-from harness.engines.output_parser import PartyLog
 from harness.errors import UnsupportedError
 from harness.security_models import Model
 from protocols.circuits.noise import input_widths
-from protocols.spec import CLIENTS, KEYS, InputForm, ProtocolSpec
+from protocols.spec import KEYS, InputForm, ProtocolSpec
 
 LOOPBACK = "127.0.0.1"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -159,11 +156,6 @@ class Prepared:
 Address = tuple[str, int]  # host and port
 
 
-def local(ports: Sequence[int]) -> list[Address]:
-    """Return the addresses of ports on this machine."""
-    return [(LOOPBACK, port) for port in ports]
-
-
 class Runner(ABC):
     """What a run is handed to: an engine on this machine, or hosts that have one each."""
 
@@ -189,81 +181,4 @@ class Runner(ABC):
         Raises: UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
         PartyTimeoutError, OutputError; whatever is raised, KeyboardInterrupt included, no process and
         no secret file is left.
-        """
-
-
-class Engine(Runner):
-    """Runs `.mpc` programs, each party in a process and a directory of its own."""
-
-    name: str
-
-    @abstractmethod
-    def version(self) -> str | None:
-        """Return what identifies the installation in results, None if there is none."""
-
-    @abstractmethod
-    def availability(self, model: Model) -> str | None:
-        """Return None if the model can run here, else one sentence: what is missing, and the way out."""
-
-    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
-        """Return None if this combination is sound and can run here, else why not."""
-        return self.refusal(spec, model, form) or self.availability(model)
-
-    def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
-        """Return None if this combination is sound, wherever it runs, else why not.
-
-        Guarantees: in an active model no client value that came as a plain additive share is a factor
-        of a secret x secret product: a server could add to its share and have the product carry other
-        clients' values past the noise. Nor does anything but sums depend on one, unless it was shared as
-        bits, which are bits whatever a server does to its share.
-        [test: tests/harness/engines/test_supports.py]
-        """
-        if form.name not in spec.input_forms:
-            return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
-        if form.path not in spec.input_paths:
-            return f"{spec.name} takes no values by input path {form.path.name!r}; use --input-path shares."
-        if model.active and form.multiplies_client_values and not form.path.authenticated:
-            ways = "use a passive model"
-            if "split" in spec.input_forms:
-                ways = "use --input-form split, or a passive model"
-            if any(path.authenticated for path in spec.input_paths):
-                ways = f"use --input-path {CLIENTS.name}, --input-form split, or a passive model"
-            return (
-                f"Input form {form.name!r} multiplies plain shares, which one active server could use to "
-                f"open a client's value in {model.name}; {ways}."
-            )
-        if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
-            return (
-                f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
-                f"{model.name} to where less noise hides it; use a passive model."
-            )
-        return None
-
-    @abstractmethod
-    def common_name(self, party: int) -> str:
-        """Return the name that the engine looks for in a party's certificate."""
-
-    @abstractmethod
-    def prepared(self, job: Job, model: Model) -> AbstractContextManager[Prepared]:
-        """Yield the job's program, compiled on this machine, and keep it there meanwhile.
-
-        Raises: UnsupportedError; CompileError.
-        """
-
-    @abstractmethod
-    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return what `harness.engines.parties.main` reads to be one of the job's parties.
-
-        Args: addresses: where this party finds all of them; where it is not loopback it listens everywhere.
-        """
-
-    @abstractmethod
-    def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
-        """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
-
-    @abstractmethod
-    def program_hash(self, job: Job, model: Model) -> str:
-        """Return what will identify the program in the job's result, without compiling it.
-
-        [test: tests/commands/test_bench_measured.py]
         """

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from harness.engines.base import Job
-from harness.engines.mpspdz.compiler import compilers_estimate
-from harness.engines.mpspdz.engine import compile_options, find_installation
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
+from harness.engines.mpspdz.discovery import find_installation
 from harness.errors import PlanError
 from harness.forecast.circuits import Tally, comparisons_tally, keys_tally, noise_tally, slots_tally
 from harness.security_models import Model

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.engines.base import Engine, Progress
+from harness.engines.base import Progress
+from harness.engines.engine import Engine
 from harness.engines.parties.certificates import check as check_certificate
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.program_hash import sources_hash

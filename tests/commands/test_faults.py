@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.terminal import INTERRUPTED, MAYBE_SPENT
-from harness.engines.parties import main as party
+from harness.engines.parties.working_directory import DATA
 from harness.security_models import MODELS, Model
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.running import model_parameters, until
@@ -52,7 +52,7 @@ class Hit:
     def is_running(self, i: int) -> bool:
         """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
         pid, machine = self.parties()[i], self.model.virtual_machine
-        bits = Path(f"/proc/{pid}/cwd", party.DATA, f"Input-P{i}-0")
+        bits = Path(f"/proc/{pid}/cwd", DATA, f"Input-P{i}-0")
         return os.path.lexists(bits) and machine in (None, Path(f"/proc/{pid}/exe").readlink().name)
 
     def end(self, code: int) -> str:
@@ -76,20 +76,20 @@ def check_own_secrets_only(i: int, directory: Path) -> None:
     """Check that a running party's directory holds what it should, to the file: no bits, no others' keys."""
     others = [j for j in range(3) if j != i]
     expected = {
-        *("started", "party.json", "log", "peers", *(f"peers/P{j}.pem" for j in others), party.DATA),
-        *(f"{party.DATA}/{name}" for name in (f"P{i}.key", "P0.pem", "P1.pem", "P2.pem")),
-        *(f"{party.DATA}/{name}" for name in (f"Input-Binary-P{i}-0", f"Input-P{i}-0")),
+        *("started", "party.json", "log", "peers", *(f"peers/P{j}.pem" for j in others), DATA),
+        *(f"{DATA}/{name}" for name in (f"P{i}.key", "P0.pem", "P1.pem", "P2.pem")),
+        *(f"{DATA}/{name}" for name in (f"Input-Binary-P{i}-0", f"Input-P{i}-0")),
     }
-    hashes = {str(path.relative_to(directory)) for path in (directory / party.DATA).glob("*.0")}
+    hashes = {str(path.relative_to(directory)) for path in (directory / DATA).glob("*.0")}
     of_the_engine = {"hosts", "Programs"} if (directory / "hosts").exists() else {".config", *MPYC_FILES[i]}
     found = files_below(directory)
     # MPyC's own files come a moment after the bits.
     assert expected | hashes <= found <= expected | hashes | of_the_engine and len(hashes) == 3
 
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    secret = [directory / party.DATA / name for name in (f"P{i}.key", f"Input-Binary-P{i}-0")]
+    secret = [directory / DATA / name for name in (f"P{i}.key", f"Input-Binary-P{i}-0")]
     assert {stat.S_IMODE(path.lstat().st_mode) for path in secret} == {0o600}
-    bits = directory / party.DATA / f"Input-P{i}-0"
+    bits = directory / DATA / f"Input-P{i}-0"
     assert bits.is_symlink() and str(bits.readlink()).startswith("/dev/fd/")
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.engines.base import PROGRAMS, Job
-from harness.engines.parties import main as party
 from harness.engines.parties.supervisor import run_parties
+from harness.engines.parties.working_directory import CLAIM
 from harness.errors import BudgetError, LedgerError
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
@@ -163,7 +163,7 @@ def parties(here: Path) -> list[int]:
     A party that has not claimed its directory yet does not end with its command yet, if it is stopped.
     """
     found = processes_below(here).items()
-    return [pid for pid, cwd in found if cwd.name.startswith("party-") and (cwd / party.CLAIM).exists()]
+    return [pid for pid, cwd in found if cwd.name.startswith("party-") and (cwd / CLAIM).exists()]
 
 
 @pytest.mark.parametrize(

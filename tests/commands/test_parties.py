@@ -22,6 +22,7 @@ from harness.engines.parties import main as party
 from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports, run_parties
+from harness.engines.parties.working_directory import CLAIM, CONFIG, DATA, LOG
 from harness.errors import (
     ClientError,
     PartyFailedError,
@@ -42,7 +43,6 @@ def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> l
         {
             "party": i,
             "common_names": [f"P{j}" for j in range(len(scripts))],
-            "engine": "stand-in",
             "fair_bits": [],
             "argv": ["/bin/sh", "-c", script],
             **changes,
@@ -226,15 +226,14 @@ def test_nor_by_another_name_of_its_directory(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_used_directory_is_refused_by_the_party_itself(tmp_path: Path) -> None:
-    (tmp_path / party.DATA).mkdir()
+    (tmp_path / DATA).mkdir()
     config = {
         "party": 0,
         "common_names": ["P0"],
-        "engine": "stand-in",
         "fair_bits": [],
         "argv": ["/bin/true"],
     }
-    (tmp_path / party.CONFIG).write_text(json.dumps(config))
+    (tmp_path / CONFIG).write_text(json.dumps(config))
     command = [sys.executable, "-m", "harness.engines.parties.main"]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
 
@@ -243,17 +242,17 @@ def test_a_used_directory_is_refused_by_the_party_itself(tmp_path: Path) -> None
             command, cwd=tmp_path, env=environment, input="go\n", capture_output=True, text=True, check=False
         )
 
-    first, key = start(), (tmp_path / party.DATA / "P0.key").read_bytes()
+    first, key = start(), (tmp_path / DATA / "P0.key").read_bytes()
     assert (first.returncode, first.stdout) == (0, "ready\n")
     again = start()
     assert (again.returncode, again.stdout) == (party.CLAIMED_EXIT, "")
     assert party.CLAIMED_EXIT == 17
-    assert (tmp_path / party.DATA / "P0.key").read_bytes() == key
+    assert (tmp_path / DATA / "P0.key").read_bytes() == key
 
 
 def test_a_used_directory_is_refused_before_any_party_starts(tmp_path: Path) -> None:
     with pytest.raises(UsedDirectoryError) as error:
-        run(tmp_path / "run", WELL, WELL, files={party.CLAIM: ""})
+        run(tmp_path / "run", WELL, WELL, files={CLAIM: ""})
     assert str(error.value) == (
         f"{tmp_path / 'run' / 'party-0'} was started before; "
         "share again into a new directory, a rerun could repeat its noise."
@@ -265,15 +264,15 @@ def test_a_directory_that_another_start_claims_meanwhile_is_refused(
 ) -> None:
     """The claim is the party's own, so it holds even where whoever starts it did not look."""
     real = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda path: path.name != party.CLAIM and real(path))
+    monkeypatch.setattr(Path, "exists", lambda path: path.name != CLAIM and real(path))
     with pytest.raises(UsedDirectoryError, match="was started before"):
-        run(tmp_path / "run", WELL, WELL, files={party.CLAIM: ""})
+        run(tmp_path / "run", WELL, WELL, files={CLAIM: ""})
 
 
 def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
     """As when whoever started it dies before it says go: no engine starts, no bits are drawn."""
-    (tmp_path / party.DATA).mkdir()
-    (tmp_path / party.CONFIG).write_text(json.dumps({"party": 0, "common_names": ["P0"]}))
+    (tmp_path / DATA).mkdir()
+    (tmp_path / CONFIG).write_text(json.dumps({"party": 0, "common_names": ["P0"]}))
     done = subprocess.run(
         [sys.executable, "-m", "harness.engines.parties.main"],
         cwd=tmp_path,
@@ -284,7 +283,7 @@ def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "ready\n", "")
-    assert not (tmp_path / party.LOG).exists() and not list((tmp_path / party.DATA).glob("Input-*"))
+    assert not (tmp_path / LOG).exists() and not list((tmp_path / DATA).glob("Input-*"))
 
 
 def test_what_a_party_writes_is_its_own_and_no_core_dump_holds_it(tmp_path: Path) -> None:
@@ -329,7 +328,7 @@ def test_a_front_calls_itself_by_another_number_at_every_party_and_start(tmp_pat
 def test_a_party_says_why_it_could_not_start(tmp_path: Path) -> None:
     """Here it cannot write its key; what it says is the system's word, and names no value."""
     with pytest.raises(PartyFailedError) as error:
-        run(tmp_path / "run", WELL, links={f"{party.DATA}/P0.key": "nowhere/at/all"})
+        run(tmp_path / "run", WELL, links={f"{DATA}/P0.key": "nowhere/at/all"})
     assert str(error.value) == (
         "Party 0 ended before it was ready, with exit code 1: No such file or directory."
     )

@@ -22,7 +22,7 @@ from harness.engines import program_hash as hashing
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.mpspdz import compiler as bytecode_module
 from harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
-from harness.engines.mpspdz.engine import Installation, find_installation
+from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.errors import CompileError
 from harness.security_models import MODELS
 from harness.system import processes as leash

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from harness.engines.base import PROGRAMS, PROJECT
-from harness.engines.mpspdz.engine import Installation, compile_options, find_installation
+from harness.engines.mpspdz.compiler import compile_options
+from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.security_models import MODELS, Model
 from protocols.spec import PROTOCOLS, ProtocolSpec
 

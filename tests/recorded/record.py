@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 
 from harness.engines.base import PROGRAMS
-from harness.engines.mpspdz.engine import Installation, find_installation
+from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.parties.supervisor import run_parties
 from harness.engines.program_hash import program_hash
 from harness.errors import PartyFailedError
@@ -90,7 +90,7 @@ def vector(
 
 def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
     """Run a vector; return it with what MP-SPDZ did."""
-    spied = mock.patch("harness.engines.mpspdz.engine.run_parties", wraps=run_parties)
+    spied = mock.patch("harness.engines.engine.run_parties", wraps=run_parties)
     with tempfile.TemporaryDirectory() as name, spied as started:
         job = job_of(one, MODEL, Path(name))
         digest = program_hash(job, (*MODEL.compile_options, installation.commit))

@@ -19,8 +19,10 @@ from tempfile import gettempdir
 from harness.engines.base import PROJECT, Job
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError
+from harness.security_models import Model
 from harness.system.files import hold, remove_unless_held, scratch_directory, writable_by_others
 from harness.system.processes import leashed
+from protocols.spec import ProtocolSpec
 
 KEPT = 500  # compiled programs, of about 200 kB each; the ones used last
 _TIMEOUT_S = 1800
@@ -61,6 +63,13 @@ def cache_directory() -> Path:
     """
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
+
+
+def compile_options(spec: ProtocolSpec, model: Model) -> tuple[str, ...]:
+    """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used."""
+    return tuple(
+        "-X" if option == "-Y" and not spec.uses_edabits else option for option in model.compile_options
+    )
 
 
 def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:

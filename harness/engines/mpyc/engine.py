@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Address, Engine, EngineResult, Job, Prepared, Progress, local, no_charge
-from harness.engines.mpyc.party import common_name
-from harness.engines.network.links import links_between
-from harness.engines.network.profiles import Network
-from harness.engines.output_parser import PartyLog, parse_outputs, peaks_of
-from harness.engines.parties.supervisor import free_ports, run_parties
+from harness.engines.base import Address, Job, Prepared
+from harness.engines.engine import Engine, PartyCosts
+from harness.engines.mpyc.party import common_name, run_party
 from harness.engines.program_hash import program_hash
-from harness.errors import OutputError, UnsupportedError
 from harness.security_models import Model
 from protocols.spec import InputForm, ProtocolSpec
 
@@ -35,6 +28,7 @@ class EmbeddedEngine(Engine):
     """
 
     name = "embedded"
+    compiles = False
 
     def version(self) -> str | None:
         try:
@@ -59,21 +53,23 @@ class EmbeddedEngine(Engine):
     def common_name(self, party: int) -> str:
         return common_name(party)
 
-    @contextmanager
-    def prepared(self, job: Job, model: Model) -> Iterator[Prepared]:
-        installed, reason = self.version(), self.availability(model)
-        if installed is None or reason is not None:
-            raise UnsupportedError(str(reason))
+    def program_hash(self, job: Job, model: Model) -> str:
         job.check_parties(model)
-        yield Prepared(job, model, installed, self.program_hash(job, model))
+        return program_hash(job, (str(self.version()),))
 
-    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+    @contextmanager
+    def _program(self, job: Job, model: Model) -> Iterator[Prepared]:
+        yield Prepared(job, model, str(self.version()), self.program_hash(job, model))
+
+    def _process(
+        self,
+        prepared: Prepared,
+        party: int,  # noqa: ARG002
+        addresses: Sequence[Address],
+    ) -> dict[str, Any]:
         job, model = prepared.job, prepared.model
         return {
-            "party": party,
-            "common_names": [self.common_name(j) for j in range(model.parties)],
-            "engine": self.name,
-            "fair_bits": job.fair_bits,
+            "module": run_party.__module__,
             "program": str(job.source.resolve()),
             "arguments": [job.spec.name, *job.arguments],
             "addresses": addresses,
@@ -81,52 +77,8 @@ class EmbeddedEngine(Engine):
             "security_bits": model.statistical_security_bits,
         }
 
-    def program_hash(self, job: Job, model: Model) -> str:
-        job.check_parties(model)
-        return program_hash(job, (str(self.version()),))
-
-    def run(
-        self,
-        job: Job,
-        model: Model,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        starting: Callable[[], None] = no_charge,
-        network: Network | None = None,
-    ) -> EngineResult:
-        started = time.monotonic()
-        with self.prepared(job, model) as prepared:
-            progress("run")
-            with free_ports(model.parties) as ports, links_between(ports, network) as links:
-                configs = [self.config(prepared, i, local(seen)) for i, seen in enumerate(links.ports)]
-                logs = run_parties(job, configs, work, timeout_s, starting)
-        return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
-
-    def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
-        job, model = prepared.job, prepared.model
-        costs = [_costs(i, log) for i, log in enumerate(logs)]
-        return EngineResult(
-            model=model,
-            engine_version=prepared.engine_version,
-            outputs=parse_outputs([log.lines for log in logs], job.spec.outputs),
-            party_mpc_s=tuple(seconds for seconds, _ in costs),
-            compile_s=prepared.compile_s,
-            wall_s=wall_s,
-            rounds=None,
-            sent_bytes=tuple(sent for _, sent in costs),
-            program_hash=prepared.program_hash,
-            compile_options=prepared.compile_options,
-            peak_memory_bytes=peaks_of(logs),
+    def _costs(self, lines: Sequence[str]) -> PartyCosts | None:
+        seconds, sent = (
+            [match[1] for line in lines if (match := pattern.fullmatch(line))] for pattern in (_TIME, _SENT)
         )
-
-
-def _costs(party: int, log: PartyLog) -> tuple[float, int]:
-    seconds = [match for line in log.lines if (match := _TIME.fullmatch(line))]
-    sent = [match for line in log.lines if (match := _SENT.fullmatch(line))]
-    if len(seconds) != 1 or len(sent) != 1:
-        raise OutputError(
-            f"Party {party} ended well but did not report its time and traffic; is its disk full? "
-            "No result was written."
-        )
-    return float(seconds[0][1]), int(sent[0][1])
+        return PartyCosts(float(seconds[0]), int(sent[0])) if len(seconds) == len(sent) == 1 else None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.engines.parties.working_directory import bits_file, values_file
 from harness.errors import ShareError, UnsupportedFeature
 from harness.inputs.rings import FIELD
 
@@ -24,8 +25,8 @@ class Machine:
         self.mpc = mpc
         self.parties = len(mpc.parties)
         self.array = mpc.SecInt(_BITS, p=FIELD.modulus).array
-        self._elements = data / f"Input-Binary-P{mpc.pid}-0"
-        self._integers = data / f"Input-P{mpc.pid}-0"
+        self._elements = data / values_file(mpc.pid)
+        self._integers = data / bits_file(mpc.pid)
         self._raw: bytes | None = None
         self._words: list[str] | None = None
         self._timers: dict[int, float] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import LOOPBACK
-from harness.engines.parties.main import DATA
+from harness.engines.parties.working_directory import DATA, certificate_file
 from harness.errors import FairSharesError, PartyFailedError
 
 MIN_SECURITY_BITS = 40
@@ -61,7 +61,7 @@ def _lay_out_certificates(party: int, parties: int) -> None:
     for suffix, wanted in ("pem", "crt"), ("key", "key"):
         (config / f"party_{party}.{wanted}").symlink_to(Path("..") / data / f"P{party}.{suffix}")
     authority = config / "mpyc_ca.crt"
-    authority.write_text("".join((data / f"P{i}.pem").read_text() for i in range(parties)))
+    authority.write_text("".join((data / certificate_file(i)).read_text() for i in range(parties)))
     # MPyC also takes what the system's authorities vouch for: there are none but the parties.
     os.environ |= {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": os.devnull}
 
@@ -102,6 +102,6 @@ def _check_peers(mpc: Any) -> None:
     for peer in mpc.parties:
         if peer.pid != mpc.pid:
             shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            own = ssl.PEM_cert_to_DER_cert((Path(DATA) / f"P{peer.pid}.pem").read_text())
+            own = ssl.PEM_cert_to_DER_cert(Path(DATA, certificate_file(peer.pid)).read_text())
             if shown != own:
                 raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")

@@ -24,6 +24,17 @@ from typing import Any
 from harness.engines.base import PROJECT, Job
 from harness.engines.parties import main as child
 from harness.engines.parties.memory import PeakMemory, pause_s
+from harness.engines.parties.working_directory import (
+    CLAIM,
+    CONFIG,
+    DATA,
+    GIVEN_BITS,
+    LOG,
+    PEERS,
+    SHARED_BITS,
+    certificate_file,
+    values_file,
+)
 from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
 from harness.inputs.encoding import input_bits
 from harness.inputs.rings import XOR
@@ -116,7 +127,7 @@ class LocalProcess(PartyProcess):
         _lay_out(job, config, directory, values)
 
     def start(self) -> None:
-        if (self._directory / child.CLAIM).exists():
+        if (self._directory / CLAIM).exists():
             raise UsedDirectoryError(self._used())
         self._process = subprocess.Popen(
             [sys.executable, "-m", child.__name__, str(time.time())],
@@ -136,20 +147,20 @@ class LocalProcess(PartyProcess):
         readable, _, _ = select.select([process.stdout], [], [], max(0.0, seconds))
         if not readable:
             return None
-        said = process.stdout.readline().strip()
-        if said != child.READY:
+        answer = process.stdout.readline().strip()
+        if answer != child.READY:
             if process.wait() == child.CLAIMED_EXIT:
                 raise UsedDirectoryError(self._used())
-            why = f": {said.removeprefix(OWN)}" if said.startswith(OWN) else ""
+            why = f": {answer.removeprefix(OWN)}" if answer.startswith(OWN) else ""
             raise PartyFailedError(
                 f"{self.name} ended before it was ready, with exit code {process.returncode}{why}."
             )
-        return (self._directory / child.DATA / f"P{self.number}.pem").read_text()
+        return (self._directory / DATA / certificate_file(self.number)).read_text()
 
     def go(self, certificates: Mapping[int, str]) -> None:
         for other, certificate in certificates.items():
             if other != self.number:
-                (self._directory / child.PEERS / f"P{other}.pem").write_text(certificate)
+                (self._directory / PEERS / certificate_file(other)).write_text(certificate)
         process = self._started()
         assert process.stdin is not None
         self._memory = PeakMemory(process.pid, children=self._has_children)
@@ -166,7 +177,7 @@ class LocalProcess(PartyProcess):
         return code
 
     def lines(self) -> tuple[str, ...]:
-        return tuple(_kept_lines(self._directory / child.LOG))
+        return tuple(_kept_lines(self._directory / LOG))
 
     def peak_memory_bytes(self) -> int | None:
         return self._memory.bytes if self._memory is not None else None
@@ -207,9 +218,9 @@ class LocalProcess(PartyProcess):
 
 
 def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
-    data = directory / child.DATA
-    for made in (directory, data, directory / child.PEERS):
-        made.mkdir(mode=0o700)
+    data = directory / DATA
+    for new in (directory, data, directory / PEERS):
+        new.mkdir(mode=0o700)
     i = config["party"]
     if values is not None and job.spec.slot_bits is not None:
         arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
@@ -220,17 +231,17 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
                 "are to be counted."
             )
         bits = input_bits(words, job.spec.slot_bits(arguments), int(arguments["per_lane"]))
-        create_file(data / child.SHARED_BITS, bits)
+        create_file(data / SHARED_BITS, bits)
         values.unlink()
     elif values is not None:
-        shutil.move(values, data / f"Input-Binary-P{i}-0")
+        shutil.move(values, data / values_file(i))
     if job.given_bits is not None:
-        (data / "given-bits").write_text("\n".join(map(str, job.given_bits[i])))
+        (data / GIVEN_BITS).write_text("\n".join(map(str, job.given_bits[i])))
     for name, text in config.pop("files", {}).items():
         (directory / name).write_text(text)
     for name, target in config.pop("links", {}).items():
         (directory / name).symlink_to(target)
-    (directory / child.CONFIG).write_text(json.dumps(config))
+    (directory / CONFIG).write_text(json.dumps(config))
 
 
 def _kept_lines(log: Path) -> Iterator[str]:

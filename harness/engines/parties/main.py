@@ -9,6 +9,7 @@ From then on its output goes to `log`. No other process sees its key or its bits
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import resource
@@ -19,10 +20,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.engines.parties.working_directory import (
+    CLAIM,
+    CONFIG,
+    DATA,
+    GIVEN_BITS,
+    LOG,
+    PEERS,
+    SHARED_BITS,
+    bits_file,
+    certificate_file,
+)
 from harness.system.processes import die_with_parent
 
-CLAIM, CONFIG, LOG, READY, GO = "started", "party.json", "log", "ready", "go"
-DATA, PEERS, SHARED_BITS = "Player-Data", "peers", "shared-bits"
+READY, GO = "ready", "go"
 CLAIMED_EXIT = 17
 
 
@@ -62,18 +73,16 @@ def _main() -> int:
     _redirect_output()
     try:
         for i, name in enumerate(names):
-            trust(own if i == config["party"] else Path(PEERS, f"P{i}.pem"), data, name)
+            trust(own if i == config["party"] else Path(PEERS, certificate_file(i)), data, name)
     except CertificateError as error:
         print(f"fairshares: {error}", flush=True)
         return 1
     if "front" in config:
         return _run_with_front(config, float(sys.argv[1]))
     _supply_bits(config)
-    if config["engine"] == "embedded":
-        from harness.engines.mpyc.party import run_party
-
-        return run_party(config)
-    os.execv(config["argv"][0], config["argv"])
+    if "argv" in config:
+        os.execv(config["argv"][0], config["argv"])
+    return int(importlib.import_module(config["module"]).run_party(config))
 
 
 def _dump_no_core() -> None:
@@ -119,7 +128,7 @@ def _supply_bits(config: dict[str, Any]) -> None:
     fresh at every start. A test program's come from a file that the test wrote; the engine lets no other
     program have one.
     """
-    given, shared = Path(DATA) / "given-bits", Path(DATA) / SHARED_BITS
+    given, shared = Path(DATA, GIVEN_BITS), Path(DATA, SHARED_BITS)
     values: Iterable[int]
     if given.exists():
         values = [int(word) for word in given.read_text().split()]
@@ -132,7 +141,7 @@ def _supply_bits(config: dict[str, Any]) -> None:
         file.writelines(f"{value}\n" for value in values)
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.set_inheritable(descriptor, True)
-    (Path(DATA) / f"Input-P{config['party']}-0").symlink_to(f"/dev/fd/{descriptor}")
+    Path(DATA, bits_file(config["party"])).symlink_to(f"/dev/fd/{descriptor}")
 
 
 def _anonymous_file() -> int:

@@ -209,7 +209,7 @@ def test_no_relay_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_relay_dies_with_a_killed_command() -> None:
     script = (
-        "import time; from harness.engines import links\n"
+        "import time; from harness.engines.network import links\n"
         "with links.links_between([1, 2], links.Network('n', 0.0, 1e9)) as found:\n"
         "    print(found.ports[0][1], flush=True); time.sleep(60)"
     )

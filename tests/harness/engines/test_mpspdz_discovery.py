@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpspdz import engine as mpspdz
-from harness.engines.mpspdz.engine import DOCUMENTATION, Installation, MpSpdzEngine, find_installation
+from harness.engines.mpspdz import discovery
+from harness.engines.mpspdz.discovery import DOCUMENTATION, Installation, find_installation
+from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.output_parser import PartyLog
 from harness.errors import OutputError
 from harness.security_models import MODELS, get_model
@@ -156,7 +157,7 @@ def test_a_commit_that_descends_from_the_fix_is_taken(home: Path, monkeypatch: p
     git(home, "init", "--quiet")
     before = commit(home, OLD)
     fix = commit(home, OLD)  # its date does not matter where history can tell
-    monkeypatch.setattr(mpspdz, "_FIX_COMMIT", fix)
+    monkeypatch.setattr(discovery, "_FIX_COMMIT", fix)
     after = commit(home, OLD)
     for head, wanted in (
         (fix, None),
@@ -172,7 +173,7 @@ def test_a_commit_that_descends_from_the_fix_is_taken(home: Path, monkeypatch: p
 def test_a_branch_beside_the_fix_is_too_old(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(home, "init", "--quiet")
     root = commit(home, OLD)
-    monkeypatch.setattr(mpspdz, "_FIX_COMMIT", commit(home, OLD))
+    monkeypatch.setattr(discovery, "_FIX_COMMIT", commit(home, OLD))
     git(home, "checkout", "--quiet", root)
     beside = commit(home, FIXED)
     assert reason() == too_old(home, f"MP-SPDZ 0.4.2 ({beside[:12]})")
@@ -186,7 +187,7 @@ def test_a_shallow_clone_is_judged_by_its_date(
     build(origin)
     git(origin, "init", "--quiet")
     git(origin, "add", "--all")
-    monkeypatch.setattr(mpspdz, "_FIX_COMMIT", commit(origin, OLD))
+    monkeypatch.setattr(discovery, "_FIX_COMMIT", commit(origin, OLD))
     head = commit(origin, date)
     git(tmp_path, "clone", "--quiet", "--depth", "1", origin.as_uri(), str(clone))
     monkeypatch.setenv("MP_SPDZ_HOME", str(clone))
@@ -268,14 +269,14 @@ def log_of(text: str) -> PartyLog:
 def test_costs_of_recorded_logs(
     text: str, seconds: float, rounds: int, sent_bytes: int, online_s: float, offline_s: float
 ) -> None:
-    costs = mpspdz._costs(0, log_of(text))
+    costs = MpSpdzEngine()._costs_of(0, log_of(text))
     assert (costs.seconds, costs.rounds, costs.sent_bytes) == (seconds, rounds, sent_bytes)
     assert (costs.online_s, costs.offline_s) == (online_s, offline_s)
 
 
 def test_costs_in_scientific_notation_and_without_phases() -> None:
     log = "Time = 9.1e-05 seconds\nData sent = 1.6e-05 MB in ~1 rounds (party 0 only)\n"
-    costs = mpspdz._costs(0, log_of(log))
+    costs = MpSpdzEngine()._costs_of(0, log_of(log))
     assert (costs.seconds, costs.rounds, costs.sent_bytes) == (9.1e-05, 1, 16)
     assert costs.online_s is None and costs.offline_s is None
 
@@ -284,4 +285,4 @@ def test_costs_in_scientific_notation_and_without_phases() -> None:
 def test_a_log_without_costs_is_refused(missing: str) -> None:
     lines = [line for line in RING_LOG.splitlines() if not line.startswith(missing)]
     with pytest.raises(OutputError, match="Party 2 ended well but did not report its time and traffic"):
-        mpspdz._costs(2, log_of("\n".join(lines)))
+        MpSpdzEngine()._costs_of(2, log_of("\n".join(lines)))

@@ -17,14 +17,16 @@ from typing import Any
 
 import pytest
 
+from harness.engines import engine as template
 from harness.engines.base import PROGRAMS, Job, no_charge
+from harness.engines.engine import PartyCosts
 from harness.engines.mpyc import engine as embedded
 from harness.engines.mpyc import party as mpyc_party
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.party import _check_peers, common_name, listen_on_loopback
 from harness.engines.output_parser import PartyLog
-from harness.engines.parties import main as party
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.working_directory import DATA
 from harness.engines.program_hash import program_hash
 from harness.errors import OutputError
 from harness.security_models import get_model
@@ -58,9 +60,10 @@ def test_without_mpyc_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     "lines", [(), ("Time = 0.5 seconds",), ("Data sent = 5 bytes",), ("Time = fast", "Data sent = 5 bytes")]
 )
 def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
-    assert embedded._costs(0, PartyLog(("Time = 0.5 seconds", "Data sent = 5 bytes"), 1.0)) == (0.5, 5)
+    engine = EmbeddedEngine()
+    assert engine._costs(("Time = 0.5 seconds", "Data sent = 5 bytes")) == PartyCosts(0.5, 5)
     with pytest.raises(OutputError, match="Party 2 "):
-        embedded._costs(2, PartyLog(lines, 1.0))
+        engine._costs_of(2, PartyLog(lines, 1.0))
 
 
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -76,7 +79,7 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
         ]
 
-    monkeypatch.setattr(embedded, "run_parties", run_parties)
+    monkeypatch.setattr(template, "run_parties", run_parties)
     job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), (None,) * 3, fair_bits=((59, 2),))
     result = EmbeddedEngine().run(job, MPYC, tmp_path / "run", 9.0, lambda step: None)
     assert (result.outputs, result.mpc_s, result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
@@ -113,8 +116,8 @@ def peer(pid: int, certificate: Path) -> Any:
 @pytest.fixture
 def certificates(in_tmp: Path) -> list[Path]:
     """Return the certificates that party 0 holds, in its directory."""
-    (in_tmp / party.DATA).mkdir()
-    return [make_key(in_tmp / party.DATA, f"P{i}", common_name(i)) for i in range(3)]
+    (in_tmp / DATA).mkdir()
+    return [make_key(in_tmp / DATA, f"P{i}", common_name(i)) for i in range(3)]
 
 
 def test_a_peer_is_who_its_certificate_says(certificates: list[Path]) -> None:

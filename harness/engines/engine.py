@@ -1,0 +1,215 @@
+"""What every engine does alike: it says whether it can run a protocol, and runs each party in a process.
+
+An engine says what identifies it, how a program is prepared, what a party's process is to do, and what of
+its output are costs; the rest stands here.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import (
+    LOOPBACK,
+    Address,
+    EngineResult,
+    Job,
+    Prepared,
+    Progress,
+    Runner,
+    no_charge,
+)
+from harness.engines.network.links import links_between
+from harness.engines.network.profiles import Network
+from harness.engines.output_parser import PartyLog, parse_outputs, peaks_of
+from harness.engines.parties.supervisor import free_ports, run_parties
+from harness.errors import OutputError, UnsupportedError
+from harness.security_models import Model
+from protocols.spec import CLIENTS, InputForm, ProtocolSpec
+
+_CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
+
+
+@dataclass(frozen=True)
+class PartyCosts:
+    """What a party says of its cost: seconds, bytes sent to other parties; None where it does not say."""
+
+    seconds: float
+    sent_bytes: int
+    rounds: int | None = None
+    online_s: float | None = None
+    offline_s: float | None = None
+
+
+class Engine(Runner):
+    """Runs `.mpc` programs, each party in a process and a directory of its own.
+
+    Attributes: name: in results and of keys; compiles: whether programs are compiled first, which takes time.
+    """
+
+    name: str
+    compiles: bool
+
+    @abstractmethod
+    def version(self) -> str | None:
+        """Return what identifies the installation in results, None if there is none."""
+
+    @abstractmethod
+    def availability(self, model: Model) -> str | None:
+        """Return None if the model can run here, else one sentence: what is missing, and the way out."""
+
+    @abstractmethod
+    def common_name(self, party: int) -> str:
+        """Return the name that the engine looks for in a party's certificate."""
+
+    @abstractmethod
+    def program_hash(self, job: Job, model: Model) -> str:
+        """Return what will identify the program in the job's result, without compiling it.
+
+        [test: tests/commands/test_bench_measured.py]
+        """
+
+    @abstractmethod
+    def _program(self, job: Job, model: Model) -> AbstractContextManager[Prepared]:
+        """Yield the program of a job that the model can run, as `prepared`."""
+
+    @abstractmethod
+    def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+        """Return what a party's process is to do.
+
+        Either `argv`, the program that it becomes, or `module`, whose `run_party` it calls with all of the
+        config; `files` and `links`, if any: what the engine wants in the party's directory.
+        """
+
+    @abstractmethod
+    def _costs(self, lines: Sequence[str]) -> PartyCosts | None:
+        """Return what a party's lines say of its cost, None if they say too little."""
+
+    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+        """Return None if this combination is sound and can run here, else why not."""
+        return self.refusal(spec, model, form) or self.availability(model)
+
+    def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+        """Return None if this combination is sound, wherever it runs, else why not.
+
+        Guarantees: in an active model no client value that came as a plain additive share is a factor
+        of a secret x secret product: a server could add to its share and have the product carry other
+        clients' values past the noise. Nor does anything but sums depend on one, unless it was shared as
+        bits, which are bits whatever a server does to its share.
+        [test: tests/harness/engines/test_supports.py]
+        """
+        if form.name not in spec.input_forms:
+            return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
+        if form.path not in spec.input_paths:
+            return f"{spec.name} takes no values by input path {form.path.name!r}; use --input-path shares."
+        if model.active and form.multiplies_client_values and not form.path.authenticated:
+            ways = "use a passive model"
+            if "split" in spec.input_forms:
+                ways = "use --input-form split, or a passive model"
+            if any(path.authenticated for path in spec.input_paths):
+                ways = f"use --input-path {CLIENTS.name}, --input-form split, or a passive model"
+            return (
+                f"Input form {form.name!r} multiplies plain shares, which one active server could use to "
+                f"open a client's value in {model.name}; {ways}."
+            )
+        if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
+            return (
+                f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
+                f"{model.name} to where less noise hides it; use a passive model."
+            )
+        return None
+
+    @contextmanager
+    def prepared(self, job: Job, model: Model) -> Iterator[Prepared]:
+        """Yield the job's program, compiled on this machine, and keep it there meanwhile.
+
+        Raises: UnsupportedError; CompileError.
+        """
+        reason = self.availability(model)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        job.check_parties(model)
+        with self._program(job, model) as prepared:
+            yield prepared
+
+    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+        """Return what `harness.engines.parties.main` reads to be one of the job's parties.
+
+        Args: addresses: where this party finds all of them; where it is not loopback it listens everywhere.
+        """
+        return {
+            "party": party,
+            "common_names": [self.common_name(i) for i in range(prepared.model.parties)],
+            "fair_bits": prepared.job.fair_bits,
+            **self._process(prepared, party, addresses),
+        }
+
+    def run(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
+    ) -> EngineResult:
+        started, parties = time.monotonic(), model.parties
+        if self.compiles:
+            progress("compile")
+        with self.prepared(job, model) as prepared, free_ports(3 * parties) as ports:
+            progress("run")
+            fronts: list[dict[str, Any]] = [{}] * parties
+            if job.clients is not None:
+                pairs = zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
+                fronts = [{"front": job.clients.front(LOOPBACK, *pair, timeout_s)} for pair in pairs]
+            with links_between(ports[:parties], network) as links:
+                configs = [
+                    {**self.config(prepared, i, [(LOOPBACK, port) for port in seen]), **front}
+                    for i, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
+                ]
+                logs = run_parties(job, configs, work, timeout_s, starting)
+        return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
+
+    def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
+        """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
+        costs = [self._costs_of(i, log) for i, log in enumerate(logs)]
+        slowest = max(costs, key=lambda cost: cost.seconds)
+        return EngineResult(
+            model=prepared.model,
+            engine_version=prepared.engine_version,
+            outputs=parse_outputs([log.lines for log in logs], prepared.job.spec.outputs),
+            party_mpc_s=tuple(cost.seconds for cost in costs),
+            compile_s=prepared.compile_s,
+            wall_s=wall_s,
+            rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
+            sent_bytes=tuple(cost.sent_bytes for cost in costs),
+            program_hash=prepared.program_hash,
+            compile_options=prepared.compile_options,
+            online_s=slowest.online_s,
+            offline_s=slowest.offline_s,
+            client_bytes=tuple(map(_client_bytes, range(len(logs)), logs)) if prepared.job.clients else None,
+            peak_memory_bytes=peaks_of(logs),
+        )
+
+    def _costs_of(self, party: int, log: PartyLog) -> PartyCosts:
+        costs = self._costs(log.lines)
+        if costs is None:
+            raise OutputError(
+                f"Party {party} ended well but did not report its time and traffic; is its disk full? "
+                "No result was written."
+            )
+        return costs
+
+
+def _client_bytes(party: int, log: PartyLog) -> tuple[int, int]:
+    reports = [match for line in log.lines if (match := _CLIENTS.fullmatch(line))]
+    if len(reports) != 1:
+        raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
+    return int(reports[0][1]), int(reports[0][2])

@@ -1,0 +1,113 @@
+"""Finds a build of MP-SPDZ that the user has made, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+DOCUMENTATION = "https://mp-spdz.readthedocs.io"
+
+# A race in the MAC check, which active security rests on, was fixed on 11 May 2026, after 0.4.2.
+_FIX_COMMIT = "7bf16a74e10bb07850b762797e603a8eca8785c2"
+_FIX_TIME = 1778496164
+_FIRST_FIXED_RELEASE = (0, 4, 3)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A directory with MP-SPDZ in it.
+
+    Attributes: commit: "unknown" outside a git checkout; fixed: whether its MAC check has no race.
+    """
+
+    home: Path
+    commit: str
+    release: str
+    fixed: bool
+
+    @property
+    def version(self) -> str:
+        return f"MP-SPDZ {self.release} ({self.commit[:12]})"
+
+    @property
+    def full_version(self) -> str:
+        return f"{self.release} {self.commit}"
+
+    def fault(self, virtual_machine: str) -> str | None:
+        """Return None if that program can run here, else one sentence: what is missing, and the way out."""
+        if not self.fixed:
+            return (
+                f"{self.version} at {self.home} is older than the fix of 11 May 2026 to its MAC check; "
+                f"update it, see {DOCUMENTATION}."
+            )
+        if not os.access(self.home / virtual_machine, os.X_OK):
+            return (
+                f"MP-SPDZ at {self.home} has no {virtual_machine}; "
+                f"its documentation says how to build it, see {DOCUMENTATION}."
+            )
+        return None
+
+
+@lru_cache(maxsize=1)
+def find_installation() -> Installation | str:
+    """Return the user's MP-SPDZ, or one sentence on why there is none.
+
+    Looks at `$MP_SPDZ_HOME` (`none` disables the search, empty counts as unset), else at `~/MP-SPDZ`
+    and `/opt/MP-SPDZ`.
+    """
+    chosen = os.environ.get("MP_SPDZ_HOME", "")
+    if chosen == "none":
+        return "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
+    if chosen:
+        candidates = [Path(chosen).expanduser()]
+        missing = (
+            f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
+        )
+    else:
+        candidates = [Path.home() / "MP-SPDZ", Path("/opt/MP-SPDZ")]
+        missing = (
+            "MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; "
+            f"build it as its documentation says, {DOCUMENTATION}."
+        )
+    for home in candidates:
+        if (home / "compile.py").is_file():
+            return _inspect(home.resolve())
+    return missing
+
+
+def _inspect(home: Path) -> Installation:
+    release = _release(home)
+    number = tuple(int(part) for part in release.split(".")) if release != "unknown" else ()
+    commit = _git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
+    if commit is None:
+        return Installation(home, "unknown", release, number >= _FIRST_FIXED_RELEASE)
+    fixed = _git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
+    if not fixed and _git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
+        fixed = int(_git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
+    return Installation(home, commit, release, fixed)
+
+
+def _release(home: Path) -> str:
+    try:
+        match = re.search(r"^## (\d+(?:\.\d+)+)", (home / "CHANGELOG.md").read_text(), re.MULTILINE)
+    except OSError:
+        match = None
+    return match[1] if match else "unknown"
+
+
+def _git(home: Path, *arguments: str) -> str | None:
+    """Return git's answer, None if it says no or is not there."""
+    try:
+        done = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", str(home), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,29 @@
+"""A party's working directory: the names of what is in it, for who lays it out, runs in it and reads it.
+
+Imports nothing: a party's process reads these names before anything else.
+"""
+
+from __future__ import annotations
+
+CLAIM = "started"  # made by the party, once: a directory is never started in again
+CONFIG = "party.json"
+LOG = "log"
+PEERS = "peers"  # the others' certificates, as P<i>.pem
+DATA = "Player-Data"  # where engines look for what follows
+SHARED_BITS = "shared-bits"  # of clients, which this party adds its own to
+GIVEN_BITS = "given-bits"  # of a test program, in place of random ones
+
+
+def values_file(party: int) -> str:
+    """Return the name, in `DATA`, of a party's values in the model's domain."""
+    return f"Input-Binary-P{party}-0"
+
+
+def bits_file(party: int) -> str:
+    """Return the name, in `DATA`, of the integers whose bits a party inputs."""
+    return f"Input-P{party}-0"
+
+
+def certificate_file(party: int) -> str:
+    """Return the name, in `DATA` and in `PEERS`, of a party's certificate."""
+    return f"P{party}.pem"
