@@ -28,7 +28,7 @@ def utility(
     json: bool = False,
 ) -> None:
     """Measure what released score curves are worth, by method, ε, records and groups."""
-    from benchmarks.commands.simulated import utility
+    from benchmarks.commands.studies import utility
 
     utility(quick, repetitions, neighboring_relation, out, json)
 
@@ -43,7 +43,7 @@ def utility(
 )
 def trust(_c: Context, quick: bool = False, runs: str = "1000", out: str = "", json: bool = False) -> None:
     """Compare local DP, noise per aggregator and noise in the computation, by error and clients needed."""
-    from benchmarks.commands.trust import trust
+    from benchmarks.commands.studies import trust
 
     trust(quick, runs, out, json)
 

@@ -18,7 +18,7 @@ from harness.cli.tasking import by_name
 )
 def gaps(_c: Context, data: str = "", quick: bool = False, out: str = "", json: bool = False) -> None:
     """Compute the published tables and figures on gaps under local privacy again, and set them beside."""
-    from benchmarks.commands.reproduce import gaps
+    from benchmarks.commands.studies import gaps
 
     gaps(data, quick, out, json)
 
@@ -43,7 +43,7 @@ def groupwise(
     json: bool = False,
 ) -> None:
     """Draw what counts' logarithms protect by the size of the group, beside the open problem's noise."""
-    from benchmarks.commands.reproduce import groupwise
+    from benchmarks.commands.studies import groupwise
 
     groupwise(epsilon, (relative_error, error_from, error_to), out, json)
 
@@ -70,7 +70,7 @@ def capping(
     json: bool = False,
 ) -> None:
     """Draw what caps on clients' records cost and save, how to choose one, and the paper's bounds."""
-    from benchmarks.commands.reproduce import capping
+    from benchmarks.commands.studies import capping
 
     capping(movielens, held_out_movielens, clients, exponents, held_out, out, json)
 

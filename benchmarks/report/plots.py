@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.figures import panel, panels
 from benchmarks.measure.samples import Summary
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.report.html import Drawing
@@ -85,8 +86,8 @@ def drawings(measured: Measured, found: Validation) -> Iterator[Drawing]:
 
 def table2_figure(rows: Sequence[Row]) -> Figure:
     """Draw the paper's, the published and the default seconds of each model, for ADS."""
-    figure = Figure(figsize=(10.5, 3.4), layout="constrained")
-    for axes, protocol in zip(figure.subplots(1, 2), AS_PUBLISHED, strict=True):
+    figure, (row_of_panels,) = panels(1, 2, (10.5, 3.4))
+    for axes, protocol in zip(row_of_panels, AS_PUBLISHED, strict=True):
         of = [row for row in rows if (row.protocol, row.shape) == (protocol, "ads")]
         for y, row in enumerate(of):
             axes.axhline(y, color=GREY, alpha=0.25, linewidth=0.8)
@@ -117,7 +118,7 @@ def table2_figure(rows: Sequence[Row]) -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.set(xlabel="seconds in the computation")
         axes.set_title(TITLES[protocol], loc="left")
-        _finish(axes)
+        axes.grid(alpha=0.25, linewidth=0.6)
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.22), ncols=3, fontsize="small")
     return figure
 
@@ -128,8 +129,7 @@ def _span(axes: Axes, found: Summary, y: float, colour: str) -> None:
 
 def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure:
     """Draw the runs with some thresholds, the line through them, and where it ends."""
-    figure = Figure(figsize=(6.6, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel((6.6, 4.6))
     whole = privfairfl().thresholds
     for row in rows:
         if row.extrapolated is None or row.shape != "ads":
@@ -145,7 +145,7 @@ def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure:
         axes.plot(whole, row.extrapolated.seconds, _MARKER[row.model], color=colour, markerfacecolor="none")
         axes.plot(whole, row.paper.seconds, "x", color=colour, markersize=8)
     axes.set(xscale="log", yscale="log", xlabel="thresholds", ylabel="seconds in the computation")
-    _finish(axes)
+    axes.grid(alpha=0.25, linewidth=0.6)
     axes.legend(frameon=False)
     return figure
 
@@ -154,8 +154,7 @@ def growth_figure(
     measured: Measured, cells: Sequence[CellRuns], claim: FigureClaim, rows: Sequence[Row]
 ) -> Figure:
     """Draw seconds against a factor for each variant and model, with what the paper says."""
-    figure = Figure(figsize=(7.6, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel((7.6, 4.6))
     also = ("records",) if claim.factor == "clients" else ()
     for series in measured.series(claim.factor, cells, also):
         first = series[0]
@@ -190,7 +189,7 @@ def growth_figure(
     )
     axes.set(xscale="log", yscale="log", xlabel=claim.factor, ylabel="seconds in the computation")
     axes.margins(y=0.12)
-    _finish(axes)
+    axes.grid(alpha=0.25, linewidth=0.6)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     return figure
 
@@ -217,9 +216,8 @@ def network_figure(cells: Sequence[CellRuns]) -> Figure:
     """Draw each protocol's seconds by network, a line for each model."""
     protocols = list(dict.fromkeys(str(cell["protocol"]) for cell in cells))
     networks = list(dict.fromkeys(str(cell["network"]) for cell in cells))
-    figure = Figure(figsize=(2.6 * len(protocols) + 1.4, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(protocols), sharey=True, squeeze=False)[0]
-    for axes, protocol in zip(panels, protocols, strict=True):
+    figure, (row,) = panels(1, len(protocols), (2.6 * len(protocols) + 1.4, 3.6), sharey=True)
+    for axes, protocol in zip(row, protocols, strict=True):
         models = dict.fromkeys(str(cell["model"]) for cell in cells if cell["protocol"] == protocol)
         for model in models:
             found = {
@@ -240,16 +238,15 @@ def network_figure(cells: Sequence[CellRuns]) -> Figure:
             )
         axes.set(yscale="log", xticks=range(len(networks)), xticklabels=networks)
         axes.set_title(protocol.replace("pi_", "π_").upper().replace("Π", "π"), loc="left")
-        _finish(axes)
-    panels[0].set_ylabel("seconds in the computation")
-    panels[-1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
+        axes.grid(alpha=0.25, linewidth=0.6)
+    row[0].set_ylabel("seconds in the computation")
+    row[-1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     return figure
 
 
 def noise_figure(measured: Measured, cells: Sequence[CellRuns]) -> Figure:
     """Draw seconds a sample against samples, of the default and of the published sampler at ε = 1."""
-    figure = Figure(figsize=(6.6, 4.4), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel((6.6, 4.4))
     for series in measured.series("samples", [cell for cell in cells if cell["epsilon"] == "1"]):
         model, variant = str(series[0]["model"]), str(series[0]["variant"])
         if variant not in _STYLES:
@@ -265,7 +262,7 @@ def noise_figure(measured: Measured, cells: Sequence[CellRuns]) -> Figure:
             label=f"{model}, published" if variant == "published" else model,
         )
     axes.set(xscale="log", yscale="log", xlabel="samples", ylabel="seconds a sample")
-    _finish(axes)
+    axes.grid(alpha=0.25, linewidth=0.6)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     return figure
 
@@ -287,8 +284,3 @@ def _points(axes: Axes, cells: Sequence[CellRuns], factor: str, *, colour: str, 
 
 def _errors(found: Sequence[Summary]) -> list[list[float]]:
     return [[each.median - each.low for each in found], [each.high - each.median for each in found]]
-
-
-def _finish(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25, linewidth=0.6)

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import log10
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
@@ -20,9 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Column, Table
 
-from benchmarks.studies.files import write_about
+from benchmarks.studies.outcome import Outcome
 from harness.cli.terminal import out, say
-from harness.system.result_files import write_json
 from harness.views.palette import COLOURS, GREY
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
 from protocols.accounting.queries import logarithms
@@ -309,8 +307,12 @@ def show(found: Study) -> None:
     )
 
 
-def write(found: Study, command: str, seconds: float, directory: Path) -> None:
-    """Write `groupwise.json`, the picture and `about.json`."""
-    write_about(directory, command, seconds, {"seed": SEED})
-    write_json(directory / "groupwise.json", found.to_json())
-    figure(found).savefig(directory / "groupwise.png", dpi=110)
+def outcome(found: Study) -> Outcome:
+    """Return the rows and what they are of, and the picture."""
+    return Outcome(
+        {"seed": SEED},
+        found.to_json(),
+        lambda: show(found),
+        result="groupwise.json",
+        figures={"groupwise.png": lambda: figure(found)},
+    )

@@ -30,8 +30,8 @@ from benchmarks.studies.gaps.published import (
     repaired_r,
 )
 from benchmarks.studies.gaps.rates import RATES, resampled, synthetic_rates
-from benchmarks.studies.gaps.show import show
-from benchmarks.studies.gaps.study import QUICK, RESULT, Reproduction, Stated, reproduce, write
+from benchmarks.studies.gaps.report import RESULT, outcome
+from benchmarks.studies.gaps.study import QUICK, Reproduction, Stated, reproduce
 from benchmarks.studies.gaps.tables import RATE_RANGE, SCALED, Table1Cell, chance_of, errors_of, table1
 from benchmarks.studies.local_simulation import PublishedL, Simulated
 from protocols.local_dp.estimators import gap_weights, half_width, variance
@@ -240,10 +240,11 @@ def test_figures_are_drawn(name: str, found: Reproduction) -> None:
 def test_synthetic_is_said_in_every_output(
     found: Reproduction, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(found)
+    of = outcome(found, QUICK)
+    of.show()
     printed = capsys.readouterr().out
     assert "SYNTHETIC population" in printed and "10^7 clients — SYNTHETIC POPULATION" in printed
-    write(found, QUICK, "./inv reproduce.gaps --quick", 1.0, tmp_path)
+    of.write(tmp_path, "./inv reproduce.gaps --quick", 1.0)
     result, about = (json.loads((tmp_path / name).read_text()) for name in (RESULT, ABOUT))
     assert result["population"]["source"] == about["population"]["source"] == "synthetic"
     assert "SYNTHETIC" in result["population"]["is"] and "SYNTHETIC" in about["population"]["is"]

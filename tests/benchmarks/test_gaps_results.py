@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.measure.samples import ABOUT
 from benchmarks.studies.gaps.plots import FIGURES
-from benchmarks.studies.gaps.study import RESULT, WHOLE
+from benchmarks.studies.gaps.report import RESULT
+from benchmarks.studies.gaps.study import WHOLE
 from benchmarks.studies.gaps.tables import table1
 from protocols.accounting.rounding import float_up
 from tests.conftest import PROJECT

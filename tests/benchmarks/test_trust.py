@@ -9,7 +9,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from benchmarks.commands.trust import powers
 from benchmarks.studies.trust import models as trust_models
 from benchmarks.studies.trust.models import (
     IN_COMPUTATION,
@@ -26,6 +25,7 @@ from benchmarks.studies.trust.models import (
     population,
     trust_model,
 )
+from benchmarks.studies.trust.report import powers
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
 from protocols.accounting.calibration import NeighboringRelation, plan_noise

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.trust.models import MODELS
-from benchmarks.studies.trust.study import NEEDED, Setting
+from benchmarks.studies.trust.report import NEEDED
+from benchmarks.studies.trust.study import Setting
 from tests.conftest import PROJECT
 
 RESULTS = PROJECT / "benchmarks" / "results" / "trust"

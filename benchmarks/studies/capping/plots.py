@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 
+from benchmarks.figures import label_ticks, panels
 from benchmarks.studies.capping.bounds import (
     bias,
     proposition_1,
@@ -58,21 +60,22 @@ _GAMMA = np.geomspace(1e-3, 1, 200)
 def errors(found: Found, quantities: Sequence[str]) -> Figure:
     """Draw the error of quantities by the cap, an epsilon a column; in passive models."""
     settings = [setting for setting in found.errors if not setting.active]
-    figure = Figure(figsize=(11, 3 * len(quantities) + 0.4), layout="constrained")
-    panels = figure.subplots(len(quantities), len(settings), sharex=True, squeeze=False)
-    for column, setting in zip(panels.T, settings, strict=True):
+    about = found.about()
+    figure, axes_of = panels(
+        len(quantities),
+        len(settings),
+        (11, 3 * len(quantities) + 0.4),
+        f"{about['name']}: {about['records']:,} records; of a client {about['median']:g} in the middle, "
+        f"{about['largest']:,} at most",
+        sharex=True,
+    )
+    for column, setting in zip(zip(*axes_of, strict=True), settings, strict=True):
         for axes, quantity in zip(column, quantities, strict=True):
             _draw_errors(axes, found, setting, quantity, found.errors[setting][quantity])
         column[0].set_title(f"ε = {float(setting.epsilon):g}")
         column[-1].set_xlabel("cap: records of a client that count")
-    for row, quantity in zip(panels, quantities, strict=True):
+    for row, quantity in zip(axes_of, quantities, strict=True):
         row[0].set_ylabel(_LABELS[quantity])
-    about = found.about()
-    figure.suptitle(
-        f"{about['name']}: {about['records']:,} records; of a client {about['median']:g} in the middle, "
-        f"{about['largest']:,} at most",
-        fontweight="bold",
-    )
     handles = [
         Line2D([], [], color=_TOTAL, linewidth=2, label="expected error"),
         Line2D([], [], color=_NOISE, linestyle=":", linewidth=1.8, label="noise alone"),
@@ -98,15 +101,14 @@ def _draw_errors(axes: Axes, found: Found, setting: Setting, quantity: str, draw
     axes.plot([drawn.best], [least], color=_TOTAL, marker=MARKERS[0], markersize=7)
     axes.set(xscale="log", yscale="log", ylim=(least / 10, float(drawn.total.max()) * 2))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def targets(study: Study) -> Figure:
     """Draw what aiming at so many times as many clients costs, where it was chosen and held out."""
-    figure = Figure(figsize=(14, 4.2), layout="constrained")
-    panels = figure.subplots(1, len(_RATIOS), sharey=True)
+    title = f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst"
+    figure, (row_of_panels,) = panels(1, len(_RATIOS), (14, 4.2), title, sharey=True)
     rows = study.targets()
-    for axes, quantity in zip(panels, _RATIOS, strict=True):
+    for axes, quantity in zip(row_of_panels, _RATIOS, strict=True):
         of_quantity = [row for row in rows if row["quantity"] == quantity]
         for colour, kind, label in zip(COLOURS, _KINDS, _KINDS.values(), strict=False):
             for suffix, style in (("", "-"), ("_worst", ":")):
@@ -122,34 +124,28 @@ def targets(study: Study) -> Figure:
                     )
         axes.axvline(AIMS[quantity], color=GREY, linewidth=1, zorder=0)
         axes.set(xscale="log", yscale="log", title=_SHORT[quantity], xlabel="clients above, over the rule's")
-        axes.set_xticks(TRIED[quantity], [str(aim) for aim in TRIED[quantity]])
-        axes.xaxis.set_minor_locator(NullLocator())
-        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-            which(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.grid(alpha=0.3, linewidth=0.6, which="both")
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("expected error / least, all ε for the release")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(
-        f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst",
-        fontweight="bold",
-    )
+        label_ticks(axes, {aim: str(aim) for aim in TRIED[quantity]})
+    first = row_of_panels[0]
+    first.set_ylabel("expected error / least, all ε for the release")
+    figure.legend(*first.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
 def shares(study: Study) -> Figure:
     """Draw the price of choosing the cap, by the share of epsilon that is spent on it."""
-    figure = Figure(figsize=(11, 7.6), layout="constrained")
-    panels = figure.subplots(2, 2, sharex=True).ravel()
-    at = [float(share) for share in SHARES]
-    for axes, quantity in zip(panels, QUANTITIES, strict=True):
+    epsilons = ", ".join(f"{float(each.epsilon):g}" for each in study.found[0].errors if not each.active)
+    populations = sum(not each.held_out for each in study.found)
+    title = f"What choosing the cap costs: geometric mean, {populations} populations and ε = {epsilons}"
+    figure, found = panels(2, 2, (11, 7.6), title, sharex=True)
+    ticks = {float(share): str(share) for share in SHARES}
+    for axes, quantity in zip(chain.from_iterable(found), QUANTITIES, strict=True):
         for colour, aim in zip(COLOURS, sorted({1, AIMS[quantity]}), strict=False):
             rows = [row for row in study.shares() if (row["quantity"], row["aim"]) == (quantity, aim)]
             target = "" if AIMS[quantity] == 1 else f", {'' if aim == 1 else f'{aim} '}B/ε clients above"
             for name, style, label in (("pi_cap", "-", "π_CAP"), ("histogram", "--", "noisy histogram")):
                 marker = MARKERS[0] if style == "-" else MARKERS[1]
                 axes.plot(
-                    at,
+                    list(ticks),
                     [row[name] for row in rows],
                     color=colour,
                     linestyle=style,
@@ -158,40 +154,27 @@ def shares(study: Study) -> Figure:
                     label=label + target,
                 )
         axes.set(xscale="log", yscale="log", title=_SHORT[quantity])
-        axes.set_xticks(at, [str(share) for share in SHARES])
-        axes.xaxis.set_minor_locator(NullLocator())
+        label_ticks(axes, ticks)
         rows = [row for row in study.shares() if row["quantity"] == quantity]
         room = 1.25 if AIMS[quantity] == 1 else 2  # for the legend, above all lines
         axes.set_ylim(1, room * max(row[name] for row in rows for name in ("pi_cap", "histogram")))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.grid(alpha=0.3, linewidth=0.6, which="both")
-        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(
             frameon=False, fontsize="small", loc="upper right" if AIMS[quantity] == 1 else "upper left"
         )
-    for axes in panels[2:]:
+    for axes in found[1]:
         axes.set_xlabel("share of ε spent on choosing the cap")
-    for axes in panels[::2]:
-        axes.set_ylabel("expected error / least, all ε for the release")
-    epsilons = ", ".join(f"{float(each.epsilon):g}" for each in study.found[0].errors if not each.active)
-    populations = sum(not each.held_out for each in study.found)
-    figure.suptitle(
-        f"What choosing the cap costs: geometric mean, {populations} populations and ε = {epsilons}",
-        fontweight="bold",
-    )
+    for first, _ in found:
+        first.set_ylabel("expected error / least, all ε for the release")
     return figure
 
 
 def bounds(study: Study) -> Figure:
     """Draw Propositions 1 and 2 and Theorem 1 beside what they bound."""
-    figure = Figure(figsize=(15, 5), layout="constrained")
-    first, second, third = figure.subplots(1, 3)
+    figure, ((first, second, third),) = panels(1, 3, (15, 5))
     _draw_proposition_1(first)
     _draw_proposition_2(second)
     _draw_theorem_1(third, study)
     for axes in (first, second, third):
-        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize="small")
     return figure
 

@@ -1,9 +1,9 @@
-"""Prints the study of caps, and writes its tables and figures."""
+"""What the study of caps shows: its tables, for people and as files, and its figures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from rich.table import Column, Table
@@ -14,15 +14,13 @@ from benchmarks.studies.capping.curves import BINS, CURVE_QUANTITIES, DRAWS
 from benchmarks.studies.capping.errors import CHOICES, NOISES, QUANTITIES
 from benchmarks.studies.capping.population import Population
 from benchmarks.studies.capping.study import EPSILONS, RUNS, SEED, Study
-from benchmarks.studies.files import write_about, write_table
+from benchmarks.studies.outcome import Outcome
 from harness.cli.terminal import out, say
 from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
-from harness.system.result_files import write_json
 
 RESULT, ERRORS = "capping.json", "errors.csv"
 BOUNDS, PRICE, TARGETS = "bounds.png", "shares.png", "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
-_DPI = 90
 _MARKS = {True: "[green]holds[/]", False: "[yellow]no[/]", None: ""}
 
 
@@ -32,6 +30,34 @@ def figures_of(population: Population) -> dict[str, tuple[str, ...]]:
         f"errors-{population.slug}.png": QUANTITIES,
         f"curves-{population.slug}.png": CURVE_QUANTITIES,
     }
+
+
+def outcome(study: Study) -> Outcome:
+    """Return all numbers, the errors at every cap, and figures of each population but those held out."""
+    about = {
+        "seed": SEED,
+        "epsilons": [str(epsilon) for epsilon in EPSILONS],
+        "drawn_per_cap": {"choices_of_records": CHOICES, "noises": NOISES, "curves": DRAWS},
+        "thresholds": BINS,
+        "runs_of_theorem_1": RUNS,
+    }
+    figures = {
+        name: partial(plots.errors, found, quantities)
+        for found in study.found
+        if not found.held_out
+        for name, quantities in figures_of(found.population).items()
+    }
+    of_all = {TARGETS: plots.targets, PRICE: plots.shares, BOUNDS: plots.bounds}
+    figures |= {name: partial(draw, study) for name, draw in of_all.items()}
+    return Outcome(
+        about,
+        study.to_json(),
+        lambda: show(study),
+        tables={ERRORS: study.errors()},
+        result=RESULT,
+        figures=figures,
+        dpi=90,
+    )
 
 
 def show(study: Study) -> None:
@@ -123,28 +149,3 @@ def _claims(study: Study) -> Table:
     for claim in study.claims:
         table.add_row(claim.where, claim.published, _MARKS[claim.holds], claim.found)
     return table
-
-
-def write(study: Study, command: str, seconds: float, directory: Path) -> None:
-    """Write the tables, the figures, `capping.json` and `about.json`."""
-    write_about(
-        directory,
-        command,
-        seconds,
-        {
-            "seed": SEED,
-            "epsilons": [str(epsilon) for epsilon in EPSILONS],
-            "drawn_per_cap": {"choices_of_records": CHOICES, "noises": NOISES, "curves": DRAWS},
-            "thresholds": BINS,
-            "runs_of_theorem_1": RUNS,
-        },
-    )
-    write_json(directory / RESULT, study.to_json())
-    write_table(directory / ERRORS, study.errors())
-    for found in study.found:
-        if not found.held_out:
-            for name, quantities in figures_of(found.population).items():
-                plots.errors(found, quantities).savefig(directory / name, dpi=_DPI)
-    plots.targets(study).savefig(directory / TARGETS, dpi=_DPI)
-    plots.shares(study).savefig(directory / PRICE, dpi=_DPI)
-    plots.bounds(study).savefig(directory / BOUNDS, dpi=_DPI)

@@ -27,7 +27,7 @@ from benchmarks.studies.capping.claims import Claim, claims
 from benchmarks.studies.capping.curves import ExpectedCurveErrors
 from benchmarks.studies.capping.errors import QUANTITIES, Errors, ExpectedErrors
 from benchmarks.studies.capping.population import MOST, Floats, Population
-from benchmarks.studies.files import rounded
+from benchmarks.studies.outcome import rounded
 from harness.releases.contribution_cap import CAP_SHARE
 from protocols.mechanisms.above_threshold import caps_up_to
 

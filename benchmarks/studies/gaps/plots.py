@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.figures import panel, panels
 from benchmarks.papers import gaps
 from benchmarks.studies.gaps.figures import (
     AS_PUBLISHED,
@@ -32,7 +33,8 @@ _GRID = np.linspace(0.02, 2, 100)  # of Figure 3's budgets
 def figure_1() -> Figure:
     """Draw bounds of the MSE by epsilon: as published; and at the epsilon that each really has."""
     sizes = tuple(float(size) for size in gaps()["figure1"]["sizes"])
-    figure, (left, right) = _panels("Figure 1: bounds of the gap's MSE, two groups of 10,000")
+    title = "Figure 1: bounds of the gap's MSE, two groups of 10,000"
+    figure, ((left, right),) = panels(1, 2, _INCHES, title)
     for name, allocation in AS_PUBLISHED.items():
         _band(left, name, allocation, (sizes[0], sizes[1]), EPSILONS)
     for at in ("m_r_is_best_from", "m_r_is_best_to"):
@@ -55,12 +57,12 @@ def figure_1() -> Figure:
 def figure_2() -> Figure:
     """Draw the largest MSE by epsilon for groups of unequal size."""
     clients = gaps()["figure2"]["clients"]
-    figure, panels = _panels(f"Figure 2: largest MSE of the gap, {clients:,} clients")
+    figure, (row,) = panels(1, 2, _INCHES, f"Figure 2: largest MSE of the gap, {clients:,} clients")
     drawn: tuple[tuple[str, Allocation, Allocation | None], ...] = (
         ("M_R opt.", published_r, repaired_r),
         ("M_L, k = 2", l_of_two, None),
     )
-    for axes, (name, allocation, repaired) in zip(panels, drawn, strict=True):
+    for axes, (name, allocation, repaired) in zip(row, drawn, strict=True):
         for ratio, colour in zip(RATIOS, COLOURS, strict=False):
             sizes = with_ratio(ratio)
             style = ":" if ratio == RATIOS[1] else "-"
@@ -72,15 +74,15 @@ def figure_2() -> Figure:
         axes.set(xscale="log", yscale="log", xlabel="ε", ylim=(1e-5, 1e6))
         axes.set_title(f"{name}; dashed: repaired" if repaired else f"{name}, which keeps to ε")
         axes.legend(frameon=False, fontsize="small")
-    panels[0].set_ylabel("MSE, gap on the scale from −1 to 1")
+    row[0].set_ylabel("MSE, gap on the scale from −1 to 1")
     return figure
 
 
 def figure_3() -> Figure:
     """Draw the MSE of M_L over its two budgets, and where they are said to keep to epsilon_2."""
-    figure, panels = _panels("Figure 3: largest MSE of the gap by M_L, two groups of 10,000")
+    figure, (row,) = panels(1, 2, _INCHES, "Figure 3: largest MSE of the gap by M_L, two groups of 10,000")
     first, second = np.meshgrid(_GRID, _GRID)
-    for axes, k, name in zip(panels, (2.0, 2 / 3), ("2", "2/3"), strict=True):
+    for axes, k, name in zip(row, (2.0, 2 / 3), ("2", "2/3"), strict=True):
         mse = np.vectorize(lambda e1, e2, k=k: Budgets(e1, e2, k).variance((SIZE_OF_FIGURE_3,) * 2))
         levels = np.geomspace(3e-4, 10, 14)
         lines = axes.contour(first, second, mse(first, second), levels=levels, colors=GREY, linewidths=0.8)
@@ -103,14 +105,13 @@ def figure_3() -> Figure:
         axes.set(xlim=(0, 2), ylim=(0, 2), xlabel="ε₁, for the group")
         axes.set_title(f"k = {name}")
         axes.legend(frameon=True, framealpha=1, fontsize="small", loc="upper right")
-    panels[0].set_ylabel("ε₂, for the value")
+    row[0].set_ylabel("ε₂, for the value")
     return figure
 
 
 def figure_4(curves: Sequence[Convergence]) -> Figure:
     """Draw the MSE over more and more runs beside its closed form."""
-    figure = Figure(figsize=(6.6, 4.6), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = panel((6.6, 4.6))
     printed = gaps()["figure4"]["runs"]
     runs = [int(each) for each in printed]
     values = [float(value) for value in printed.values()]
@@ -123,18 +124,8 @@ def figure_4(curves: Sequence[Convergence]) -> Figure:
         axes.axhline(curve.theory, color=colour, linestyle="--", linewidth=1)
     axes.set(xscale="log", ylim=(0, None), xlabel="runs", ylabel="MSE of a group's mean")
     axes.set_title("Figure 4: M_R, two groups of 10, ε stated as 0.5\n(dashed: Eq. 20)", fontsize="medium")
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     return figure
-
-
-def _panels(title: str) -> tuple[Figure, tuple[Axes, Axes]]:
-    figure = Figure(figsize=_INCHES, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    figure.suptitle(title, fontweight="bold")
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, (left, right)
 
 
 def _band(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers import gaps, rounds_to
-from benchmarks.studies.files import write_about
 from benchmarks.studies.gaps.figures import Claim, Convergence, claims, figure4
-from benchmarks.studies.gaps.plots import FIGURES
 from benchmarks.studies.gaps.rates import NAMES, RATES, Rates, printed_figures, synthetic_rates
 from benchmarks.studies.gaps.tables import Table1Cell, Table2Cell, table1, table2
-from harness.system.result_files import write_json
 from protocols.accounting.rounding import float_up
 
 SCHEMA = 1
 SEED = 20_230_417  # any; fixed, so that figures can be repeated
-RESULT = "gaps.json"
 
 
 @dataclass(frozen=True)
@@ -113,20 +109,6 @@ def _measured(data: Path, splits: int, detail: Callable[[str], None]) -> Rates:
     from benchmarks.studies.gaps.recordings import activity_rates  # scikit-learn: only where it is needed
 
     return activity_rates(data, splits, lambda done: detail(f"{done} of {splits} splits"))
-
-
-def write(found: Reproduction, extent: Extent, command: str, seconds: float, directory: Path) -> None:
-    """Write `gaps.json`, the four figures and `about.json`."""
-    about = {
-        "population": found.rates.about,
-        "seed": SEED,
-        "extent": asdict(extent),
-        "paper": gaps()["paper"],
-    }
-    write_about(directory, command, seconds, about)
-    write_json(directory / RESULT, found.to_json())
-    for name, draw in FIGURES.items():
-        draw(found.figure4).savefig(directory / f"{name}.png", dpi=110)
 
 
 def _plain(value: Any) -> Any:

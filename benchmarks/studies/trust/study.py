@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.studies.files import SUMMARY, rounded, write_about, write_samples, write_table
-from benchmarks.studies.trust.models import AGGREGATORS, DELTA, MODELS, MOST, STEPS, TrustModel, trust_model
-from benchmarks.studies.utility.study import SEED, generator
+from benchmarks.studies.outcome import rounded
+from benchmarks.studies.trust.models import MODELS, MOST, TrustModel, trust_model
+from benchmarks.studies.utility.study import generator
 from protocols.accounting.rounding import float_up
 from protocols.local_dp.estimators import least_enough
 
@@ -23,9 +22,7 @@ FAILURE = 0.01
 EPSILONS = tuple(map(Fraction, ("1/10", "1", "4")))
 CLIENTS = tuple(10**power for power in range(2, 9))
 ERRORS = (0.1, 0.01, 0.001)
-NEEDED = "clients.csv"
 RUNS_OF_NEEDED = 10_000  # in which an error is exceeded 100 times, give or take 10
-_DIGITS = 3  # of an error that is kept
 _START = 8  # times fewer clients than by the bound: there the search among simulated ones starts
 
 
@@ -145,33 +142,3 @@ def _need(name: str, epsilon: Fraction, model: TrustModel, error: float) -> Need
 
 def _exceeded(errors: Floats) -> float:
     return float(np.quantile(abs(errors), 1 - FAILURE))
-
-
-def write(
-    cells: Sequence[Cell], needs: Sequence[Need], command: str, seconds: float, directory: Path
-) -> None:
-    """Write `samples.jsonl` and `summary.csv` (a line per cell), `clients.csv` and `about.json`."""
-    lines = ({**c.parameters(), "errors": [rounded(e, _DIGITS) for e in c.errors.tolist()]} for c in cells)
-    write_samples(directory, lines)
-    write_table(directory / SUMMARY, [cell.summary() for cell in cells])
-    write_table(directory / NEEDED, [need.summary() for need in needs])
-    fields = {
-        "seed": SEED,
-        "runs": len(cells[0].errors),
-        "runs_of_clients_simulated": RUNS_OF_NEEDED,
-        "neighboring_relation": "replace_one",
-        "delta": float_up(DELTA),
-        "confidence": 1 - FAILURE,
-        "scale": "values from -1 to 1",
-        "steps": STEPS,
-        "aggregators": AGGREGATORS,
-        "measures": {
-            "bound_99": "exceeded with probability 1 % at most, by proof, whatever the values; empty: none",
-            "simulated_99": "error that all but 1 % of the runs keep to, of the simulated population",
-            "simulated_rms": "root of the mean square error of the runs",
-            "predicted_rms": "the same in closed form; of noisy sizes to first order",
-            "clients_proven": "by bound_99, to 1 %",
-            "clients_simulated": "by simulated_99, to about 5 %",
-        },
-    }
-    write_about(directory, command, seconds, fields)

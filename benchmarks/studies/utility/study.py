@@ -6,15 +6,14 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from benchmarks.studies.files import SUMMARY, rounded, write_about, write_samples, write_table
-from benchmarks.studies.utility.measures import CONSTRAINT, MEASURES, OBJECTIVE, measure, unmitigated
+from benchmarks.studies.outcome import rounded
+from benchmarks.studies.utility.measures import MEASURES, measure, unmitigated
 from benchmarks.studies.utility.populations import (
     LoanPopulation,
     Population,
@@ -22,7 +21,7 @@ from benchmarks.studies.utility.populations import (
     SyntheticPopulation,
     curves_of,
 )
-from benchmarks.studies.utility.releases import DELTA, LOCAL, METHODS, NOISE_FREE, release_for
+from benchmarks.studies.utility.releases import METHODS, NOISE_FREE, release_for
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import float_up
 
@@ -45,7 +44,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class Measured:
     """What one method did in one setting.
 
     Attributes: epsilon: asked for, None without noise; epsilon_exact, delta_exact: true upper bounds;
@@ -83,7 +82,7 @@ class Outcome:
         }
 
 
-Values = Callable[[Outcome], Floats]
+Values = Callable[[Measured], Floats]
 """Returns a figure of an outcome, one number per repetition."""
 
 
@@ -108,14 +107,14 @@ def run(
     repetitions: int,
     relation: NeighboringRelation,
     progress: Callable[[int, int], None],
-) -> list[Outcome]:
+) -> list[Measured]:
     """Measure every method in every setting.
 
     The methods of a setting see the same records. All is on one thread.
     Args: progress: called with how many outcomes there are, out of how many.
     """
     total = sum(1 + len(setting.epsilons) * len(METHODS) for setting in suite)
-    outcomes: list[Outcome] = []
+    outcomes: list[Measured] = []
     with threadpool_limits(limits=1):
         for setting in suite:
             for outcome in _outcomes(setting, repetitions, relation):
@@ -124,7 +123,7 @@ def run(
     return outcomes
 
 
-def _outcomes(setting: Setting, repetitions: int, relation: NeighboringRelation) -> Iterator[Outcome]:
+def _outcomes(setting: Setting, repetitions: int, relation: NeighboringRelation) -> Iterator[Measured]:
     population = setting.population
     what = (population.name, population.groups, setting.records)
     sample = population.sample(setting.records, repetitions, generator(*what))
@@ -141,7 +140,7 @@ def _outcome(
     epsilon: Fraction | None,
     relation: NeighboringRelation,
     rng: np.random.Generator,
-) -> Outcome:
+) -> Measured:
     repetitions, groups, _, bins = sample.histograms.shape
     release = release_for(method, bins, groups, setting.records, epsilon or Fraction(1), relation)
     counts = release.estimate(sample.histograms, rng)
@@ -152,7 +151,7 @@ def _outcome(
         for name, value in measure(estimated, sample.counted(repetition), whole).items():
             samples[name].append(rounded(value))
     guarantee = release.guarantee
-    return Outcome(
+    return Measured(
         setting.population.name,
         setting.records,
         groups,
@@ -171,25 +170,7 @@ def generator(*what: object) -> np.random.Generator:
     return np.random.default_rng([SEED, zlib.crc32(repr(what).encode())])
 
 
-def write(
-    outcomes: Sequence[Outcome], relation: NeighboringRelation, command: str, seconds: float, directory: Path
-) -> None:
-    """Write `samples.jsonl` (a line per outcome), `summary.csv` (quartiles) and `about.json`."""
-    write_samples(directory, ({**outcome.parameters(), **outcome.samples} for outcome in outcomes))
-    write_table(directory / SUMMARY, [summary_of(outcome) for outcome in outcomes])
-    fields = {
-        "seed": SEED,
-        "repetitions": len(outcomes[0].samples["chosen"]),
-        "neighboring_relation": {"of the noise made in the computation": relation, LOCAL: "replace_one"},
-        "delta": float_up(DELTA),
-        "constraint": CONSTRAINT,
-        "objective": OBJECTIVE,
-        "measures": MEASURES,
-    }
-    write_about(directory, command, seconds, fields)
-
-
-def summary_of(outcome: Outcome) -> dict[str, Any]:
+def summary_of(outcome: Measured) -> dict[str, Any]:
     """Return an outcome's parameters, how often thresholds were chosen, and each measure's quartiles."""
     row = outcome.parameters()
     row["repetitions"] = len(outcome.samples["chosen"])

@@ -1,22 +1,39 @@
-"""What `./inv reproduce.gaps` tells people."""
+"""What the reproduction shows: each published number beside ours, for people and as files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from fractions import Fraction
+from functools import partial
 
 from rich.table import Table
 
 from benchmarks.papers import gaps
 from benchmarks.studies.gaps.figures import Claim
+from benchmarks.studies.gaps.plots import FIGURES
 from benchmarks.studies.gaps.rates import NAMES, SYNTHETIC
-from benchmarks.studies.gaps.study import Reproduction, Stated
+from benchmarks.studies.gaps.study import SEED, Extent, Reproduction, Stated
 from benchmarks.studies.gaps.tables import Errors, Table1Cell, Table2Cell
+from benchmarks.studies.outcome import Outcome
 from harness.cli.terminal import out, say
 from protocols.accounting.rounding import digits_up
 
+RESULT = "gaps.json"
 _SAME, _OTHER = "[green]✓[/]", "[red]✗[/]"
 _RARE = 0.01  # two-sided, of the paper's figures among as many runs of ours
+
+
+def outcome(found: Reproduction, extent: Extent) -> Outcome:
+    """Return every number beside the published one, and the four figures."""
+    about = {
+        "population": found.rates.about,
+        "seed": SEED,
+        "extent": asdict(extent),
+        "paper": gaps()["paper"],
+    }
+    figures = {f"{name}.png": partial(draw, found.figure4) for name, draw in FIGURES.items()}
+    return Outcome(about, found.to_json(), lambda: show(found), result=RESULT, figures=figures)
 
 
 def show(found: Reproduction) -> None:

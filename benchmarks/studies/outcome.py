@@ -1,0 +1,103 @@
+"""What a study found, as people, programs and files get it; and how a command carries a study out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from benchmarks.measure.samples import ABOUT, SAMPLES
+from harness.cli import terminal
+from harness.pipeline.manifest import environment
+from harness.system.result_files import default_out, new_directory, write_json
+from harness.views.weights import results
+
+SUMMARY = "summary.csv"
+SCHEMA = 1
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study found.
+
+    Attributes: about: what it says of itself in `about.json`; json: all of it, as `--json` prints it; show:
+    prints it for people; samples: a JSON line each, no file if there are none; tables: rows by the name of a
+    CSV file, all with the first one's columns; result: the name of a JSON file with `json` in it, if there
+    is one; figures: by file, each drawn when it is written; dpi: of the figures.
+    """
+
+    about: Row
+    json: Any
+    show: Callable[[], None]
+    samples: Iterable[Row] = ()
+    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    result: str = ""
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    dpi: int = 110
+
+    def write(self, directory: Path, command: str, seconds: float) -> None:
+        """Write all files, with the command, how long it took and the machine, into an empty directory."""
+        about = {"schema": SCHEMA, "command": command, **self.about, "wall_s": round(seconds, 1)}
+        write_json(directory / ABOUT, about | {"environment": environment()})
+        if self.result:
+            write_json(directory / self.result, self.json)
+        if lines := [json.dumps(sample, allow_nan=False) + "\n" for sample in self.samples]:
+            (directory / SAMPLES).write_text("".join(lines), encoding="utf-8")
+        for name, rows in self.tables.items():
+            with (directory / name).open("w", encoding="utf-8", newline="") as file:
+                table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+                table.writeheader()
+                table.writerows(rows)
+        for name, draw in self.figures.items():
+            draw().savefig(directory / name, dpi=self.dpi)
+
+
+def carry_out(
+    task: str,
+    options: str,
+    steps: dict[str, str],
+    study: Callable[[terminal.Steps], Outcome],
+    out: str,
+    as_json: bool,
+) -> None:
+    """Carry a study out: write its files into a new directory, show it, and print it as JSON if asked to.
+
+    Args: task: as it is called after `./inv`; options: as they were understood, each with a space before it;
+    steps: what to call them; the last one draws and writes; study: told of what begins each step but that;
+    out: the directory, "": one under `runs/`.
+    """
+    if as_json:
+        terminal.out.stderr = True  # nothing but JSON on stdout
+    directory, started = Path(out) if out else default_out(task), time.monotonic()
+    with new_directory(directory) as partial, terminal.steps(steps) as begin:
+        found = study(begin)
+        begin(list(steps)[-1])
+        found.write(partial, f"./inv {task}{options}", time.monotonic() - started)
+    found.show()
+    results(directory)
+    if as_json:
+        print(json.dumps(found.json, indent=2, ensure_ascii=False))
+
+
+def show_time_left(begin: terminal.Steps) -> Callable[[int, int], None]:
+    """Return what tells people how many results there are, out of how many, and how long the rest takes."""
+    started = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        left = (time.monotonic() - started) / done * (total - done)
+        begin.detail(f"{done} of {total}, about {left:.0f} s left")
+
+    return progress
+
+
+def rounded(value: float, digits: int = 5) -> float:
+    """Return the value to so many significant digits."""
+    return float(f"{value:.{digits}g}")
