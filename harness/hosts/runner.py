@@ -33,7 +33,7 @@ from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.inputs.aggregation import ANY, UploadPolicy, common_uploads, read_found
+from harness.inputs.aggregation import ANY, UploadPolicy, common_uploads, report_from_json
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.party_inputs import PartyInputs, feed_heads, kind_of_run, sound_uploads
 from harness.security_models import Model
@@ -181,7 +181,7 @@ class HostsRunner(Runner):
         )
         if None in told:  # aggregates, of which parties agreed before
             return [None] * len(told), {}
-        found = [read_found(said, host.title) for said, host in zip(told, self._hosts, strict=True)]
+        found = [report_from_json(said, host.title) for said, host in zip(told, self._hosts, strict=True)]
         agreement = common_uploads(found, kind_of_run(form, self.model))
         return [sorted(set(each.sound) - agreement.taken) for each in found], agreement.left_out
 

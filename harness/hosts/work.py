@@ -22,8 +22,15 @@ from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
 from harness.hosts import keys, leftovers
-from harness.inputs import shares as sharing
-from harness.inputs.aggregation import UploadReport, paths_of, rules_from_json, uploads_at
+from harness.inputs.aggregation import (
+    UploadReport,
+    aggregate,
+    extract_values,
+    paths_of,
+    policy_from_json,
+    uploads_at,
+)
+from harness.inputs.shares import SUFFIX
 from harness.pipeline.manifest import environment
 from harness.pipeline.terms import read_terms
 from harness.security_models import Model, get_model
@@ -152,7 +159,7 @@ class Work:
         found = self._shares_of(party)
         if any(found.glob("*.aggregate")):
             return None
-        self._found = uploads_at(party, found, rules_from_json(rules))
+        self._found = uploads_at(party, found, policy_from_json(rules))
         return self._found.to_json()
 
     def feed(self, party: int, without: list[str] | None = None) -> dict[str, Any]:
@@ -172,13 +179,13 @@ class Work:
             taken = None
             if without is not None and self._found is not None:
                 taken = paths_of(set(self._found.sound) - set(without), self._found, found)
-            sharing.aggregate(party, found, aggregated, taken)
-        self._values = sharing.extract_values(aggregated, scratch / "values")
+            aggregate(party, found, aggregated, taken)
+        self._values = extract_values(aggregated, scratch / "values")
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {
             "head": head.decode(),
-            "bytes": sum(path.stat().st_size for path in found.glob(f"*{sharing.SUFFIX}")),
+            "bytes": sum(path.stat().st_size for path in found.glob(f"*{SUFFIX}")),
         }
 
     def _shares_of(self, party: int) -> Path:

@@ -1,5 +1,6 @@
-"""Which uploads all parties take: those of one kind that are sound at each. All alike leave out the others.
+"""A party's half of sharing: reads and checks share files, agrees on which to take, adds them up.
 
+All parties take the same uploads: those of one kind that are sound at each. All alike leave out the others.
 A party judges by what is public: that an upload is there under its own name, for this party, and as long as
 its header says. Of which kind it has to be, most uploads or the user decide. So a client that sends one party
 something else, or all of them something foreign, harms itself only.
@@ -11,17 +12,23 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import ShareError
-from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.inputs.shares import MAX_VALUES, SUFFIX, Header, payload_bytes, read_header
-from harness.system.files import write_whole
+import numpy as np
+
+from harness.errors import RecordDomainError, ShareError, ThresholdGridError
+from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
+from harness.inputs.rings import RINGS, Words
+from harness.inputs.shares import MAX_VALUES, SUFFIX, Header
+from harness.inputs.shares import SCHEMA as SHARE_SCHEMA
+from harness.system.files import create_file, write_whole
+from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT
 
 SCHEMA = 1
 LIST_SUFFIX = ".uploads"
+_WAYS_OUT = "have it sent again, remove it at every party, or leave such uploads out by ./inv uploads"
 
 # Why an upload is left out; nothing of it is secret.
 UNREADABLE = "unreadable or of another version"
@@ -63,7 +70,7 @@ class UploadPolicy:
     clients: int = MAX_VALUES
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `rules_from_json` reads."""
+        """Return what `policy_from_json` reads."""
         return {"domain": self.domain and self.domain.to_json(), "clients": self.clients}
 
 
@@ -83,7 +90,7 @@ class UploadReport:
     unsound: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `read_found` reads."""
+        """Return what `report_from_json` reads."""
         kinds = sorted(set(self.sound.values()))
         sound = [
             {**kind._asdict(), "uploads": sorted(each for each, of in self.sound.items() if of == kind)}
@@ -100,9 +107,9 @@ class Agreement:
     left_out: Mapping[str, int]
 
 
-def rules_from_json(found: dict[str, Any]) -> UploadPolicy:
-    """Return rules that came from the machine that starts a run. Raises: RecordDomainError."""
-    domain, clients = found["domain"], int(found["clients"])
+def policy_from_json(fields: dict[str, Any]) -> UploadPolicy:
+    """Return a policy that came from the machine that starts a run. Raises: RecordDomainError."""
+    domain, clients = fields["domain"], int(fields["clients"])
     return UploadPolicy(None if domain is None else domain_from_json(domain, "what was asked"), clients)
 
 
@@ -114,19 +121,19 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     """
     sound: dict[str, UploadKind] = {}
     unsound: dict[str, str] = {}
-    declared = None if rules.domain is None else _hash_of(rules.domain.to_json())
+    declared = None if rules.domain is None else _domain_hash(rules.domain.to_json())
     for path in directory.glob(f"*{SUFFIX}"):
         name = path.name.removesuffix(SUFFIX)
         try:
             header = read_header(path)
             with path.open("rb") as file:
                 first = len(file.readline())
-            found = path.stat().st_size - first
+            size = path.stat().st_size - first
         except (ShareError, OSError):
             unsound[name] = UNREADABLE
             continue
-        kind = UploadKind(header.form, header.arithmetic, header.parties, _hash_of(header.record_domain))
-        fault = _fault(header, name, party, found)
+        kind = UploadKind(header.form, header.arithmetic, header.parties, _domain_hash(header.record_domain))
+        fault = _fault(header, name, party, size)
         if not fault and header.clients > rules.clients:
             fault = CROWDED
         if not fault and declared not in (None, kind.domain):
@@ -147,10 +154,10 @@ def _fault(header: Header, name: str, party: int, size: int) -> str:
         return MISDIRECTED
     if header.values > MAX_VALUES:
         return TOO_LARGE
-    return "" if size == payload_bytes(header) else WRONG_SIZE
+    return "" if size == header.payload_bytes else WRONG_SIZE
 
 
-def common_uploads(found: Sequence[UploadReport], wanted: tuple[str, str, int] | None = None) -> Agreement:
+def common_uploads(reports: Sequence[UploadReport], wanted: tuple[str, str, int] | None = None) -> Agreement:
     """Choose the uploads that all parties take: sound at each, of the kind that most are of.
 
     Guarantees: follows from the lists of all parties, and is the same whoever computes it.
@@ -160,23 +167,23 @@ def common_uploads(found: Sequence[UploadReport], wanted: tuple[str, str, int] |
     Raises: ShareError: none is sound at every party, a party's list is missing, or no kind is that of more
     than half.
     """
-    same = frozenset.intersection(*(frozenset(each.sound.items()) for each in found))
+    same = frozenset.intersection(*(frozenset(each.sound.items()) for each in reports))
     kinds = Counter(kind for _, kind in same)
     of_run = Counter({kind: count for kind, count in kinds.items() if kind[:3] == wanted})
     if of_run and 2 * of_run.total() >= kinds.total():
         kinds = of_run
     most = max(kinds, key=lambda kind: kinds[kind], default=None)
     taken = frozenset(identity for identity, kind in same if kind == most)
-    why = {_batch(identity): NOT_THE_SAME for each in found for identity in each.sound}
-    for each in reversed(found):  # where parties differ, the first one's reason counts
+    why = {_batch(identity): NOT_THE_SAME for each in reports for identity in each.sound}
+    for each in reversed(reports):  # where parties differ, the first one's reason counts
         why |= each.unsound
     why |= {_batch(identity): FOREIGN for identity, _ in same}
     names = set(map(_batch, taken))
     left_out = Counter(fault for name, fault in why.items() if name not in names)
-    said = dict(sorted(left_out.items()))
+    counts = dict(sorted(left_out.items()))
     if most is None:
         raise ShareError(
-            f"No upload is sound at every party: {described(said) or 'there is none'}. Share again, or "
+            f"No upload is sound at every party: {described(counts) or 'there is none'}. Share again, or "
             f"correct --domain. {HINT}"
         )
     if 2 * len(taken) <= kinds.total():
@@ -184,12 +191,12 @@ def common_uploads(found: Sequence[UploadReport], wanted: tuple[str, str, int] |
             f"{kinds.total()} uploads are of {len(kinds)} domains or input forms, none of them that of more "
             "than half; say by --domain which is meant."
         )
-    if most.parties != len(found):
+    if most.parties != len(reports):
         raise ShareError(
-            f"These are the lists of {len(found)} parties, of uploads for {most.parties}; bring the lists of "
-            "all parties together."
+            f"These are the lists of {len(reports)} parties, of uploads for {most.parties}; bring the lists "
+            "of all parties together."
         )
-    return Agreement(taken, said)
+    return Agreement(taken, counts)
 
 
 def described(left_out: Mapping[str, int]) -> str:
@@ -197,18 +204,20 @@ def described(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
-def paths_of(taken: Iterable[str], found: UploadReport, directory: Path) -> list[Path]:
+def paths_of(taken: Iterable[str], report: UploadReport, directory: Path) -> list[Path]:
     """Return where uploads are. Raises: ShareError: one is not there, or not sound any more."""
-    if not set(taken) <= set(found.sound):
-        raise ShareError(f"Party {found.party} has not all uploads of the lists any more; write lists again.")
+    if not set(taken) <= set(report.sound):
+        raise ShareError(
+            f"Party {report.party} has not all uploads of the lists any more; write lists again."
+        )
     return [directory / f"{_batch(identity)}{SUFFIX}" for identity in sorted(taken)]
 
 
-def write_uploads(found: UploadReport, out: Path) -> None:
+def write_uploads(report: UploadReport, out: Path) -> None:
     """Write one party's list, for all parties to see. Raises: ShareError: it cannot be written."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, json.dumps(found.to_json()).encode() + b"\n")
+        write_whole(out, json.dumps(report.to_json()).encode() + b"\n")
     except OSError as error:
         raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
 
@@ -218,7 +227,7 @@ def read_lists(directory: Path) -> Agreement:
 
     Raises: ShareError: a party's list is missing or damaged; as `common_uploads`.
     """
-    found = []
+    reports = []
     for path in sorted(directory.glob(f"*{LIST_SUFFIX}")):
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
@@ -226,13 +235,13 @@ def read_lists(directory: Path) -> Agreement:
             raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
         except ValueError:
             fields = None
-        found.append(read_found(fields, str(path)))
-    if not found or sorted(each.party for each in found) != list(range(len(found))):
+        reports.append(report_from_json(fields, str(path)))
+    if not reports or sorted(each.party for each in reports) != list(range(len(reports))):
         raise ShareError(f"{directory} does not hold one list of uploads per party, from party 0 up.")
-    return common_uploads(sorted(found, key=lambda each: each.party))
+    return common_uploads(sorted(reports, key=lambda each: each.party))
 
 
-def read_found(fields: Any, where: str) -> UploadReport:
+def report_from_json(fields: Any, where: str) -> UploadReport:
     """Check a party's list, as `UploadReport.to_json` gives it. Raises: ShareError: it is something else."""
     try:
         sound = {
@@ -250,9 +259,198 @@ def read_found(fields: Any, where: str) -> UploadReport:
     raise ShareError(f"{where} is not a party's list of uploads; write it again.")
 
 
+class Aggregator:
+    """Turns uploads, one at a time, into the one file that a party feeds into a run.
+
+    Computes: split form: the sum over all clients, per column, in the memory of one upload; other
+    forms: all uploads' columns, one after the other, in the order in which they were added.
+    """
+
+    def __init__(self, party: int) -> None:
+        self._party = party
+        self._first: tuple[Header, Path] | None = None
+        self._identities: dict[str, str] = {}  # by batch, in order
+        self._clients = self._records = 0
+        self._blocks: list[Words] = []
+
+    def add(self, path: Path) -> None:
+        """Add an upload. Raises: ShareError: it is damaged, foreign, was added before, or does not fit."""
+        header = read_header(path)
+        first, origin = self._first = self._first or (header, path)
+        if header.kind != "batch" or header.party != self._party:
+            raise ShareError(f"{path} is not a batch for party {self._party}; {_WAYS_OUT}.")
+        if header.values > MAX_VALUES:
+            raise ShareError(f"{path} claims {header.values} values, too many for one upload; {_WAYS_OUT}.")
+        if _common(header) != _common(first):
+            raise ShareError(f"{path} and {origin} differ in domain, input form or parties; {_WAYS_OUT}.")
+        if header.batch in self._identities:
+            raise ShareError(f"{path} is the same upload as another file there; remove one of the copies.")
+        self._identities[header.batch] = header.identity
+        self._clients += header.clients
+        self._records += header.records
+        most = domain_from_json(first.record_domain, str(origin)).max_contribution
+        if INPUT_FORMS[header.form].capped != ENFORCED and self._clients * most >= MAX_TOTAL:
+            raise ShareError(
+                f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "
+                f"could overflow; all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
+            )
+        block = _read_batch(path, header)
+        if header.form != SPLIT.name:
+            self._blocks.append(block)
+            return
+        total = header.domain.total(block)
+        self._blocks = [header.domain.add(self._blocks[0], total) if self._blocks else total]
+
+    def write(self, out: Path) -> Header:
+        """Write the file. Raises: ShareError: it cannot be written, and is not there then."""
+        assert self._first is not None
+        first = self._first[0]
+        merged = self._blocks[0] if first.form == SPLIT.name else np.concatenate(self._blocks, axis=1)
+        summary = replace(
+            first,
+            kind="aggregate",
+            batch=_hash_of(self._identities.values()),
+            clients=self._clients,
+            records=self._records,
+            content="values",
+            batches=len(self._identities),
+        )
+        try:
+            out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            uploads = " ".join(self._identities.values()).encode() + b"\n"
+            write_whole(out, summary.line(), uploads, first.domain.to_bytes(merged))
+        except OSError as error:
+            raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
+        return summary
+
+
+def aggregate(party: int, directory: Path, out: Path, paths: Iterable[Path] | None = None) -> Header:
+    """Turn the batches that one party received into the one file that it feeds into a run.
+
+    Args: paths: of those in the directory that all parties take, None for all that there are.
+    Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
+    go together, or so many clients that the sum could overflow; `out` is not written.
+    """
+    # In the same order at every party, whatever the files are called there.
+    taken = directory.glob(f"*{SUFFIX}") if paths is None else paths
+    uploads = sorted((read_header(path).batch, path) for path in taken)
+    if not uploads:
+        raise ShareError(
+            f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
+        )
+    aggregator = Aggregator(party)
+    for _, path in uploads:
+        aggregator.add(path)
+    return aggregator.write(out)
+
+
+def check_aggregates(paths: Sequence[Path]) -> Header:
+    """Check that the parties' aggregates are of the same uploads; return what they have in common.
+
+    Raises: ShareError: says which party differs from party 0, and in what.
+    """
+    headers = [read_header(path) for path in paths]
+    first = headers[0]
+    for i, header in enumerate(headers):
+        if header.kind != "aggregate" or header.party != i or header.parties != len(paths):
+            raise ShareError(
+                f"{paths[i]} is not the aggregate of party {i} of {len(paths)}; run `aggregate` again."
+            )
+        if (header.batches, header.clients) != (first.batches, first.clients):
+            raise ShareError(
+                f"Party {i} has {header.batches} uploads of {header.clients} clients, party 0 has "
+                f"{first.batches} of {first.clients}: an upload reached only some parties. "
+                "Remove it everywhere, or send it again."
+            )
+        if (header.batch, _common(header)) != (first.batch, _common(first)):
+            raise ShareError(
+                f"Party {i} has other uploads than party 0; the same clients must reach every party."
+            )
+    return first
+
+
+def extract_values(aggregate_file: Path, out: Path) -> Path:
+    """Write an aggregate's values alone, as engines read them; return `out`."""
+    header, payload = _read(aggregate_file)
+    if len(payload) != header.values * header.domain.value_bytes:
+        raise ShareError(f"{aggregate_file} is damaged: it has {len(payload)} bytes of values.")
+    create_file(out, payload)
+    return out
+
+
+def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
+    """Return the identities of all uploads in an aggregate.
+
+    Raises: ShareError: they are not those that its header stands for.
+    """
+    header = read_header(aggregate_file)
+    with aggregate_file.open("rb") as file:
+        file.readline()
+        identities = tuple(file.readline().decode(errors="replace").split())
+    if (len(identities), _hash_of(identities)) != (header.batches, header.batch):
+        raise ShareError(f"{aggregate_file} is damaged: its list of uploads is not whole; aggregate again.")
+    return identities
+
+
+def read_header(path: Path) -> Header:
+    """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.readline(1 << 20))
+        header = Header(**found)
+        numbers = (header.party, header.parties, header.clients, header.records, header.batches)
+        known = (
+            header.schema == SHARE_SCHEMA
+            and header.arithmetic in RINGS
+            and header.form in INPUT_FORMS
+            and header.content in ("seed", "values")
+            and header.batch.isalnum()
+            and all(type(number) is int for number in numbers)
+        )
+        sound = known and header.clients > 0 <= header.records and header.columns > 0
+    except OSError as error:
+        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
+    except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError, ThresholdGridError):
+        sound = False
+    if not sound:
+        raise ShareError(f"{path} is not a share file of this version; {_WAYS_OUT}.")
+    return header
+
+
+def _hash_of(identities: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(identities).encode()).hexdigest()
+
+
+def _common(header: Header) -> tuple[Any, ...]:
+    return header.form, header.arithmetic, header.parties, header.record_domain
+
+
+def _read(path: Path) -> tuple[Header, bytes]:
+    header = read_header(path)
+    with path.open("rb") as file:
+        for _ in range(2 if header.kind == "aggregate" else 1):
+            file.readline()
+        return header, file.read()
+
+
+def _read_batch(path: Path, header: Header) -> Words:
+    """Return a batch's values, shape (columns, clients, words)."""
+    _, payload = _read(path)
+    domain = header.domain
+    if len(payload) != header.payload_bytes:
+        raise ShareError(
+            f"{path} is damaged: {len(payload)} bytes where {header.payload_bytes} belong; {_WAYS_OUT}."
+        )
+    if header.content == "seed":
+        flat = domain.expand(payload, header.values)
+    else:
+        flat = domain.from_bytes(payload)
+    return flat.reshape(header.columns, header.rows, domain.words)
+
+
 def _batch(identity: str) -> str:
     return identity.partition(":")[0]
 
 
-def _hash_of(record_domain: Mapping[str, Any]) -> str:
+def _domain_hash(record_domain: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record_domain, sort_keys=True).encode()).hexdigest()

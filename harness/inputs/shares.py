@@ -1,4 +1,4 @@
-"""Splits clients' values into additive shares, and adds up what one party received.
+"""A client's half of sharing: values split into additive shares, and the share files that hold them.
 
 A share batch is one client's upload (or a simulation's, of many clients): one file per party, each
 with a public header and either values or a 32-byte seed that stretches to them. Any r - 1 of a
@@ -7,32 +7,28 @@ client's r files are uniform, whatever the client has. From here on, no message 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from harness.errors import RecordDomainError, ShareError, ThresholdGridError
+from harness.errors import ShareError
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
-from harness.inputs.record_schema import MAX_TOTAL, domain_from_json
+from harness.inputs.record_schema import domain_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RINGS, Ring, Words
-from harness.system.files import create_file, scratch_directory, writable_by_others, write_whole
+from harness.system.files import create_file, scratch_directory, writable_by_others
 from harness.system.signals import uninterrupted
-from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT, InputForm
+from protocols.spec import SPLIT, InputForm
 
 SCHEMA = 1
 SUFFIX = ".share"
 SEED_BYTES = 32
 MAX_VALUES = 2**24  # of one upload: what a header may make a party expand
-_WAYS_OUT = "have it sent again, remove it at every party, or leave such uploads out by ./inv uploads"
 
 
 @dataclass(frozen=True)
@@ -81,6 +77,15 @@ class Header:
         """How many values the file stands for."""
         summed = self.kind == "aggregate" and self.form == SPLIT.name
         return self.columns * (1 if summed else self.rows)
+
+    @property
+    def payload_bytes(self) -> int:
+        """How many bytes follow a batch's header."""
+        return SEED_BYTES if self.content == "seed" else self.values * self.domain.value_bytes
+
+    def line(self) -> bytes:
+        """Return the first line of a file with this header."""
+        return json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
 
 
 def split_into_shares(values: Words, domain: Ring, parties: int) -> tuple[list[bytes], Words]:
@@ -185,170 +190,7 @@ def _write_upload(
             records.domain.to_json(),
             rows if is_per_record(records.domain, form.name) else 0,
         )
-        create_file(out / f"party-{i}" / f"{batch}{SUFFIX}", _line(header), payload)
-
-
-class Aggregator:
-    """Turns uploads, one at a time, into the one file that a party feeds into a run.
-
-    Computes: split form: the sum over all clients, per column, in the memory of one upload; other
-    forms: all uploads' columns, one after the other, in the order in which they were added.
-    """
-
-    def __init__(self, party: int) -> None:
-        self._party = party
-        self._first: tuple[Header, Path] | None = None
-        self._identities: dict[str, str] = {}  # by batch, in order
-        self._clients = self._records = 0
-        self._blocks: list[Words] = []
-
-    def add(self, path: Path) -> None:
-        """Add an upload. Raises: ShareError: it is damaged, foreign, was added before, or does not fit."""
-        header = read_header(path)
-        first, origin = self._first = self._first or (header, path)
-        if header.kind != "batch" or header.party != self._party:
-            raise ShareError(f"{path} is not a batch for party {self._party}; {_WAYS_OUT}.")
-        if header.values > MAX_VALUES:
-            raise ShareError(f"{path} claims {header.values} values, too many for one upload; {_WAYS_OUT}.")
-        if _common(header) != _common(first):
-            raise ShareError(f"{path} and {origin} differ in domain, input form or parties; {_WAYS_OUT}.")
-        if header.batch in self._identities:
-            raise ShareError(f"{path} is the same upload as another file there; remove one of the copies.")
-        self._identities[header.batch] = header.identity
-        self._clients += header.clients
-        self._records += header.records
-        most = domain_from_json(first.record_domain, str(origin)).max_contribution
-        if INPUT_FORMS[header.form].capped != ENFORCED and self._clients * most >= MAX_TOTAL:
-            raise ShareError(
-                f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "
-                f"could overflow; all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
-            )
-        block = _read_batch(path, header)
-        if header.form != SPLIT.name:
-            self._blocks.append(block)
-            return
-        total = header.domain.total(block)
-        self._blocks = [header.domain.add(self._blocks[0], total) if self._blocks else total]
-
-    def write(self, out: Path) -> Header:
-        """Write the file. Raises: ShareError: it cannot be written, and is not there then."""
-        assert self._first is not None
-        first = self._first[0]
-        merged = self._blocks[0] if first.form == SPLIT.name else np.concatenate(self._blocks, axis=1)
-        summary = replace(
-            first,
-            kind="aggregate",
-            batch=_hash_of(self._identities.values()),
-            clients=self._clients,
-            records=self._records,
-            content="values",
-            batches=len(self._identities),
-        )
-        try:
-            out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            uploads = " ".join(self._identities.values()).encode() + b"\n"
-            write_whole(out, _line(summary), uploads, first.domain.to_bytes(merged))
-        except OSError as error:
-            raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
-        return summary
-
-
-def aggregate(party: int, directory: Path, out: Path, paths: Iterable[Path] | None = None) -> Header:
-    """Turn the batches that one party received into the one file that it feeds into a run.
-
-    Args: paths: of those in the directory that all parties take, None for all that there are.
-    Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
-    go together, or so many clients that the sum could overflow; `out` is not written.
-    """
-    # In the same order at every party, whatever the files are called there.
-    taken = directory.glob(f"*{SUFFIX}") if paths is None else paths
-    found = sorted((read_header(path).batch, path) for path in taken)
-    if not found:
-        raise ShareError(
-            f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
-        )
-    aggregator = Aggregator(party)
-    for _, path in found:
-        aggregator.add(path)
-    return aggregator.write(out)
-
-
-def check_aggregates(paths: Sequence[Path]) -> Header:
-    """Check that the parties' aggregates are of the same uploads; return what they have in common.
-
-    Raises: ShareError: says which party differs from party 0, and in what.
-    """
-    headers = [read_header(path) for path in paths]
-    first = headers[0]
-    for i, header in enumerate(headers):
-        if header.kind != "aggregate" or header.party != i or header.parties != len(paths):
-            raise ShareError(
-                f"{paths[i]} is not the aggregate of party {i} of {len(paths)}; run `aggregate` again."
-            )
-        if (header.batches, header.clients) != (first.batches, first.clients):
-            raise ShareError(
-                f"Party {i} has {header.batches} uploads of {header.clients} clients, party 0 has "
-                f"{first.batches} of {first.clients}: an upload reached only some parties. "
-                "Remove it everywhere, or send it again."
-            )
-        if (header.batch, _common(header)) != (first.batch, _common(first)):
-            raise ShareError(
-                f"Party {i} has other uploads than party 0; the same clients must reach every party."
-            )
-    return first
-
-
-def extract_values(aggregate_file: Path, out: Path) -> Path:
-    """Write an aggregate's values alone, as engines read them; return `out`."""
-    header, payload = _read(aggregate_file)
-    if len(payload) != header.values * header.domain.value_bytes:
-        raise ShareError(f"{aggregate_file} is damaged: it has {len(payload)} bytes of values.")
-    create_file(out, payload)
-    return out
-
-
-def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
-    """Return the identities of all uploads in an aggregate.
-
-    Raises: ShareError: they are not those that its header stands for.
-    """
-    header = read_header(aggregate_file)
-    with aggregate_file.open("rb") as file:
-        file.readline()
-        identities = tuple(file.readline().decode(errors="replace").split())
-    if (len(identities), _hash_of(identities)) != (header.batches, header.batch):
-        raise ShareError(f"{aggregate_file} is damaged: its list of uploads is not whole; aggregate again.")
-    return identities
-
-
-def payload_bytes(header: Header) -> int:
-    """Return how many bytes follow a batch's header."""
-    return SEED_BYTES if header.content == "seed" else header.values * header.domain.value_bytes
-
-
-def read_header(path: Path) -> Header:
-    """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
-    try:
-        with path.open("rb") as file:
-            found = json.loads(file.readline(1 << 20))
-        header = Header(**found)
-        numbers = (header.party, header.parties, header.clients, header.records, header.batches)
-        known = (
-            header.schema == SCHEMA
-            and header.arithmetic in RINGS
-            and header.form in INPUT_FORMS
-            and header.content in ("seed", "values")
-            and header.batch.isalnum()
-            and all(type(number) is int for number in numbers)
-        )
-        sound = known and header.clients > 0 <= header.records and header.columns > 0
-    except OSError as error:
-        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
-    except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError, ThresholdGridError):
-        sound = False
-    if not sound:
-        raise ShareError(f"{path} is not a share file of this version; {_WAYS_OUT}.")
-    return header
+        create_file(out / f"party-{i}" / f"{batch}{SUFFIX}", header.line(), payload)
 
 
 @lru_cache(maxsize=64)  # a party may read a million headers of one domain
@@ -358,43 +200,8 @@ def _layout(record_domain: str, form: str) -> tuple[int, bool]:
     return count_columns(domain, form), is_per_record(domain, form)
 
 
-def _hash_of(identities: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(identities).encode()).hexdigest()
-
-
-def _common(header: Header) -> tuple[Any, ...]:
-    return header.form, header.arithmetic, header.parties, header.record_domain
-
-
-def _read(path: Path) -> tuple[Header, bytes]:
-    header = read_header(path)
-    with path.open("rb") as file:
-        for _ in range(2 if header.kind == "aggregate" else 1):
-            file.readline()
-        return header, file.read()
-
-
-def _read_batch(path: Path, header: Header) -> Words:
-    """Return a batch's values, shape (columns, clients, words)."""
-    _, payload = _read(path)
-    domain = header.domain
-    if len(payload) != payload_bytes(header):
-        raise ShareError(
-            f"{path} is damaged: {len(payload)} bytes where {payload_bytes(header)} belong; {_WAYS_OUT}."
-        )
-    if header.content == "seed":
-        flat = domain.expand(payload, header.values)
-    else:
-        flat = domain.from_bytes(payload)
-    return flat.reshape(header.columns, header.rows, domain.words)
-
-
 def _check_private(directory: Path) -> None:
     """Make a party's directory; refuse one in which others could put or take files."""
     directory.mkdir(mode=0o700, exist_ok=True)
     if (reason := writable_by_others(directory)) is not None:
         raise ShareError(f"{reason}, so others could exchange shares; name another --out, or chmod go-w it.")
-
-
-def _line(header: Header) -> bytes:
-    return json.dumps(asdict(header), sort_keys=True).encode() + b"\n"

@@ -16,11 +16,23 @@ from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload
 from harness.engines.base import Progress
 from harness.engines.parties.certificates import make_key
 from harness.errors import ShareError
-from harness.inputs import shares as sharing
-from harness.inputs.aggregation import ANY, HINT, UploadPolicy, common_uploads, paths_of, uploads_at
+from harness.inputs.aggregation import (
+    ANY,
+    HINT,
+    Aggregator,
+    UploadPolicy,
+    aggregate,
+    check_aggregates,
+    common_uploads,
+    extract_values,
+    paths_of,
+    read_uploads,
+    uploads_at,
+)
 from harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
+from harness.inputs.shares import SUFFIX, in_uploads, share
 from harness.pipeline.local_clients import local_clients
 from harness.security_models import Model
 from protocols.spec import ENFORCED, InputForm
@@ -87,9 +99,7 @@ def feed_shares(
     Raises: ShareError: they do not go together, or are for another model, input form or domain.
     """
     fed = feed_heads(aggregates, form, model, uploaded, rules)
-    values = [
-        sharing.extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)
-    ]
+    values = [extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)]
     return replace(fed, values=values, batches=fed.batches if lasting else ())
 
 
@@ -103,7 +113,7 @@ def feed_directory(
     aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
     uploads, excluded = sound_uploads(shares, form, model, rules)
     for i, (path, taken) in enumerate(zip(aggregates, uploads, strict=True)):
-        sharing.aggregate(i, shares / f"party-{i}", path, taken)
+        aggregate(i, shares / f"party-{i}", path, taken)
     fed = feed_shares(aggregates, form, model, scratch, lasting=True, rules=rules)
     return replace(fed, excluded=excluded)
 
@@ -143,7 +153,7 @@ def feed_heads(
 
     Args: heads: aggregates, or their first two lines. Raises: ShareError, as `feed_shares`.
     """
-    header = sharing.check_aggregates(heads)
+    header = check_aggregates(heads)
     _, shared, _ = kind_of_run(form, model)
     if (header.form, header.arithmetic) != (form.name, shared):
         raise ShareError(
@@ -169,7 +179,7 @@ def feed_heads(
 
 def _batches(head: Path, rules: UploadPolicy) -> tuple[str, ...]:
     """Return which uploads are in an aggregate. Raises: ShareError: one is of more clients than may be."""
-    found = [re.fullmatch("(.+):([0-9]{1,18}):[0-9]+", each) for each in sharing.read_uploads(head)]
+    found = [re.fullmatch("(.+):([0-9]{1,18}):[0-9]+", each) for each in read_uploads(head)]
     batches = tuple(each[1] for each in found if each)
     if len(batches) < len(found):
         raise ShareError(f"{head} is damaged: its list of uploads is not one; aggregate again.")
@@ -257,14 +267,14 @@ def share_and_aggregate(
     uploaded to each party: clients of one file have uploads in common.
     """
     share_s, uploaded = 0.0, [0] * model.parties
-    aggregators = [sharing.Aggregator(i) for i in range(model.parties)]
-    for part in sharing.in_uploads(records, form):
+    aggregators = [Aggregator(i) for i in range(model.parties)]
+    for part in in_uploads(records, form):
         before = time.monotonic()
         over = shared_over(form, model.domain)
-        batch = sharing.share(part, form, over, model.parties, scratch / "shares")
+        batch = share(part, form, over, model.parties, scratch / "shares")
         share_s += time.monotonic() - before
         for i, aggregator in enumerate(aggregators):
-            upload = scratch / "shares" / f"party-{i}" / f"{batch}{sharing.SUFFIX}"
+            upload = scratch / "shares" / f"party-{i}" / f"{batch}{SUFFIX}"
             uploaded[i] += upload.stat().st_size
             aggregator.add(upload)
         shutil.rmtree(scratch / "shares")

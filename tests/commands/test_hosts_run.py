@@ -20,7 +20,7 @@ from harness.engines.registry import choose_model
 from harness.errors import HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.connection import Connection
-from harness.inputs import shares as sharing
+from harness.inputs.aggregation import read_header
 from harness.inputs.rings import RINGS
 from harness.system.files import PREFIX
 from tests.support.command import call, files_below, finish, processes_below, start
@@ -106,7 +106,7 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
         found["keys"] += keys
         (upload,) = (hosts.directory(i) / "shares").glob("*.share")
         payload = upload.read_bytes().split(b"\n", 1)[1]
-        header = sharing.read_header(upload)
+        header = read_header(upload)
         if header.content == "seed":
             found["shares"] += [payload, payload.hex().encode()]
             payload = header.domain.to_bytes(header.domain.expand(payload, header.values))

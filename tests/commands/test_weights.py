@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.inputs import shares as sharing
+from harness.inputs.aggregation import check_aggregates, extract_values
 from harness.inputs.rings import RINGS
 from harness.security_models import MODELS, Model
 from protocols.circuits.coins import design_coins
@@ -148,7 +148,7 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
         done = call("aggregate", *options, cwd=here)
         assert f"Party {i}: 2 uploads of 3 clients" in done.stdout, done.stderr
     paths = [here / f"party-{i}.aggregate" for i in range(model.parties)]
-    assert sharing.check_aggregates(paths).clients == 3
+    assert check_aggregates(paths).clients == 3
     of_aggregates = ("weights", "--shares", ".", "--epsilon", "1", "--model", model.name)
     assert call(*of_aggregates, "--out", "results", cwd=here).returncode == 0
     assert read(here / "results" / "manifest.json")["inputs"] == {
@@ -176,7 +176,7 @@ def added_up(aggregates: list[Path], model: Model) -> list[int]:
     domain = RINGS[model.domain.name]
     total = None
     for path in aggregates:
-        raw = sharing.extract_values(path, path.with_suffix(".values")).read_bytes()
+        raw = extract_values(path, path.with_suffix(".values")).read_bytes()
         values = domain.from_bytes(raw)
         total = values if total is None else domain.add(total, values)
     assert total is not None

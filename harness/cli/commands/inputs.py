@@ -24,7 +24,7 @@ from harness.clients.session import Server
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, ShareError
-from harness.inputs import shares as sharing
+from harness.inputs import aggregation
 from harness.inputs.aggregation import (
     HINT,
     UNDECLARED,
@@ -38,6 +38,7 @@ from harness.inputs.aggregation import (
 from harness.inputs.encoding import columns_of, shared_over
 from harness.inputs.record_schema import RecordKind, read_domain
 from harness.inputs.records import read_records
+from harness.inputs.shares import SUFFIX, share_in_parts
 from harness.pipeline.terms import Terms, read_terms
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_up
@@ -108,12 +109,12 @@ def share(
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
     found = read_records(Path(records), domain, may_be_empty=True, kind=detail, positive_from=score)
     over = shared_over(form, chosen.domain)
-    batches = sharing.share_in_parts(found, form, over, chosen.parties, Path(out))
+    batches = share_in_parts(found, form, over, chosen.parties, Path(out))
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     say(
         f"Shared {clients} for the {chosen.parties} parties of model {chosen.name}: "
-        f"{plain(str(Path(out) / 'party-<i>' / (uploads + sharing.SUFFIX)))}. "
+        f"{plain(str(Path(out) / 'party-<i>' / (uploads + SUFFIX)))}. "
         "Send each party its own file only, and share once: a second upload counts as another client's."
     )
 
@@ -144,7 +145,7 @@ def aggregate(party: str, shares: str, lists: str, out: str) -> None:
         agreement = read_lists(Path(lists))
         taken = paths_of(agreement.taken, uploads_at(number, directory), directory)
         left_out = described(agreement.left_out)
-    header = sharing.aggregate(number, directory, Path(out), taken)
+    header = aggregation.aggregate(number, directory, Path(out), taken)
     if left_out:
         say(f"Uploads left out, by all parties alike: {left_out}.")
     say(

@@ -20,7 +20,7 @@ from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, ShareError, UnsupportedError
 from harness.hosts import leftovers, wire
 from harness.hosts.work import Work
-from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy, read_found
+from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy, report_from_json
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
@@ -156,10 +156,10 @@ def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> 
     taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
     shutil.copytree(tmp_path / "shares" / "party-0", own)
     (own / f"{bad}.share").write_text("")
-    found = read_found(work.judge(0, UploadPolicy(domain).to_json()), "host")
+    found = report_from_json(work.judge(0, UploadPolicy(domain).to_json()), "host")
     assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
     other = replace(domain, cap=Cap(3))
-    assert read_found(work.judge(0, UploadPolicy(other).to_json()), "host").sound == {}
+    assert report_from_json(work.judge(0, UploadPolicy(other).to_json()), "host").sound == {}
     work.judge(0, ANY.to_json())
     head = work.feed(0, without=[f"{left}:1:0"])["head"]
     assert head.splitlines()[1] == f"{taken}:1:0"

@@ -24,10 +24,13 @@ from harness.inputs.aggregation import (
     UploadKind,
     UploadPolicy,
     UploadReport,
+    aggregate,
+    check_aggregates,
     common_uploads,
+    extract_values,
     paths_of,
-    read_found,
     read_lists,
+    report_from_json,
     uploads_at,
     write_uploads,
 )
@@ -36,7 +39,7 @@ from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares import aggregate, check_aggregates, extract_values, share
+from harness.inputs.shares import share
 from harness.pipeline.party_inputs import feed_directory, feed_heads, sound_uploads
 from harness.security_models import MODELS, Model
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
@@ -254,7 +257,7 @@ def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
     for each in found:
         write_uploads(each, lists / f"party-{each.party}.uploads")
         written = json.loads((lists / f"party-{each.party}.uploads").read_text())
-        assert read_found(written, "the list") == each
+        assert report_from_json(written, "the list") == each
     agreement = read_lists(lists)
     assert agreement == common_uploads(found) and len(agreement.taken) == 2
     assert agreement.left_out == {UNREADABLE: 1}

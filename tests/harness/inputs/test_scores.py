@@ -10,6 +10,7 @@ import pytest
 
 from harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
 from harness.inputs import shares as sharing
+from harness.inputs.aggregation import Aggregator, extract_values, read_header
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import (
     RecordDomain,
@@ -23,7 +24,7 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import ClientRecords, read_records
 from harness.inputs.rings import RING
-from harness.inputs.shares import Aggregator, extract_values, in_uploads, read_header, share
+from harness.inputs.shares import in_uploads, share
 from protocols.spec import PRODUCT, SPLIT
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from harness.errors import RecordsError, ShareError
-from harness.inputs import shares as sharing
+from harness.inputs.aggregation import aggregate, check_aggregates, extract_values, read_header
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, Ring
-from harness.inputs.shares import aggregate, check_aggregates, extract_values, share
+from harness.inputs.shares import share
 from protocols.spec import PRODUCT, SPLIT, InputForm
 from tests.support.running import slowness
 
@@ -397,4 +397,4 @@ def test_a_million_clients(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert seconds < 3 * slowness()
     assert peak < 500e6
-    assert sharing.read_header(tmp_path / "2.aggregate").clients == m
+    assert read_header(tmp_path / "2.aggregate").clients == m

@@ -11,10 +11,11 @@ import pytest
 
 from harness.errors import ShareError
 from harness.inputs import shares as sharing
+from harness.inputs.aggregation import aggregate, extract_values, read_header
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
-from harness.inputs.shares import aggregate, extract_values, read_header, share, share_in_parts
+from harness.inputs.shares import share, share_in_parts
 from protocols.spec import SPLIT
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))

@@ -24,10 +24,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from harness.inputs import rings as domain_module
 from harness.inputs import shares as sharing
+from harness.inputs.aggregation import aggregate, extract_values
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring, Words
-from harness.inputs.shares import SEED_BYTES, aggregate, extract_values, share, split_into_shares
+from harness.inputs.shares import SEED_BYTES, share, split_into_shares
 from protocols.spec import PRODUCT, SPLIT
 
 EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)

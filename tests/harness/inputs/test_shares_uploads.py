@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
+from harness.inputs.aggregation import aggregate, extract_values, read_uploads
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, Ring
-from harness.inputs.shares import aggregate, extract_values, read_uploads, share
+from harness.inputs.shares import share
 from protocols.spec import PRODUCT, SPLIT, InputForm
 
 ZERO = np.zeros(1, dtype=np.int64)
