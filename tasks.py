@@ -316,14 +316,19 @@ def ledger(_c: Context, population: str = "", budget: str = "", ledger: str = ""
     show_ledger(population, budget, ledger, json)
 
 
-@_task(help={"args": "passed on to pytest, for example '-k sharing'"})
-def test(_c: Context, args: str = "") -> None:
-    """Check format, lint and types, then run the tests."""
+@_task(
+    help={
+        "args": "passed on to pytest, for example '-k sharing'",
+        "all": "exhaustive tests, too, as continuous integration does; tests/README.md says what they are",
+    }
+)
+def test(_c: Context, args: str = "", all: bool = False) -> None:
+    """Check format, lint, imports and types, then run the tests."""
     import shlex
 
     from harness.cli.checks import run_checks
 
-    sys.exit(run_checks(shlex.split(args)))
+    sys.exit(run_checks(shlex.split(args), everything=all))
 
 
 # Invoke takes what is named so; it is made last, so that it holds all tasks above.

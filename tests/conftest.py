@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,25 @@ settings.register_profile(
 )
 settings.load_profile("fairshares")
 
+# What `./inv test` leaves to `./inv test --all`: entries with `tests`, `reason` and more.
+EXHAUSTIVE: list[dict[str, Any]] = tomllib.loads((PROJECT / "tests" / "exhaustive.toml").read_text())["entry"]
+# Directories whose tests take longest start first, so that short ones fill the end.
+FIRST = ("tests/commands/", "tests/programs/", "tests/statistical/")
+
 COLLECTED = pytest.StashKey[Counter[tuple[Path, str]]]()
+UNMET = pytest.StashKey[set[str]]()  # names in the list of exhaustive tests that are no test's
+LEFT_OUT = pytest.StashKey[Counter[str]]()  # how many tests for each reason
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Count what was collected, before -k and -m take tests away; skip what MP-SPDZ is missing for."""
+    """Count what was collected, before -k and -m take tests away; mark what is not for every run.
+
+    Exhaustive tests are marked by the list of them; what MP-SPDZ is missing for is skipped.
+    """
     collected = config.stash[COLLECTED] = Counter()
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    config.stash[UNMET] = mark_exhaustive(items, EXHAUSTIVE)
     for item in items:
         if isinstance(item, pytest.Function):
             # An inherited test counts where it is written and where it is collected.
@@ -43,6 +56,59 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             reason = _missing(marker.args)
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def mark_exhaustive(items: Sequence[pytest.Item], entries: Sequence[dict[str, Any]]) -> set[str]:
+    """Mark tests as the entries say; return the names in them, of tests and of parameters, that met none."""
+    kept = {(name, key) for entry in entries for name in entry["tests"] for key in entry.get("keep", ())}
+    reasons = {name: entry["reason"] for entry in entries for name in entry["tests"]}
+    met = set()
+    for item in items:
+        test, _, parameters = item.nodeid.partition("[")
+        for name in (test, test.partition("::")[0], f"{test.rpartition('/')[0]}/"):
+            if (name, parameters.removesuffix("]")) in kept:
+                met.add(f"{name}[{parameters}")
+            elif name in reasons:
+                met.add(name)
+                item.add_marker(pytest.mark.exhaustive(reasons[name]))
+                break
+    return {*reasons, *(f"{name}[{key}]" for name, key in kept)} - met
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count exhaustive tests that do not run, by reason; what -k takes away has others among it."""
+    markers = [item.get_closest_marker("exhaustive") for item in items]
+    reasons = [marker.args[0] for marker in markers if marker is not None]
+    if len(reasons) == len(items):
+        items[0].config.stash[LEFT_OUT] = Counter(reasons)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what one of several processes left out: each of them collects all tests."""
+    node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that reports what this one left out."""
+    left_out: Counter[str] = session.config.stash.get(LEFT_OUT, Counter())
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what did not run, why, and how to run it."""
+    left_out: Counter[str] = config.stash.get(LEFT_OUT, Counter())
+    skipped = len(terminalreporter.stats.get("skipped", ()))
+    terminalreporter.section("not run")
+    for reason, count in left_out.most_common():
+        terminalreporter.write_line(f"{count:5} left out: {reason}")
+    if left_out:
+        terminalreporter.write_line("      Run them, too, with: ./inv test --all")
+    if skipped:
+        terminalreporter.write_line(f"{skipped:5} skipped: what each needs is said above.")
+    if not left_out and not skipped:
+        terminalreporter.write_line("      Nothing was left out.")
 
 
 def _missing(models: tuple[str, ...]) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import COLLECTED, PROJECT
+from tests.conftest import COLLECTED, EXHAUSTIVE, PROJECT, UNMET, mark_exhaustive
 
 TESTS = PROJECT / "tests"
 
@@ -31,10 +31,29 @@ def uncollected(collected: Counter[tuple[Path, str]], asked_for: list[Path]) -> 
     return lost
 
 
-def test_every_test_below_the_given_paths_was_collected(request: pytest.FixtureRequest) -> None:
+@pytest.fixture
+def asked_for(request: pytest.FixtureRequest) -> list[Path]:
+    """The files and directories that this run of the tests is of."""
     config = request.config
-    asked_for = [config.invocation_params.dir / name for name in config.args if "::" not in name]
-    assert not uncollected(config.stash[COLLECTED], asked_for)
+    return [config.invocation_params.dir / name for name in config.args if "::" not in name]
+
+
+def test_every_test_below_the_given_paths_was_collected(
+    asked_for: list[Path], request: pytest.FixtureRequest
+) -> None:
+    assert not uncollected(request.config.stash[COLLECTED], asked_for)
+
+
+def test_every_exhaustive_test_is_there(asked_for: list[Path], request: pytest.FixtureRequest) -> None:
+    unmet = request.config.stash[UNMET]
+    assert not [name for name in unmet if any((PROJECT / name).is_relative_to(path) for path in asked_for)]
+
+
+def test_exhaustive_tests_have_a_reason_and_the_default_covers_the_same() -> None:
+    for entry in EXHAUSTIVE:
+        assert set(entry) - {"keep"} == {"tests", "reason", "covered", "seconds"}, entry
+    names = [name for entry in EXHAUSTIVE for name in entry["tests"]]
+    assert len(names) == len(set(names))
 
 
 def test_all_tests_are_below_the_configured_paths(request: pytest.FixtureRequest) -> None:
@@ -53,3 +72,31 @@ def test_a_test_that_was_not_collected_is_reported(tmp_path: Path) -> None:
         f"{tmp_path / 'test_empty.py'}: no tests",
         f"{tmp_path / 'test_good.py'}: test_lost",
     ]
+
+
+class Item:
+    """A test, as far as marking it goes."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid, self.markers = nodeid, list[pytest.MarkDecorator]()
+        self.add_marker = self.markers.append
+
+
+def test_exhaustive_tests_are_marked() -> None:
+    marked = {
+        "tests/a/test_x.py::test_slow": True,
+        "tests/a/test_x.py::test_slower": False,
+        "tests/a/test_y.py::test_sweep[1-2]": True,
+        "tests/a/test_y.py::test_sweep[1-1]": False,
+        "tests/b/test_z.py::test_one": True,
+        "tests/c/test_z.py::Test::test_one": True,
+        "tests/c/d/test_z.py::test_one": False,
+    }
+    items = [Item(nodeid) for nodeid in marked]
+    entries = [
+        {"reason": "slow", "tests": ["tests/a/test_x.py::test_slow", "tests/b/test_z.py", "tests/c/"]},
+        {"reason": "swept", "tests": ["tests/a/test_y.py::test_sweep"], "keep": ["1-1"]},
+        {"reason": "gone", "tests": ["tests/a/test_x.py::test_slo"]},
+    ]
+    assert mark_exhaustive(items, entries) == {"tests/a/test_x.py::test_slo"}  # type: ignore[arg-type]
+    assert {item.nodeid: bool(item.markers) for item in items} == marked

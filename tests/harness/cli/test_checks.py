@@ -7,9 +7,29 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.checks import IN_PARALLEL, run_checks
+from harness.cli.checks import DEFAULT_ONLY, STATIC_CHECKS, run_checks
 
-IN_ORDER = ["ruff check", "ruff format", "mypy", "pytest"]
+IN_ORDER = [*STATIC_CHECKS, "pytest"]
+
+
+def played(failing: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Have the checks that are named fail, without running any; return a list of what will be started."""
+    started: list[list[str]] = []
+
+    def play(command: list[str], **_: object) -> SimpleNamespace:
+        started.append(command)
+        name = IN_ORDER[len(started) - 1]
+        return SimpleNamespace(returncode=failing.get(name, 0))
+
+    monkeypatch.setattr(subprocess, "run", play)
+    return started
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_exhaustive_tests_run_on_demand_only(everything: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = played({}, monkeypatch)
+    run_checks(everything=everything)
+    assert (" ".join(DEFAULT_ONLY) in " ".join(started[-1])) is not everything
 
 
 @pytest.mark.parametrize(
@@ -18,6 +38,7 @@ IN_ORDER = ["ruff check", "ruff format", "mypy", "pytest"]
         ({}, 0),
         ({"ruff check": 1}, 1),
         ({"mypy": 2}, 1),
+        ({"import-linter": 1}, 1),
         ({"pytest": 5}, 5),
         ({"ruff format": 1, "pytest": 2}, 2),
     ],
@@ -28,18 +49,9 @@ def test_all_run_and_the_worst_counts(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    started: list[list[str]] = []
-
-    def play(command: list[str], **_: object) -> SimpleNamespace:
-        started.append(command[2:])  # after `python -m`
-        name = " ".join(command[2:])
-        return SimpleNamespace(
-            returncode=next((code for key, code in failing.items() if name.startswith(key)), 0)
-        )
-
-    monkeypatch.setattr(subprocess, "run", play)
+    started = played(failing, monkeypatch)
     assert run_checks(["-k", "some"]) == code
-    assert started[-1] == ["pytest", *IN_PARALLEL, "-k", "some"]
+    assert len(started) == len(IN_ORDER) and started[-1][-2:] == ["-k", "some"]
     said = capfd.readouterr().out.splitlines()
     assert [line for line in said if line.startswith("--- ")] == [f"--- {name}" for name in IN_ORDER]
     early = [name for name in IN_ORDER[:-1] if name in failing]
