@@ -192,7 +192,7 @@ def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
     greeting = str(connection.ask("listen", port=host.client_port))
     address, port = host.client_reached
     fault = reach(address, port, greeting)
-    connection.ask("hush")
+    connection.ask("stop_listening")
     if fault is not None:
         finding.faults["clients"] = (
             f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
@@ -219,4 +219,4 @@ def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]]) -> None:
                 )
 
     at_once(reach, range(len(pairs)))
-    at_once(lambda pair: pair[1].ask("hush"), pairs)
+    at_once(lambda pair: pair[1].ask("stop_listening"), pairs)

@@ -63,8 +63,7 @@ class Connection:
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True).start()
         try:
-            if self._reply(_START_S) != wire.READY:
-                raise HostUnfitError(f"{host.title}: another version of FairShares answered there.")
+            self._check_version(self._reply(_START_S).get("agent"))
         except BaseException:
             self.close()
             raise
@@ -93,6 +92,16 @@ class Connection:
                 self._channel.status_event.wait(_LEAVE_S)
         self._lose()
         self._ssh.close()
+
+    def _check_version(self, version: object) -> None:
+        """Raises: HostUnfitError: the agent speaks another version; says which machine is to be updated."""
+        number = version if type(version) is int else 0  # of whoever does not say it
+        if number != wire.VERSION:
+            where = "on this machine" if number > wire.VERSION else f"there, in {self.host.project}"
+            raise HostUnfitError(
+                f"{self.host.title} has another version of FairShares ({number}, here {wire.VERSION}): "
+                f"update it {where}; both need the same commit."
+            )
 
     def _reply(self, seconds: float) -> dict[str, Any]:
         try:

@@ -80,8 +80,8 @@ class RemoteProcess(PartyProcess):
         return tuple(self._state().get("lines", ()))
 
     def peak_memory_bytes(self) -> int | None:
-        found: int | None = self._state().get("peak_memory_bytes")
-        return found
+        peak: int | None = self._state().get("peak_memory_bytes")
+        return peak
 
     def is_stopped(self) -> bool:
         return bool(self._state().get("stopped"))
@@ -98,11 +98,11 @@ class RemoteProcess(PartyProcess):
         """Nothing to do: the agent has waited, or the connection is lost, and the agent ends by itself."""
 
     def _state(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._connection.ended or {}
-        if not found:
+        state: dict[str, Any] = self._connection.ended or {}
+        if not state:
             with suppress(HostUnreachableError):
-                found = self._connection.ask("state", _KILL_S)
-        return found
+                state = self._connection.ask("state", _KILL_S)
+        return state
 
 
 class HostsRunner(Runner):
@@ -161,29 +161,31 @@ class HostsRunner(Runner):
 
         def ask(pair: tuple[Connection, list[str] | None]) -> dict[str, Any]:
             one, left = pair
-            found: dict[str, Any] = one.ask("feed", _SENDING_S, party=one.host.party, without=left)
-            return found
+            answer: dict[str, Any] = one.ask("aggregate", _SENDING_S, party=one.host.party, without=left)
+            return answer
 
-        told = at_once(ask, list(zip(self._connections, without, strict=True)))
-        heads = [scratch / f"party-{i}.head" for i in range(len(told))]
-        for path, said in zip(heads, told, strict=True):
-            path.write_text(said["head"])
-        uploaded = tuple(int(said["bytes"]) for said in told)
+        aggregates = at_once(ask, list(zip(self._connections, without, strict=True)))
+        heads = [scratch / f"party-{i}.head" for i in range(len(aggregates))]
+        for path, aggregate in zip(heads, aggregates, strict=True):
+            path.write_text(aggregate["head"])
+        uploaded = tuple(int(aggregate["bytes"]) for aggregate in aggregates)
         return replace(feed_heads(heads, form, self.model, uploaded, rules), excluded=excluded)
 
     def _agree(
         self, form: InputForm, rules: UploadPolicy
     ) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
         """Return what each host leaves out of what is sound there, and how many uploads that are, by why."""
-        told = at_once(
-            lambda one: one.ask("judge", _SENDING_S, party=one.host.party, rules=rules.to_json()),
+        answers = at_once(
+            lambda one: one.ask("check_uploads", _SENDING_S, party=one.host.party, rules=rules.to_json()),
             self._connections,
         )
-        if None in told:  # aggregates, of which parties agreed before
-            return [None] * len(told), {}
-        found = [report_from_json(said, host.title) for said, host in zip(told, self._hosts, strict=True)]
-        agreement = common_uploads(found, kind_of_run(form, self.model))
-        return [sorted(set(each.sound) - agreement.taken) for each in found], agreement.left_out
+        if None in answers:  # aggregates, of which parties agreed before
+            return [None] * len(answers), {}
+        reports = [
+            report_from_json(answer, host.title) for answer, host in zip(answers, self._hosts, strict=True)
+        ]
+        agreement = common_uploads(reports, kind_of_run(form, self.model))
+        return [sorted(set(each.sound) - agreement.taken) for each in reports], agreement.left_out
 
     def run(
         self,
@@ -238,10 +240,10 @@ class HostsRunner(Runner):
             )
             return facts
 
-        found = at_once(prepare, self._connections)
-        for host, facts in zip(self._hosts, found, strict=True):
+        prepared = at_once(prepare, self._connections)
+        for host, facts in zip(self._hosts, prepared, strict=True):
             for what in ("program_hash", "engine_version"):
-                if facts[what] != found[0][what]:
+                if facts[what] != prepared[0][what]:
                     raise HostUnfitError(
                         f"{host.title} has another {what.replace('_', ' ')} than {self._hosts[0].name}; "
                         "no party was started."
@@ -249,10 +251,10 @@ class HostsRunner(Runner):
         return Prepared(
             job,
             self.model,
-            found[0]["engine_version"],
-            found[0]["program_hash"],
-            tuple(found[0]["compile_options"]),
-            max(facts["compile_s"] for facts in found),
+            prepared[0]["engine_version"],
+            prepared[0]["program_hash"],
+            tuple(prepared[0]["compile_options"]),
+            max(facts["compile_s"] for facts in prepared),
         )
 
 
@@ -281,4 +283,4 @@ def _share_files(shares: Path, party: int) -> list[Path]:
 
 def _send(connection: Connection, files: Sequence[Path]) -> None:
     for path in files:
-        connection.ask("take", _SENDING_S, body=path, name=path.name)
+        connection.ask("put_file", _SENDING_S, body=path, name=path.name)

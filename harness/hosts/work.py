@@ -48,8 +48,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
 _RUN = re.compile(r"[0-9a-f]{32}")
 _REQUESTS = (
-    *("check", "listen", "hush", "reach", "setup", "pin", "take", "judge", "feed", "prepare", "start", "go"),
-    *("state", "kill", "forget", "collect", "clean"),
+    *("check", "listen", "stop_listening", "reach", "setup", "pin", "put_file", "check_uploads", "aggregate"),
+    *("prepare", "start", "go", "state", "kill", "forget", "collect", "clean"),
 )
 _NONCE_BYTES = 16
 _CONNECT_S = 5.0
@@ -66,7 +66,7 @@ class Work:
     def __init__(self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None]) -> None:
         self._directory, self._stack, self._read_body = directory, stack, read_body
         self._scratch: Path | None = None
-        self._found: UploadReport | None = None
+        self._report: UploadReport | None = None
         self._values: Path | None = None
         self._party: LocalProcess | None = None
         self._engine = ""
@@ -94,8 +94,8 @@ class Work:
             "clients": next(filter(None, (port_fault("For clients it", one) for one in client_ports)), None),
             "certificates": keys.own_certificates(self._directory, party),
             "pinned": {
-                name: {str(other): text for other, text in found.items()}
-                for name, found in keys.pinned(self._directory).items()
+                name: {str(other): text for other, text in certificates.items()}
+                for name, certificates in keys.pinned(self._directory).items()
             },
         }
 
@@ -117,7 +117,7 @@ class Work:
         threading.Thread(target=greet, daemon=True).start()
         return greeting
 
-    def hush(self) -> None:
+    def stop_listening(self) -> None:
         """Listen no more: the ports are the party's."""
         while self._listening:
             listening = self._listening.pop()
@@ -135,15 +135,15 @@ class Work:
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
         """Hold on to other parties' certificates."""
-        found = {
+        by_party = {
             name: {int(other): text for other, text in texts.items()} for name, texts in certificates.items()
         }
-        keys.pin(self._directory, party, found)
+        keys.pin(self._directory, party, by_party)
 
     # A run.
 
-    def take(self, name: str, bytes: int) -> None:
-        """Take a share file of this party."""
+    def put_file(self, name: str, bytes: int) -> None:
+        """Keep a share file of this party, which follows the request."""
         received, incoming = self._own_scratch() / "received", self._own_scratch() / "incoming"
         self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
         if not _NAME.fullmatch(name) or (received / name).exists():
@@ -151,48 +151,48 @@ class Work:
         received.mkdir(exist_ok=True)
         incoming.rename(received / name)
 
-    def judge(self, party: int, rules: dict[str, Any]) -> dict[str, Any] | None:
+    def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, Any] | None:
         """Say which uploads in the host's own directory are sound; None if they are aggregated already.
 
         Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
         """
-        found = self._shares_of(party)
-        if any(found.glob("*.aggregate")):
+        shares = self._shares_of(party)
+        if any(shares.glob("*.aggregate")):
             return None
-        self._found = uploads_at(party, found, policy_from_json(rules))
-        return self._found.to_json()
+        self._report = uploads_at(party, shares, policy_from_json(rules))
+        return self._report.to_json()
 
-    def feed(self, party: int, without: list[str] | None = None) -> dict[str, Any]:
+    def aggregate(self, party: int, without: list[str] | None = None) -> dict[str, Any]:
         """Aggregate this party's shares; return what all may know of them.
 
-        They are those that were taken, else what lies in the host's own directory `shares`.
+        They are those that were put here, else what lies in the host's own directory `shares`.
         Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size.
-        Args: without: identities of uploads that were judged sound and are left out; None: all uploads that
-        there are have to be sound.
+        Args: without: identities of sound uploads, as `check_uploads` said, that are left out; None: all
+        uploads that there are have to be sound.
         """
-        scratch, found = self._own_scratch(), self._shares_of(party)
-        ready = sorted(found.glob("*.aggregate"))
+        scratch, shares = self._own_scratch(), self._shares_of(party)
+        ready = sorted(shares.glob("*.aggregate"))
         if len(ready) > 1:
-            raise ShareError(f"{found} holds more than one aggregate; leave one.")
+            raise ShareError(f"{shares} holds more than one aggregate; leave one.")
         aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
         if not ready:
             taken = None
-            if without is not None and self._found is not None:
-                taken = paths_of(set(self._found.sound) - set(without), self._found, found)
-            aggregate(party, found, aggregated, taken)
+            if without is not None and self._report is not None:
+                taken = paths_of(set(self._report.sound) - set(without), self._report, shares)
+            aggregate(party, shares, aggregated, taken)
         self._values = extract_values(aggregated, scratch / "values")
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {
             "head": head.decode(),
-            "bytes": sum(path.stat().st_size for path in found.glob(f"*{SUFFIX}")),
+            "bytes": sum(path.stat().st_size for path in shares.glob(f"*{SUFFIX}")),
         }
 
     def _shares_of(self, party: int) -> Path:
-        """Return where this party's shares are: those that were taken, or the host's own."""
+        """Return where this party's shares are: those that were put here, or the host's own."""
         received, own = self._own_scratch() / "received", self._directory / "shares"
-        found = received if received.is_dir() else own / f"party-{party}"
-        return found if found.is_dir() else own
+        shares = received if received.is_dir() else own / f"party-{party}"
+        return shares if shares.is_dir() else own
 
     def prepare(
         self,
@@ -295,11 +295,11 @@ class Work:
         if code is None:
             return None
         self.is_running = False
-        found = {"code": code, **self.state()}
+        state = {"code": code, **self.state()}
         if code == 0:
-            record = {**self._record, **found, "ended": datetime.now(UTC).isoformat(timespec="seconds")}
+            record = {**self._record, **state, "ended": datetime.now(UTC).isoformat(timespec="seconds")}
             write_whole(leftovers.place_of(self._directory, self._record["run"]), json.dumps(record).encode())
-        return found
+        return state
 
     def kill(self) -> None:
         """End the party, if there is one."""
@@ -348,9 +348,9 @@ def _promised(asked: Job, model: Model, clients: dict[str, Any]) -> Job:
     terms = read_terms(clients["terms"], "What clients are told")
     job = terms.job(clients["certificates"])
     assert job.clients is not None
-    told, same = job.clients.terms, ("spec", "source", "arguments", "fair_bits")
+    terms_of_job, same = job.clients.terms, ("spec", "source", "arguments", "fair_bits")
     differs = [name for name in same if getattr(job, name) != getattr(asked, name)]
-    if differs or told != clients["terms"] or terms.settings.model != model:
+    if differs or terms_of_job != clients["terms"] or terms.settings.model != model:
         raise HostUnfitError("It was asked to run something else than clients are told.")
     return job
 
@@ -372,10 +372,10 @@ def reach(address: str, port: int, greeting: str) -> str | None:
     """Connect; return what is wrong, None if what answers there gives this greeting."""
     try:
         with socket.create_connection((address, port), _CONNECT_S) as reached:
-            found = reached.makefile("rb").read(len(greeting))
+            answer = reached.makefile("rb").read(len(greeting))
     except OSError as error:
         return error.strerror or str(error)
-    return None if found == greeting.encode() else "something else answers there"
+    return None if answer == greeting.encode() else "something else answers there"
 
 
 def _existing(directory: Path) -> Path:

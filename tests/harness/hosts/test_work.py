@@ -53,12 +53,12 @@ def work(tmp_path: Path) -> Iterator[Work]:
 
 
 def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path) -> None:
-    work.take("0a.share", 5)
+    work.put_file("0a.share", 5)
     (taken,) = (tmp_path / "host").glob(f"{PREFIX}*/received/*")
     assert (taken.name, taken.read_bytes()) == ("0a.share", BODY)
     for name in ("../up.share", "0a.share", "party.json", "a/b.share", ".share"):
         with pytest.raises(ShareError, match="is no name of a new share file"):
-            work.take(name, 5)
+            work.put_file(name, 5)
     assert [path.name for path in taken.parent.iterdir()] == ["0a.share"]
 
 
@@ -145,7 +145,7 @@ def test_clients_are_told_what_runs(work: Work) -> None:
 
 def test_no_shares(work: Work) -> None:
     with pytest.raises(ShareError, match="holds no share files"):
-        work.feed(0)
+        work.aggregate(0)
 
 
 def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> None:
@@ -156,15 +156,15 @@ def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> 
     taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
     shutil.copytree(tmp_path / "shares" / "party-0", own)
     (own / f"{bad}.share").write_text("")
-    found = report_from_json(work.judge(0, UploadPolicy(domain).to_json()), "host")
+    found = report_from_json(work.check_uploads(0, UploadPolicy(domain).to_json()), "host")
     assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
     other = replace(domain, cap=Cap(3))
-    assert report_from_json(work.judge(0, UploadPolicy(other).to_json()), "host").sound == {}
-    work.judge(0, ANY.to_json())
-    head = work.feed(0, without=[f"{left}:1:0"])["head"]
+    assert report_from_json(work.check_uploads(0, UploadPolicy(other).to_json()), "host").sound == {}
+    work.check_uploads(0, ANY.to_json())
+    head = work.aggregate(0, without=[f"{left}:1:0"])["head"]
     assert head.splitlines()[1] == f"{taken}:1:0"
     (own / "party-0.aggregate").write_text("")
-    assert work.judge(0, ANY.to_json()) is None  # parties agreed before
+    assert work.check_uploads(0, ANY.to_json()) is None  # parties agreed before
 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
     ) as agent:
         assert agent.stdin is not None and agent.stdout is not None
         agent.stdin.write(wire.encode({"do": "nonsense"}))
-        agent.stdin.write(wire.encode({"do": "take", "name": "0a.share", "bytes": 5}) + BODY)
+        agent.stdin.write(wire.encode({"do": "put_file", "name": "0a.share", "bytes": 5}) + BODY)
         agent.stdin.flush()
         said = [line for line in iter(agent.stdout.readline, b'{"ok": null}\n') if line.strip()]
         assert said[0] == wire.encode(wire.READY) and b"does not know the request 'nonsense'" in said[1]
@@ -190,7 +190,7 @@ def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
 
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
     host = tmp_path / "host"
-    work.take("0a.share", 5)
+    work.put_file("0a.share", 5)
     (own,) = host.glob(f"{PREFIX}*")
     left = host / f"{PREFIX}left"
     left.mkdir()

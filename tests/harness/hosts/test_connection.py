@@ -1,0 +1,64 @@
+"""A starter and a host of different versions: one sentence says which of the two is to be updated."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import pytest
+
+from harness.errors import HostUnfitError
+from harness.hosts import connection, wire
+from harness.hosts.connection import Connection
+from harness.hosts.inventory import Host
+
+HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
+
+
+class Session:
+    """Stands in for ssh and its channel: an agent that greets, and then says nothing more."""
+
+    def __init__(self, greeting: bytes) -> None:
+        self._greeting = greeting
+        self.sent: list[bytes] = []
+        self.status_event = threading.Event()
+        self.status_event.set()
+
+    def create_session(self) -> Session:
+        return self
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        return io.BytesIO(self._greeting)
+
+    def sendall(self, line: bytes) -> None:
+        self.sent.append(line)
+
+    def exec_command(self, command: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("greeting", "update"),
+    [
+        ({"agent": wire.VERSION - 1}, "it there, in /srv/FairShares"),
+        ({"agent": wire.VERSION + 1}, "it on this machine"),
+        ({"agent": "new"}, "it there, in /srv/FairShares"),
+        ({}, "it there, in /srv/FairShares"),
+    ],
+)
+def test_a_host_of_another_version_is_asked_nothing(
+    greeting: dict[str, Any], update: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(wire.encode(greeting))
+    monkeypatch.setattr(connection, "_open", lambda host: session)
+    with pytest.raises(HostUnfitError, match=rf"^Host one\.example .* update {update}; both need") as raised:
+        Connection(HOST)
+    assert str(raised.value).count(". ") == 0
+    assert not any(b'"do"' in line and b"bye" not in line for line in session.sent)
+
+
+def test_a_host_of_this_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_open", lambda host: Session(wire.encode(wire.READY)))
+    Connection(HOST).close()
