@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.project import layout
+from tests.support.sources import files
 
 REFERENCE = re.compile(r"\[tests?: ([^\]]*)\]")
 TEST = re.compile(r"\btests/[\w/.]*\w(?:::\w+)?")
@@ -14,7 +14,7 @@ TEST = re.compile(r"\btests/[\w/.]*\w(?:::\w+)?")
 def lost_references(root: Path) -> list[str]:
     """Return the tests that a source or a document refers to and that are not there."""
     lost = []
-    for path in layout.files(root):
+    for path in files(root):
         if path.suffix not in (".py", ".mpc", ".md") or path == Path(__file__):
             continue
         for reference in REFERENCE.finditer(path.read_text(encoding="utf-8")):

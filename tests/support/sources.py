@@ -1,0 +1,19 @@
+"""The project's own files, for tests that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+TEXT = (".py", ".mpc", ".md", ".toml", ".lock", ".txt", ".json", ".csv", ".yml", ".yaml", ".sh", ".cfg", "")
+
+
+def files(root: Path) -> Iterator[Path]:
+    """Yield the project's own text files: no results, no caches, nothing of git's."""
+    for path in sorted(root.iterdir()):
+        if path.name.startswith(".") and path.name not in (".ci", ".gitignore"):
+            continue
+        if path.is_dir() and path.name not in ("runs", "__pycache__") and not path.name.endswith(".egg-info"):
+            yield from files(path)
+        elif path.is_file() and path.suffix in TEXT:
+            yield path
