@@ -16,26 +16,23 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, NoReturn, TextIO
+from typing import NoReturn
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 LOCK = "requirements.lock"
 
-_STAMP = "fairshares-lock"  # in the environment: what it was made from
+_STAMP = "fairshares-lock"  # in a complete environment: what it was made from
 _SHOWN_LINES = 6  # of pip's output, when it fails
-_REDRAW_S = 0.2  # on a terminal
-_REPORT_S = 10.0  # between lines where there is none
 # In pip's last lines: it has no package of that name at all, or lost the connection.
 _UNREACHABLE = re.compile(
     r"\(from versions: none\)|ConnectionPool\(|(Timeout|Connection|Protocol|Proxy)Error"
 )
-_NOT_FOUND = re.compile(r"No matching distribution found for (\S+)")
 _WRONG_PYTHON = "require a different python version"
+_ASKED_FOR = re.compile(r"(?:^Collecting|No matching distribution found for) (\S+)", re.MULTILINE)
 
 
 class SetupError(Exception):
@@ -57,10 +54,10 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
             with _terminated_like_interrupted():
                 _make_under_lock(environment, project)
     except SetupError as error:
-        print(f"inv: {error}", file=sys.stderr)
+        _say(str(error))
         return 1
     except OSError as error:
-        print(f"inv: cannot write {environment}: {error}; no .venv was made.", file=sys.stderr)
+        _say(f"cannot write {environment}: {error}; no .venv was made.")
         return 1
     except KeyboardInterrupt:
         print("\ninv: interrupted; .venv was not made, and nothing of it is left.", file=sys.stderr)
@@ -130,7 +127,7 @@ def _make_under_lock(environment: Path, project: Path) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("inv: waiting for another ./inv that is setting up .venv", file=sys.stderr)
+            _say("waiting for another ./inv that is setting up .venv")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if not is_current(environment, project):
             _make(environment, project)
@@ -139,23 +136,22 @@ def _make_under_lock(environment: Path, project: Path) -> None:
 
 
 def _make(environment: Path, project: Path) -> None:
+    """Make the environment beside its place, so that what runs in an older one goes on until the end."""
     started = time.monotonic()
-    packages = _locked_packages(project)
+    packages = len(re.findall(rb"^\w", _read_lock(project), re.MULTILINE))
     if not os.path.lexists(environment):
         why = "first use"
     elif (environment / _STAMP).exists():
         why = f"{LOCK} or Python has changed"
     else:
         why = "replacing the .venv there, which ./inv did not make"
-    report = _Report(sys.stderr)
-    report.line(f"{why}: setting up .venv with the {len(packages)} packages of requirements.lock")
+    _say(f"{why}: setting up .venv with the {packages} packages of {LOCK}, a minute on a fast network")
     for leftover in [*project.glob(".venv.partial-*"), *project.glob(".venv.old-*")]:
         _remove(leftover)  # of a start that was killed, as we hold the lock
     partial = project / f".venv.partial-{os.getpid()}"
     old = project / f".venv.old-{os.getpid()}"
     try:
-        _run_venv(partial, report)
-        _run_pip(partial, project, packages, report)
+        _install(partial, project, packages)
         _rename_inside(partial, environment)
         (partial / _STAMP).write_text(_stamp(partial, project))
         if os.path.lexists(environment):
@@ -164,64 +160,7 @@ def _make(environment: Path, project: Path) -> None:
     finally:
         for leftover in (partial, old):
             _remove(leftover)
-    report.line(f".venv is ready after {time.monotonic() - started:.0f} s")
-
-
-def _remove(path: Path) -> None:
-    if path.is_symlink():
-        path.unlink()
-    else:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _locked_packages(project: Path) -> list[str]:
-    lines = (line.partition("#")[0].strip() for line in _read_lock(project).decode().splitlines())
-    return [line for line in lines if line]
-
-
-def _run_venv(partial: Path, report: _Report) -> None:
-    command = [sys.executable, "-m", "venv", str(partial)]
-    code, lines = _run(command, report, lambda: "making an empty environment")
-    if code:
-        raise SetupError(_failed(f"`{sys.executable} -m venv` failed", lines))
-
-
-def _run_pip(partial: Path, project: Path, packages: list[str], report: _Report) -> None:
-    # --no-deps: the lock file is complete, so nothing that it does not pin can come in.
-    # --no-compile: a module is compiled when first imported; most never are.
-    pip = [str(partial / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-compile"]
-    quiet = ["--no-user", "--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off"]
-    fetched: list[str] = []
-    before = len(list(partial.glob("lib/python*/site-packages/*.dist-info")))
-
-    def progress() -> str:
-        installed = len(list(partial.glob("lib/python*/site-packages/*.dist-info"))) - before
-        if installed > 0:
-            return f"installing packages: {installed} of {len(packages)}"
-        return f"fetching packages: {len(fetched)} of {len(packages)}{f', {fetched[-1]}' if fetched else ''}"
-
-    def note(line: str) -> None:
-        if line.startswith(("Collecting ", "Processing ")):
-            fetched.append(line.split()[1].rpartition("/")[2])
-
-    code, lines = _run([*pip, *quiet, "-r", str(project / LOCK)], report, progress, note)
-    if not code:
-        return
-    last = "\n".join(lines[-_SHOWN_LINES:])
-    if _UNREACHABLE.search(last) and not any(_WRONG_PYTHON in line for line in lines):
-        not_found = _NOT_FOUND.search(last)
-        missing = packages[len(fetched) if not_found else max(len(fetched) - 1, 0) :]
-        raise SetupError(
-            f"could not fetch {len(missing)} of the {len(packages)} packages of {LOCK}, {missing[0]} first, "
-            "as PyPI, or the package index that pip is set to use, could not be reached. "
-            "Connect this machine to the network and run the command again; no .venv was made."
-        )
-    raise SetupError(_failed("pip could not install the packages of requirements.lock", lines))
-
-
-def _failed(what: str, lines: Sequence[str]) -> str:
-    last = "".join(f"\n    {line}" for line in list(lines)[-_SHOWN_LINES:])
-    return f"{what}; no .venv was made. Its last lines:{last}"
+    _say(f".venv is ready after {time.monotonic() - started:.0f} s")
 
 
 def _rename_inside(partial: Path, environment: Path) -> None:
@@ -233,19 +172,47 @@ def _rename_inside(partial: Path, environment: Path) -> None:
                 file.write_bytes(text.replace(os.fsencode(partial), os.fsencode(environment)))
 
 
-def _run(
-    command: Sequence[str],
-    report: _Report,
-    progress: Callable[[], str],
-    note: Callable[[str], None] | None = None,
-) -> tuple[int, list[str]]:
-    """Run a command to its end, showing progress; return its exit code and what it printed.
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _install(environment: Path, project: Path, packages: int) -> None:
+    """Make an environment with the lock file's packages. Raises: SetupError: pip or venv refused."""
+    code, lines = _run(sys.executable, "-m", "venv", str(environment))
+    if code:
+        raise SetupError(_failed(f"`{sys.executable} -m venv` failed", lines))
+    # --no-deps: the lock file is complete, so nothing that it does not pin can come in.
+    # --no-compile: a module is compiled when first imported; most never are.
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-compile"]
+    quiet = ["--no-user", "--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off"]
+    code, lines = _run(*pip, *quiet, "-r", str(project / LOCK))
+    if not code:
+        return
+    if _UNREACHABLE.search("\n".join(lines[-_SHOWN_LINES:])) and _WRONG_PYTHON not in "\n".join(lines):
+        asked_for = _ASKED_FOR.findall("\n".join(lines)) or ["the first"]
+        raise SetupError(
+            f"could not fetch {asked_for[-1]}, one of the {packages} packages of {LOCK}, "
+            "as PyPI, or the package index that pip is set to use, could not be reached. "
+            "Connect this machine to the network and run the command again; no .venv was made."
+        )
+    raise SetupError(_failed(f"pip could not install the packages of {LOCK}", lines))
+
+
+def _failed(what: str, lines: Sequence[str]) -> str:
+    last = "".join(f"\n    {line}" for line in lines[-_SHOWN_LINES:])
+    return f"{what}; no .venv was made. Its last lines:{last}"
+
+
+def _run(*command: str) -> tuple[int, list[str]]:
+    """Run a command to its end; return its exit code and what it printed.
 
     It runs in a session of its own, so that an interrupt reaches it through us: all its processes
     have ended when this returns or raises.
     """
-    lines: list[str] = []
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -253,59 +220,17 @@ def _run(
         text=True,
         errors="replace",
         start_new_session=True,
-    )
-    assert process.stdout is not None
-
-    def read(stream: IO[str]) -> None:
-        for line in stream:
-            lines.append(line.rstrip())
-            if note is not None:
-                note(line)
-
-    reader = threading.Thread(target=read, args=(process.stdout,), daemon=True)
-    reader.start()
-    started = time.monotonic()
-    try:
-        while True:
-            try:
-                process.wait(_REDRAW_S)
-                break
-            except subprocess.TimeoutExpired:
-                report.progress(progress(), time.monotonic() - started)
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        reader.join()
-        report.clear()
-    if process.returncode == 0:
-        report.line(f"{progress()}, {time.monotonic() - started:.0f} s")
-    return process.returncode, lines
+    ) as process:
+        try:
+            printed, _ = process.communicate()
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, printed.splitlines()
 
 
-class _Report:
-    """Says on a stream what goes on: a line that is redrawn on a terminal, now and then a line elsewhere."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._terminal = stream.isatty()
-        self._said_at = 0.0
-
-    def line(self, text: str) -> None:
-        print(f"inv: {text}", file=self._stream, flush=True)
-        self._said_at = time.monotonic()
-
-    def progress(self, text: str, elapsed_s: float) -> None:
-        line = f"inv: {text}, {elapsed_s:.0f} s"
-        if self._terminal:
-            width = shutil.get_terminal_size().columns
-            print(f"\r\x1b[K{line[: width - 1]}", end="", file=self._stream, flush=True)
-        elif time.monotonic() - self._said_at > _REPORT_S:
-            self.line(line.removeprefix("inv: "))
-
-    def clear(self) -> None:
-        if self._terminal:
-            print("\r\x1b[K", end="", file=self._stream, flush=True)
+def _say(text: str) -> None:
+    print(f"inv: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
