@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.validation import exact, linear, networks, orders, ratios
+from benchmarks.validation import exact, linear, orders, ratios
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.findings import Check, Explanation, Finding, Status, all_well, explanations, judge
 from benchmarks.validation.side_by_side import Row, rows
@@ -54,7 +54,6 @@ def validate(
         *programs,
         *orders.checks(measured),
         *linear.checks(measured),
-        *networks.checks(measured),
         *ratios.checks(measured, table),
     ]
     return Validation(tuple(judge(checks, explanations() if known is None else known)), tuple(table))

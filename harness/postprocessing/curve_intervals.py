@@ -146,14 +146,11 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
 
 def _order_statistic(failure: float) -> tuple[int, int]:
     """Return how many curves to simulate, and how many of the largest values to leave out."""
+    from scipy.stats import binom  # takes a second to load
+
     simulations = math.ceil(_EXPECTED_BEYOND / failure)
-    term = tail = (1 - failure) ** simulations
-    beyond = 0
-    while tail <= _CERTAINTY:  # P(at most `beyond` simulated values exceed the true quantile)
-        beyond += 1
-        term *= (simulations - beyond + 1) / beyond * failure / (1 - failure)
-        tail += term
-    return simulations, beyond - 1
+    # Of the values beyond the true quantile there are fewer than that but for one time in a million.
+    return simulations, int(binom.ppf(_CERTAINTY, simulations, failure)) - 1
 
 
 def simulated_noise(coins: tuple[Coin, ...], rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -165,41 +165,16 @@ def check_groups(groups: Sequence[str]) -> None:
         )
 
 
-def upper_hull(x: Floats, y: Floats) -> npt.NDArray[np.int64]:
-    """Return the indices of the upper convex hull's corners, from the smallest x to the largest.
-
-    Computes: one scan from the left that keeps right turns only. Of points with one x the highest
-    counts. No three corners are on a line.
-    Args: x, y: (n,), n >= 1, finite, in any order.
-    """
-    kept: list[int] = []
-    xs, ys = x.tolist(), y.tolist()
-    for i in np.lexsort((y, x)).tolist():
-        while kept and (
-            xs[kept[-1]] == xs[i]
-            or (
-                len(kept) > 1
-                and (ys[kept[-1]] - ys[kept[-2]]) * (xs[i] - xs[kept[-2]])
-                <= (ys[i] - ys[kept[-2]]) * (xs[kept[-1]] - xs[kept[-2]])
-            )
-        ):
-            kept.pop()
-        kept.append(i)
-    return np.array(kept, dtype=np.int64)
-
-
 def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
     fitted = np.array([_not_rising(row) for row in np.column_stack([totals, counts])])
     return fitted[:, 0], fitted[:, 1:]
 
 
 def _not_rising(values: Floats) -> Floats:
-    """Return the nearest sequence >= 0 that never rises: the slopes of the sums' least concave majorant."""
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    corners = upper_hull(np.arange(len(sums), dtype=float), sums)
-    slopes = np.diff(sums[corners]) / np.diff(corners)
-    # Slopes that are equal but for rounding may come out in the wrong order.
-    return np.maximum(np.minimum.accumulate(np.repeat(slopes, np.diff(corners))), 0.0)
+    """Return the nearest sequence >= 0 that never rises."""
+    from scipy.optimize import isotonic_regression  # takes a second to load
+
+    return np.asarray(np.maximum(isotonic_regression(values, increasing=False).x, 0.0))
 
 
 def _rates(inner: Floats, totals: Floats) -> Floats:

@@ -14,7 +14,6 @@ import pytest
 from benchmarks.measure.samples import ABOUT
 from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.figures import RATIOS, biased_gap, claims, figure4, with_ratio
-from benchmarks.studies.gaps.plots import FIGURES
 from benchmarks.studies.gaps.published import (
     M_L,
     M_R,
@@ -30,7 +29,7 @@ from benchmarks.studies.gaps.published import (
     repaired_r,
 )
 from benchmarks.studies.gaps.rates import RATES, resampled, synthetic_rates
-from benchmarks.studies.gaps.report import RESULT, outcome
+from benchmarks.studies.gaps.report import FIGURES, RESULT, outcome
 from benchmarks.studies.gaps.study import QUICK, Reproduction, Stated, reproduce
 from benchmarks.studies.gaps.tables import RATE_RANGE, SCALED, Table1Cell, chance_of, errors_of, table1
 from benchmarks.studies.local_simulation import PublishedL, Simulated

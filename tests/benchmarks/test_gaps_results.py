@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.samples import ABOUT
-from benchmarks.studies.gaps.plots import FIGURES
-from benchmarks.studies.gaps.report import RESULT
+from benchmarks.studies.gaps.report import FIGURES, RESULT
 from benchmarks.studies.gaps.study import WHOLE
 from benchmarks.studies.gaps.tables import table1
 from protocols.accounting.rounding import float_up

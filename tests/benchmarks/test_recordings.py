@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.studies.gaps.rates import RATES, printed_figures
-from benchmarks.studies.gaps.recordings import activity_rates
+from benchmarks.studies.gaps.rates import RATES, activity_rates, printed_figures
 from harness.errors import DataSetError
 
 ROWS = 60

@@ -12,7 +12,14 @@ import numpy as np
 
 from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.figures import Claim, Convergence, claims, figure4
-from benchmarks.studies.gaps.rates import NAMES, RATES, Rates, printed_figures, synthetic_rates
+from benchmarks.studies.gaps.rates import (
+    NAMES,
+    RATES,
+    Rates,
+    activity_rates,
+    printed_figures,
+    synthetic_rates,
+)
 from benchmarks.studies.gaps.tables import Table1Cell, Table2Cell, table1, table2
 from protocols.accounting.rounding import float_up
 
@@ -91,7 +98,11 @@ def reproduce(
     """
     of_table2, of_figure4 = np.random.default_rng(SEED).spawn(2)
     begin("data")
-    rates = synthetic_rates() if data is None else _measured(data, extent.splits, detail)
+    rates = (
+        synthetic_rates()
+        if data is None
+        else activity_rates(data, extent.splits, lambda done: detail(f"{done} of {extent.splits} splits"))
+    )
     begin("table1")
     first = table1()
     begin("table2")
@@ -103,12 +114,6 @@ def reproduce(
         if name in rates.figures
     ]
     return Reproduction(rates, stated, first, second, claims(), figure4(extent.runs_of_figure_4, of_figure4))
-
-
-def _measured(data: Path, splits: int, detail: Callable[[str], None]) -> Rates:
-    from benchmarks.studies.gaps.recordings import activity_rates  # scikit-learn: only where it is needed
-
-    return activity_rates(data, splits, lambda done: detail(f"{done} of {splits} splits"))
 
 
 def _plain(value: Any) -> Any:

@@ -13,12 +13,33 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.postprocessing.curves import upper_hull
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 ROUNDING = 1e-12  # rates that differ by less are the same rate, computed twice
+
+
+def upper_hull(x: Floats, y: Floats) -> Integers:
+    """Return the indices of the upper convex hull's corners, from the smallest x to the largest.
+
+    Computes: one scan from the left that keeps right turns only. Of points with one x the highest
+    counts. No three corners are on a line.
+    Args: x, y: (n,), n >= 1, finite, in any order.
+    """
+    kept: list[int] = []
+    xs, ys = x.tolist(), y.tolist()
+    for i in np.lexsort((y, x)).tolist():
+        while kept and (
+            xs[kept[-1]] == xs[i]
+            or (
+                len(kept) > 1
+                and (ys[kept[-1]] - ys[kept[-2]]) * (xs[i] - xs[kept[-2]])
+                <= (ys[i] - ys[kept[-2]]) * (xs[kept[-1]] - xs[kept[-2]])
+            )
+        ):
+            kept.pop()
+        kept.append(i)
+    return np.array(kept, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,8 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.metrics import roc_curve
 
 from harness.errors import RecordDomainError, ThresholdGridError
-from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves, upper_hull
+from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
+from harness.postprocessing.thresholds.geometry import upper_hull
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import mean_square_error
 
