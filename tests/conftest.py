@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +60,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def mark_exhaustive(items: Sequence[pytest.Item], entries: Sequence[dict[str, Any]]) -> set[str]:
-    """Mark tests as the entries say; return the names in them, of tests and of parameters, that met none."""
-    kept = {(name, key) for entry in entries for name in entry["tests"] for key in entry.get("keep", ())}
-    reasons = {name: entry["reason"] for entry in entries for name in entry["tests"]}
+    """Mark tests as the entries say; return what in them met none, of tests and of kept parameters."""
+    found = {name: entry for entry in entries for name in entry["tests"]}
     met = set()
     for item in items:
         test, _, parameters = item.nodeid.partition("[")
         for name in (test, test.partition("::")[0], f"{test.rpartition('/')[0]}/"):
-            if (name, parameters.removesuffix("]")) in kept:
-                met.add(f"{name}[{parameters}")
-            elif name in reasons:
-                met.add(name)
-                item.add_marker(pytest.mark.exhaustive(reasons[name]))
-                break
-    return {*reasons, *(f"{name}[{key}]" for name, key in kept)} - met
+            if name not in found:
+                continue
+            met.add(name)
+            keep = [one for one in found[name].get("keep", ()) if fnmatchcase(parameters, f"{one}]")]
+            met.update(keep)
+            if not keep:
+                item.add_marker(pytest.mark.exhaustive(found[name]["reason"]))
+            break
+    return {*found, *(one for entry in entries for one in entry.get("keep", ()))} - met
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
