@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from benchmarks.commands.options import ReportOptions, ValidateOptions
 from benchmarks.papers import privfairfl
 from benchmarks.validation import Validation, multiplications, texts
 from benchmarks.validation import validate as validate_runs
@@ -15,7 +16,7 @@ from benchmarks.validation.cells import Measured
 from benchmarks.validation.findings import Status
 from benchmarks.validation.side_by_side import AS_PUBLISHED
 from harness.cli import terminal as cli
-from harness.cli.terminal import command, plain, say
+from harness.cli.terminal import plain, say
 from harness.system.result_files import default_out, new_directory
 from harness.views import weights as show
 
@@ -29,13 +30,10 @@ _STEPS = {
 _COLOURS = {Status.FAILED: "bold red", Status.EXPLAINED: "yellow"}
 
 
-@command
-def validate(results: str, as_json: bool) -> None:
+def validate(options: ValidateOptions) -> None:
     """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
-    if as_json:
-        cli.out.stderr = True  # nothing but JSON on stdout
-    found = _validated(results)[1]
-    if as_json:
+    found = _validated(options.results)[1]
+    if options.json:
         print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
         _show(found)
@@ -43,14 +41,13 @@ def validate(results: str, as_json: bool) -> None:
         sys.exit(1)
 
 
-@command
-def report(results: str, out: str) -> None:
+def report(options: ReportOptions) -> None:
     """Render measured runs as Markdown, HTML and figures in a new directory."""
-    measured, found = _validated(results)
+    measured, found = _validated(options.results)
     from benchmarks.report import html as rendering
     from benchmarks.report.plots import drawings
 
-    directory = Path(out) if out else default_out("bench.report")
+    directory = options.out or default_out("bench.report")
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("draw")
         rendering.write(measured, found, list(drawings(measured, found)), partial)
@@ -58,10 +55,10 @@ def report(results: str, out: str) -> None:
     show.results(directory)
 
 
-def _validated(results: str) -> tuple[Measured, Validation]:
+def _validated(results: Path | None) -> tuple[Measured, Validation]:
     with cli.steps(_STEPS) as begin:
         begin("read")
-        measured = Measured.read(Path(results) if results else RESULTS)
+        measured = Measured.read(results or RESULTS)
         begin("count")
         programs = list(multiplications.checks())
         begin("judge")

@@ -4,54 +4,37 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+from benchmarks.commands.options import SuiteOptions
 from benchmarks.measure import runner
 from benchmarks.measure.factors import Planned
 from benchmarks.measure.runner import Chosen, Standing
 from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, by_cell, load, summary
+from benchmarks.measure.units import write_units
 from harness.cli import terminal as cli
-from harness.cli.options import parse_choice, parse_names, parse_seconds, parse_whole
-from harness.cli.terminal import INTERRUPTED_EXIT, command, plain, say
+from harness.cli.terminal import INTERRUPTED_EXIT, plain, say
 from harness.errors import OptionError
-from harness.security_models import MODELS
 from harness.system.result_files import default_out
 from harness.views import weights as show
 
-MOST_REPETITIONS = 1000
 _STEPS = {"measure": "measure"}
 
 
-@command
-def run_suite(
-    suite: str,
-    quick: bool,
-    models: str,
-    repetitions: str,
-    timeout: str,
-    out: str,
-    resume: str,
-    as_json: bool,
-    conclude: Callable[[Path, Sequence[Sample]], None] | None = None,
-) -> None:
-    """Run what is missing of a suite, in a new directory or in that of an earlier command.
-
-    Args: conclude: makes of the directory and all its results what else the suite is for.
-    """
-    if as_json:
-        cli.out.stderr = True  # nothing but JSON on stdout
-    if out and resume:
+def measure(options: SuiteOptions) -> None:
+    """Run what is missing of a suite, in a new directory or in that of an earlier command."""
+    suite, resume = options.suite, options.resume
+    if options.out and resume:
         raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
-    directory = Path(resume or out or default_out(f"bench.{suite}"))
+    directory = resume or options.out or default_out(f"bench.{suite}")
     known = runner.chosen_in(directory, suite) if resume else Chosen(suite)
-    if quick and resume and not known.quick:
+    if options.quick and resume and not known.quick:
         raise OptionError(f"{directory} is of the whole suite, not of --quick; leave out --quick.")
-    wanted = _chosen(known, quick, models, repetitions, timeout)
+    wanted = _chosen(known, options)
     if not resume:
         runner.start(directory, wanted)
     try:
@@ -67,10 +50,10 @@ def run_suite(
         sys.exit(INTERRUPTED_EXIT)
     samples = _of(load(directory), wanted.plan())
     _show(wanted, samples)
-    if conclude is not None:
-        conclude(directory, load(directory))
+    if suite == "units":
+        write_units(directory, load(directory))
     show.results(directory)
-    if as_json:
+    if options.json:
         print(json.dumps([_summary(of) for of in by_cell(samples).values()], indent=2, ensure_ascii=False))
     failed = len(runner.failures(samples))
     if failed:
@@ -79,18 +62,14 @@ def run_suite(
         sys.exit(1)
 
 
-def _chosen(known: Chosen, quick: bool, models: str, repetitions: str, timeout: str) -> Chosen:
+def _chosen(known: Chosen, options: SuiteOptions) -> Chosen:
     """Return what was asked for: what an earlier command was asked for, unless options say otherwise."""
-    names = parse_names("--models", models) if models else list(known.models)
-    for name in names:
-        parse_choice("--models", name, list(MODELS))
-    times = parse_whole("--repetitions", repetitions, 1, MOST_REPETITIONS) if repetitions else None
     return replace(
         known,
-        quick=quick or known.quick,
-        models=tuple(names),
-        repetitions=times or known.repetitions,
-        timeout_s=parse_seconds(timeout) if timeout else known.timeout_s,
+        quick=options.quick or known.quick,
+        models=tuple(options.models or known.models),
+        repetitions=options.repetitions or known.repetitions,
+        timeout_s=options.timeout or known.timeout_s,
     )
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from benchmarks.commands.options import (
+    CappingOptions,
+    GapsOptions,
+    GroupwiseOptions,
+    TrustOptions,
+    UtilityOptions,
+)
 from benchmarks.studies import groupwise as of_logarithms
 from benchmarks.studies.capping import report as of_caps
 from benchmarks.studies.capping.population import Population, lognormal, movielens, zipf
@@ -16,53 +21,47 @@ from benchmarks.studies.trust import report as of_trust
 from benchmarks.studies.trust import study as trust_suite
 from benchmarks.studies.utility import report as of_utility
 from benchmarks.studies.utility import study as utility_suite
-from harness.cli.options import parse_epsilon, parse_error_target, parse_relation, parse_whole
-from harness.cli.terminal import Steps, command
+from harness.cli.terminal import Steps
 from harness.errors import OptionError
 from protocols.accounting.calibration import NeighboringRelation
 
-MOST_REPETITIONS = 1000
-LEAST_RUNS, MOST_RUNS = 100, 100_000
-_MOST_CLIENTS = 1_000_000
 _OTHER_SIZES, _OTHER_EXPONENTS, _SPREADS = (3_000, 30_000), (1.25, 2.5), (1.0, 2.0)
 _DRAW = {"draw": "write and draw"}
 
 
-@command
-def utility(quick: bool, repetitions: str, relation: str, out: str, as_json: bool) -> None:
+def utility(options: UtilityOptions) -> None:
     """Measure what released score curves are worth, by every method."""
-    times = parse_whole("--repetitions", repetitions, 2, MOST_REPETITIONS)
-    chosen = parse_relation(relation) or NeighboringRelation.REPLACE_ONE
+    chosen = options.neighboring_relation or NeighboringRelation.REPLACE_ONE
 
     def study(begin: Steps) -> Outcome:
         begin("measure")
-        settings = utility_suite.settings(quick)
-        outcomes = utility_suite.run(settings, times, chosen, show_time_left(begin))
+        settings = utility_suite.settings(options.quick)
+        outcomes = utility_suite.run(settings, options.repetitions, chosen, show_time_left(begin))
         return of_utility.outcome(outcomes, chosen)
 
-    options = f"{' --quick' * quick} --repetitions {times} --neighboring-relation {chosen}"
+    given = (
+        f"{' --quick' * options.quick} --repetitions {options.repetitions} --neighboring-relation {chosen}"
+    )
     steps = {"measure": "release curves and choose thresholds, in the clear", **_DRAW}
-    carry_out("bench.utility", options, steps, study, out, as_json)
+    carry_out("bench.utility", given, steps, study, options.out, options.json)
 
 
-@command
-def trust(quick: bool, runs: str, out: str, as_json: bool) -> None:
+def trust(options: TrustOptions) -> None:
     """Compare trust models by error and clients needed."""
-    times = parse_whole("--runs", runs, LEAST_RUNS, MOST_RUNS)
 
     def study(begin: Steps) -> Outcome:
         begin("measure")
-        setting = trust_suite.QUICK if quick else trust_suite.Setting()
-        return of_trust.outcome(*trust_suite.run(setting, times, show_time_left(begin)))
+        setting = trust_suite.QUICK if options.quick else trust_suite.Setting()
+        return of_trust.outcome(*trust_suite.run(setting, options.runs, show_time_left(begin)))
 
     steps = {"measure": "compute and simulate errors, in the clear", **_DRAW}
-    carry_out("bench.trust", f"{' --quick' * quick} --runs {times}", steps, study, out, as_json)
+    given = f"{' --quick' * options.quick} --runs {options.runs}"
+    carry_out("bench.trust", given, steps, study, options.out, options.json)
 
 
-@command
-def groupwise(epsilon: str, target: tuple[str, str, str], out: str, as_json: bool) -> None:
+def groupwise(options: GroupwiseOptions) -> None:
     """Draw privacy and error by the size of the group."""
-    most, wanted = parse_epsilon(epsilon), parse_error_target(*target)
+    most, wanted = options.epsilon, options.target()
 
     def study(begin: Steps) -> Outcome:
         begin("compute")
@@ -71,38 +70,34 @@ def groupwise(epsilon: str, target: tuple[str, str, str], out: str, as_json: boo
         except ValueError as error:
             raise OptionError(f"--epsilon {most} does not do: {error}.") from None
 
-    options = (
+    given = (
         f" --epsilon {most} --relative-error {wanted.relative:g} --error-from {wanted.least} "
         f"--error-to {wanted.most}"
     )
     steps = {"compute": "laws of the noise, by the size of the group", **_DRAW}
-    carry_out("reproduce.groupwise", options, steps, study, out, as_json)
+    carry_out("reproduce.groupwise", given, steps, study, options.out, options.json)
 
 
-@command
-def capping(
-    data: str, other_data: str, clients: str, exponents: str, held_out: bool, out: str, as_json: bool
-) -> None:
+def capping(options: CappingOptions) -> None:
     """Compute what caps on clients' records cost and save."""
-    sizes = [parse_whole("--clients", each, 100, _MOST_CLIENTS) for each in clients.split(",")]
-    laws = [_parse_exponent(each) for each in exponents.split(",")]
+    data, other_data = options.movielens, options.held_out_movielens
 
     def study(begin: Steps) -> Outcome:
         begin("data")
-        populations = [zipf(size, law, SEED) for law in laws for size in sizes]
-        others = _other_populations() if held_out else []
+        populations = [zipf(size, law, SEED) for law in options.exponents for size in options.clients]
+        others = _other_populations() if options.held_out else []
         for path, among in ((data, populations), (other_data, others)):
             if path:
-                among.append(movielens(Path(path)))
+                among.append(movielens(path))
         begin("compute")
         return of_caps.outcome(study_caps(populations, others, begin.detail))
 
-    options = f" --clients {clients} --exponents {exponents}"
+    given = " --clients {clients} --exponents {exponents}".format(**options.given("clients", "exponents"))
     for option, path in (("movielens", data), ("held-out-movielens", other_data)):
-        options += f" --{option} {Path(path).name}" if path else ""
-    options += " --held-out" * held_out
+        given += f" --{option} {path.name}" if path else ""
+    given += " --held-out" * options.held_out
     steps = {"data": "populations", "compute": "expected errors", **_DRAW}
-    carry_out("reproduce.capping", options, steps, study, out, as_json)
+    carry_out("reproduce.capping", given, steps, study, options.out, options.json)
 
 
 def _other_populations() -> list[Population]:
@@ -111,25 +106,14 @@ def _other_populations() -> list[Population]:
     return [draw(size, law, SEED) for draw, laws in drawn for law in laws for size in _OTHER_SIZES]
 
 
-def _parse_exponent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.5 <= value <= 4:
-        raise OptionError(f"--exponents must be numbers from 0.5 to 4, separated by commas; got {text!r}.")
-    return value
-
-
-@command
-def gaps(data: str, quick: bool, out: str, as_json: bool) -> None:
+def gaps(options: GapsOptions) -> None:
     """Reproduce the tables and figures on gaps under local privacy."""
-    source, extent = Path(data) if data else None, QUICK if quick else WHOLE
+    source, extent = options.data, QUICK if options.quick else WHOLE
 
     def study(begin: Steps) -> Outcome:
         return of_gaps.outcome(reproduce(source, extent, begin, begin.detail), extent)
 
-    options = f"{f' --data {source.name}' if source else ''}{' --quick' * quick}"
+    given = f"{f' --data {source.name}' if source else ''}{' --quick' * options.quick}"
     steps = {
         "data": "rates of the recordings, or of the synthetic population",
         "table1": "Table 1",
@@ -137,4 +121,4 @@ def gaps(data: str, quick: bool, out: str, as_json: bool) -> None:
         "figures": "figures",
         **_DRAW,
     }
-    carry_out("reproduce.gaps", options, steps, study, out, as_json)
+    carry_out("reproduce.gaps", given, steps, study, options.out, options.json)

@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.measure.factors import Planned
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample
 from benchmarks.measure.synthetic_clients import Federation
-from harness.cli.options import parse_delta, parse_epsilon, parse_error_target
-from harness.cli.tasking import ERROR_TARGET
+from harness.cli.options import ErrorOptions
+from harness.cli.parsers import parse_delta, parse_epsilon
 from harness.clients.session import MAX_CONNECTIONS, Check, ClientInputs, Upload
 from harness.engines.base import Job, Progress
 from harness.engines.mpspdz.discovery import Installation, find_installation
@@ -60,7 +60,7 @@ from protocols.spec import (
     ProtocolSpec,
 )
 
-_TARGET = parse_error_target(**ERROR_TARGET)
+_TARGET = ErrorOptions().target()
 _STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
     ("pi_rw", "default"): lambda _: WeightsStatistic(),
     ("pi_rw", "product"): lambda _: WeightsStatistic(),

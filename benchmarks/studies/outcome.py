@@ -65,18 +65,16 @@ def carry_out(
     options: str,
     steps: dict[str, str],
     study: Callable[[terminal.Steps], Outcome],
-    out: str,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Carry a study out: write its files into a new directory, show it, and print it as JSON if asked to.
 
     Args: task: as it is called after `./inv`; options: as they were understood, each with a space before it;
     steps: what to call them; the last one draws and writes; study: told of what begins each step but that;
-    out: the directory, "": one under `runs/`.
+    out: the directory, None: one under `runs/`.
     """
-    if as_json:
-        terminal.out.stderr = True  # nothing but JSON on stdout
-    directory, started = Path(out) if out else default_out(task), time.monotonic()
+    directory, started = out or default_out(task), time.monotonic()
     with new_directory(directory) as partial, terminal.steps(steps) as begin:
         found = study(begin)
         begin(list(steps)[-1])

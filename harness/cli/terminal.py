@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ParamSpec
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,8 +23,6 @@ from harness.errors import (
     WriteError,
 )
 from harness.system.signals import take_interrupts
-
-P = ParamSpec("P")
 
 INTERRUPTED_EXIT = 130
 MAYBE_SPENT = (
@@ -58,35 +54,30 @@ def plain(text: str) -> str:
     return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
-def command(function: Callable[P, None]) -> Callable[P, None]:
-    """Make a task end well: one sentence for our own errors, no traceback, exit code != 0.
+@contextmanager
+def ending_well(*, json: bool = False) -> Iterator[None]:
+    """Make a command end well: one sentence for our own errors, no traceback, exit code != 0.
 
     Being terminated, or losing the terminal, counts as Ctrl-C, so that parties are stopped and shares
     removed then, too.  [test: tests/commands/test_faults.py]
+    Args: json: whether standard output is for JSON alone, so that all else goes to the other.
     """
-
-    @functools.wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        take_interrupts()
-        out.stderr = False
-        try:
-            function(*args, **kwargs)
-            sys.stdout.flush()
-        except FairSharesError as error:
-            say(f"[bold red]Error:[/] {plain(str(error))}", err)
-            if isinstance(
-                error, ClientError | OutputError | PartyFailedError | PartyTimeoutError | WriteError
-            ):
-                say(MAYBE_SPENT, err)
-            sys.exit(1)
-        except KeyboardInterrupt:
-            say(INTERRUPTED, err)
-            sys.exit(INTERRUPTED_EXIT)
-        except BrokenPipeError:  # the reader of our output left
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
-
-    return guarded
+    take_interrupts()
+    out.stderr = json
+    try:
+        yield
+        sys.stdout.flush()
+    except FairSharesError as error:
+        say(f"[bold red]Error:[/] {plain(str(error))}", err)
+        if isinstance(error, ClientError | OutputError | PartyFailedError | PartyTimeoutError | WriteError):
+            say(MAYBE_SPENT, err)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        say(INTERRUPTED, err)
+        sys.exit(INTERRUPTED_EXIT)
+    except BrokenPipeError:  # the reader of our output left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 class _Seconds(TextColumn):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Column, Table
 
-from harness.cli.terminal import command, out, plain, say
+from harness.cli.terminal import out, plain, say
 from harness.inputs.aggregation import described
 from harness.pipeline.manifest import bounds_shown, privacy_statement
 from harness.security_models import get_model
@@ -44,15 +43,8 @@ CAP_STEPS = {  # of a run that chooses a cap before another
 WEIGHTS_ONLY_STEPS = {**WEIGHT_STEPS, "read": "read the weights"}
 
 
-@command
-def schemes(as_json: bool) -> None:
-    """Print which models can run here, and why one cannot."""
-    from harness.engines.registry import schemes as find_schemes
-
-    rows = find_schemes()
-    if as_json:
-        print(json.dumps(rows, indent=2))
-        return
+def schemes(rows: list[dict[str, Any]]) -> None:
+    """Print which models can run here, and why one cannot. Args: rows: of `engines.registry`."""
     table = Table("model", "engine", "parties", "adversary", "available")
     for row in rows:
         available = "[green]yes[/]" if row["available"] else "[red]no[/]"

@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.table import Table
 
 from harness.cli import terminal as cli
-from harness.cli.options import parse_choice, parse_delta, parse_epsilon, parse_relation, parse_whole
-from harness.cli.terminal import command, out, plain, say
+from harness.cli.options import AuditOptions
+from harness.cli.parsers import parse_delta
+from harness.cli.terminal import out, plain, say
 from harness.errors import AuditError, OptionError
-from harness.inputs.contribution_bounds import MAX_CAP
 from harness.pipeline.run import DEFAULT_DELTA
 from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, audit_command
@@ -21,69 +21,39 @@ from harness.privacy.audit.samplers import (
     DELTAS,
     EMULATED,
     LOGARITHMS,
-    SAMPLERS,
     Audited,
     audit_published,
     audit_sampler,
 )
 from harness.system.result_files import default_out, new_directory, write_json
 from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.exact_privacy import MAX_SENSITIVITY
 from protocols.accounting.rounding import digits_up
 
-_MAX_SIZE = 4096  # of groups, labels, thresholds
+DELTA = parse_delta(DEFAULT_DELTA)
 _WIDE = 110  # columns of a terminal that shows tables whole
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
 
 
-@command
-def audit(
-    sampler: str,
-    release: str,
-    epsilon: str,
-    delta: str,
-    sensitivity: str,
-    groups: str,
-    labels: str,
-    thresholds: str,
-    steps: str,
-    relation: str,
-    cap: str,
-    target: str,
-    as_json: bool,
-) -> None:
+def audit(options: AuditOptions) -> None:
     """Audit a sampler, a release, or without either the reference set; write and show what was found."""
-    if as_json:
-        cli.out.stderr = True  # nothing but JSON on stdout
-    given = {
-        "--epsilon": epsilon,
-        "--delta": delta,
-        "--sensitivity": sensitivity,
-        "--groups": groups,
-        "--labels": labels,
-        "--thresholds": thresholds,
-        "--steps": steps,
-        "--neighboring-relation": relation,
-        "--cap": cap,
-    }
-    directory = Path(target) if target else default_out("audit")
+    directory = options.out or default_out("audit")
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("audit")
-        if sampler and release:
+        if options.sampler and options.release:
             raise OptionError("Audit either a --sampler or a --release.")
-        if sampler:
-            _only(given, "--sampler", "--epsilon", "--delta", "--sensitivity")
-            audits = _sampler(sampler, given)
-        elif release:
-            audits = [_release(release, given)]
+        if options.sampler:
+            _only(options, "--sampler", "epsilon", "delta", "sensitivity")
+            audits = _sampler(options.sampler, options)
+        elif options.release:
+            audits = [_release(options.release, options)]
         else:
-            _only(given, "the reference set")
+            _only(options, "the reference set")
             audits = list(reference_set())
         begin("plot")
         _write(audits, partial)
     _show(audits)
     out.print(f"Results: {plain(str(directory))}", soft_wrap=True)
-    if as_json:
+    if options.json:
         print((directory / "audit.json").read_text(encoding="utf-8"), end="")
     faults = [
         f"{audited.name} at ε = {audited.epsilon}: {audited.fault}" for audited in audits if audited.fault
@@ -92,18 +62,17 @@ def audit(
         raise AuditError(f"A guarantee does not hold. {'; '.join(faults)}.")
 
 
-def _only(given: dict[str, str], what: str, *offered: str) -> None:
+def _only(options: AuditOptions, what: str, *offered: str) -> None:
     """Raise OptionError for an option that says nothing about what is audited."""
-    for option, value in given.items():
-        if value and option not in offered:
-            raise OptionError(f"{option} does not go with {what}.")
+    for name, option in options.declared.items():
+        if options.texts[name] and name not in (*offered, "sampler", "release", "out", "json"):
+            raise OptionError(f"{option.flag} does not go with {what}.")
 
 
-def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
-    parse_choice("--sampler", name, [*SAMPLERS, "published"])
-    epsilon = parse_epsilon(given["--epsilon"] or "1")
+def _sampler(name: str, options: AuditOptions) -> list[Audited]:
+    epsilon = options.epsilon or Fraction(1)
     if name == "published":
-        _only(given, "--sampler published, which takes no other parameter", "--epsilon")
+        _only(options, "--sampler published, which takes no other parameter", "epsilon")
         return [
             audit_published(
                 epsilon,
@@ -114,27 +83,18 @@ def _sampler(name: str, given: dict[str, str]) -> list[Audited]:
             for rounded in (False, True)
             for log in LOGARITHMS
         ]
-    sensitivity = parse_whole("--sensitivity", given["--sensitivity"] or "1", 1, MAX_SENSITIVITY)
-    return [audit_sampler(name, epsilon, parse_delta(given["--delta"] or DEFAULT_DELTA), sensitivity)]
+    return [audit_sampler(name, epsilon, options.delta or DELTA, options.sensitivity or 1)]
 
 
-def _release(name: str, given: dict[str, str]) -> Audited:
-    chosen = RELEASES[parse_choice("--release", name, list(RELEASES))]
-    sizes = chosen.sizes
-    offered = [f"--{size}" for size in sizes]
-    relation = parse_relation(given["--neighboring-relation"]) or chosen.relations[0]
-    offered += ["--cap"] * (chosen.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
-    of = f"--release {name} under {relation}"
-    _only(given, of, "--epsilon", "--delta", "--neighboring-relation", *offered)
-    typed = {size: text for size in sizes if (text := given[f"--{size}"])}
-    return audit_command(
-        name,
-        {size: parse_whole(f"--{size}", text, 2, _MAX_SIZE) for size, text in typed.items()},
-        relation,
-        parse_epsilon(given["--epsilon"] or "1"),
-        parse_delta(given["--delta"] or DEFAULT_DELTA),
-        parse_whole("--cap", given["--cap"], 1, MAX_CAP) if given["--cap"] else None,
-    )
+def _release(name: str, options: AuditOptions) -> Audited:
+    target = RELEASES[name]
+    relation = options.neighboring_relation or target.relations[0]
+    offered = [*target.sizes, "epsilon", "delta", "neighboring_relation"]
+    offered += ["cap"] * (target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
+    _only(options, f"--release {name} under {relation}", *offered)
+    typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
+    epsilon = options.epsilon or Fraction(1)
+    return audit_command(name, typed, relation, epsilon, options.delta or DELTA, options.cap)
 
 
 def _write(audits: Sequence[Audited], directory: Path) -> None:

@@ -8,18 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.cli import terminal as cli
-from harness.cli.options import (
-    parse_budget,
-    parse_cap,
-    parse_choice,
-    parse_delta,
-    parse_epsilon,
-    parse_max_count,
-    parse_names,
-    parse_population,
-    parse_range,
-    parse_whole,
-)
+from harness.cli.options import PlanOptions, ReleaseOptions, ShareOptions
+from harness.cli.parsers import parse_choice
 from harness.cli.terminal import say
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, PopulationError
@@ -28,7 +18,6 @@ from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     DEFAULT_STEPS,
-    MAX_STEPS,
     RecordDomain,
     RecordKind,
     ValueGrid,
@@ -38,64 +27,66 @@ from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
 from harness.privacy.ledger.populations import listed
 from harness.releases.contribution_cap import CAP_SHARE
-from harness.security_models import Model, get_model
-from protocols.accounting.calibration import PrivacyUnit
+from harness.security_models import Model
+from protocols.accounting.calibration import Budget, PrivacyUnit
 from protocols.noise.truncated import Guarantee
-from protocols.spec import PATHS, SHARES, InputForm
+from protocols.spec import SHARES, InputForm, InputPath
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
 
 
-def chosen_model(name: str) -> Model:
-    """Return the model of that name; without one the default, and say which that is."""
-    chosen = choose_model(name or None)
-    if not name:
+def chosen_model(model: Model | None) -> Model:
+    """Return the model that was named; without one the default, and say which that is."""
+    chosen = model or choose_model(None)
+    if model is None:
         say(f"Model: {chosen.name} (choose another with --model; ./inv schemes lists them)", cli.err)
     return chosen
 
 
-def chosen_hosts(path: str, model: str) -> tuple[list[Host], Model]:
+def chosen_hosts(path: Path, model: Model | None) -> tuple[list[Host], Model]:
     """Return a run's hosts, and the model: the named one, or what the number of hosts allows."""
-    found = read_hosts(Path(path))
-    chosen = get_model(model) if model else default_model(found)
-    if not model:
+    found = read_hosts(path)
+    chosen = model or default_model(found)
+    if model is None:
         say(f"Model: {chosen.name} (choose another with --model)", cli.err)
-    return hosts_for(chosen, found, Path(path)), chosen
+    return hosts_for(chosen, found, path), chosen
 
 
-def chosen_form(forms: Mapping[str, InputForm], name: str, path: str = SHARES.name) -> InputForm:
+def chosen_form(
+    forms: Mapping[str, InputForm], name: str | None = None, path: InputPath = SHARES
+) -> InputForm:
     """Return the input form of that name, by that path; the first form without a name.
 
     Raises: OptionError: there is none.
     """
     form = forms[parse_choice("--input-form", name, list(forms)) if name else next(iter(forms))]
-    return form.by(PATHS[parse_choice("--input-path", path, list(PATHS))])
+    return form.by(path)
 
 
-def cap_and_release(epsilon: str, delta: str, cap_epsilon: str) -> tuple[Guarantee, Guarantee]:
+def cap_and_release(options: ReleaseOptions | PlanOptions) -> tuple[Guarantee, Guarantee]:
     """Divide --epsilon and --delta, as `--cap auto` does, into the cap's part and the release's.
 
     Raises: OptionError: --cap-epsilon leaves nothing.
     """
-    total = Guarantee(parse_epsilon(epsilon), parse_delta(delta))
-    of_cap = Guarantee(
-        parse_epsilon(cap_epsilon, "--cap-epsilon") if cap_epsilon else total.epsilon * CAP_SHARE,
-        total.delta * CAP_SHARE,
-    )
+    total = Guarantee(options.epsilon, options.delta)
+    of_cap = Guarantee(options.cap_epsilon or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
     if of_cap.epsilon >= total.epsilon:
-        raise OptionError(f"--cap-epsilon {cap_epsilon} leaves nothing of --epsilon {epsilon}, the total.")
+        said = options.given("cap_epsilon", "epsilon")
+        raise OptionError(
+            f"--cap-epsilon {said['cap_epsilon']} leaves nothing of --epsilon {said['epsilon']}, the total."
+        )
     return of_cap, Guarantee(total.epsilon - of_cap.epsilon, total.delta - of_cap.delta)
 
 
-def chosen_account(population: str, budget: str, ledger: str) -> Account:
+def chosen_account(population: str | None, budget: Budget | None, ledger: Path | None) -> Account:
     """Return where a run is charged.
 
     Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then.
     """
     found = chosen_ledger(ledger)
-    if population not in ("", UNCHARGED):
-        return Account(found, parse_population(population), parse_budget(budget) if budget else None)
+    if population not in (None, UNCHARGED):
+        return Account(found, population, budget)
     if budget:
         raise OptionError("--budget is a population's; name it with --population.")
     guarded = [each.name for each in found.populations() if each.budget] if not population else []
@@ -107,50 +98,53 @@ def chosen_account(population: str, budget: str, ledger: str) -> Account:
     return Account(found)
 
 
-def chosen_ledger(path: str) -> Ledger:
+def chosen_ledger(path: Path | None) -> Ledger:
     """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else beside the runs."""
-    chosen = path or os.environ.get(LEDGER_VARIABLE, "")
+    chosen = path or os.environ.get(LEDGER_VARIABLE)
     return Ledger(Path(chosen).expanduser() if chosen else DEFAULT_PATH)
 
 
 def declared_domain(
-    domain: str, groups: str, labels: str, max_count: str, values: tuple[str, str] | None = None
+    options: ReleaseOptions | ShareOptions, *, of_values: bool = False
 ) -> RecordDomain | None:
     """Return the domain that the options declare, None if they leave it to be inferred.
 
-    Args: values: --range and --steps, where records are performance values.
+    Args: of_values: whether records are performance values, with --range and --steps.
     """
-    if values is not None and (any(values) or not domain):
-        return _declared_values(domain, groups, labels or max_count, *values)
-    if domain:
-        if groups or labels or max_count:
+    if of_values and (options.range or options.steps or not options.domain):
+        return _declared_values(options)
+    if options.domain:
+        if options.groups or options.labels or options.max_count:
             raise OptionError(
                 "Declare the domain either by --domain or by --groups, --labels and --max-count."
             )
-        return read_domain(Path(domain))
-    if bool(groups) != bool(labels):
+        return read_domain(options.domain)
+    if bool(options.groups) != bool(options.labels):
         raise OptionError("--groups and --labels go together: declare both.")
-    if not groups:
+    if not options.groups or not options.labels:
         return None
     return RecordDomain(
-        tuple(sorted(parse_names("--groups", groups))),
-        tuple(sorted(parse_names("--labels", labels))),
-        parse_max_count(max_count) if max_count else DEFAULT_MAX_COUNT,
+        tuple(sorted(options.groups)), tuple(sorted(options.labels)), options.max_count or DEFAULT_MAX_COUNT
     )
 
 
-def with_cap(domain: RecordDomain, cap: str, unit: PrivacyUnit) -> RecordDomain:
+def _declared_values(options: ReleaseOptions | ShareOptions) -> RecordDomain:
+    if options.domain or options.labels or options.max_count or not (options.groups and options.range):
+        raise OptionError(
+            "Declare performance values by --groups and --range and, if wanted, --steps; or all by --domain."
+        )
+    values = ValueGrid(*options.range, options.steps or DEFAULT_STEPS)
+    return RecordDomain(tuple(sorted(options.groups)), (), 1, kind=RecordKind.VALUE, values=values)
+
+
+def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
     """Return the domain with the cap that the option says, 1 for clients with one value; its own stays.
 
     Raises: OptionError: it has another, or a client has fewer records at most.
     """
-    if cap:
-        chosen = parse_cap(cap)
-    elif domain.cap:
-        chosen = domain.cap
-    elif domain.values and unit is PrivacyUnit.CLIENT:
-        chosen = Cap(1)
-    else:
+    only_one = Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None
+    chosen = cap or domain.cap or only_one
+    if chosen is None:
         return domain
     if domain.cap not in (None, chosen):
         raise OptionError(
@@ -163,18 +157,3 @@ def with_cap(domain: RecordDomain, cap: str, unit: PrivacyUnit) -> RecordDomain:
             "(max_count in a domain file, or --max-count)."
         )
     return replace(domain, cap=chosen)
-
-
-def _declared_values(domain: str, groups: str, others: str, ends: str, steps: str) -> RecordDomain:
-    if domain or others or not (groups and ends):
-        raise OptionError(
-            "Declare performance values by --groups and --range and, if wanted, --steps; or all by --domain."
-        )
-    most = parse_whole("--steps", steps, 1, MAX_STEPS) if steps else DEFAULT_STEPS
-    return RecordDomain(
-        tuple(sorted(parse_names("--groups", groups))),
-        (),
-        1,
-        kind=RecordKind.VALUE,
-        values=ValueGrid(*parse_range(ends), most),
-    )

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_ledger
-from harness.cli.options import parse_budget, parse_population
-from harness.cli.terminal import command, plain, say
+from harness.cli.options import LedgerOptions
+from harness.cli.terminal import plain, say
 from harness.errors import OptionError, PopulationError
 from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.entries import Ledger
@@ -36,17 +36,16 @@ NOT_CHARGED = "Charged to no ledger: what this run spent adds to what others on 
 TO_BE_CHARGED = " To have it counted, name whose records they are with --population."
 
 
-@command
-def ledger(population: str, budget: str, path: str, as_json: bool) -> None:
+def ledger(options: LedgerOptions) -> None:
     """Give a population a budget, if one is said; then print what it, or everybody, has spent."""
-    found = chosen_ledger(path)
-    name = parse_population(population) if population else None
-    if budget:
+    found = chosen_ledger(options.ledger)
+    name = options.population
+    if options.budget:
         if name is None:
             raise OptionError("--budget is a population's; name it with --population.")
-        found.set_budget(name, parse_budget(budget))
+        found.set_budget(name, options.budget)
     shown = _chosen(found, name)
-    if as_json:
+    if options.json:
         print(json.dumps(_to_json(found, shown), indent=2, ensure_ascii=False))
         return
     if not shown:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rich.table import Table
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_model
-from harness.cli.options import parse_choice, parse_delta, parse_epsilon, parse_seconds, parse_whole, require
-from harness.cli.terminal import command, plain, say
+from harness.cli.options import NoiseOptions
+from harness.cli.parsers import parse_delta
+from harness.cli.terminal import plain, say
 from harness.errors import OptionError
 from harness.pipeline.noise_samples import (
     FALSE_ALARM,
-    MOST_SAMPLES,
     WARNING,
     NoiseRun,
     choose_sampler,
@@ -25,42 +23,26 @@ from harness.views import weights as show
 from protocols.accounting.rounding import digits_up
 from protocols.spec import NO_INPUT
 
-SAMPLERS = ("default", "symmetric", "published")
 _STEPS = {"compile": "compile the program", "run": "parties: run π_LAP", "read": "compare with the exact law"}
 
 
-@command
-def noise(
-    *,
-    n: str,
-    epsilon: str,
-    delta: str,
-    sampler: str,
-    rounded: bool,
-    model: str,
-    out: str,
-    timeout: str,
-    as_json: bool,
-) -> None:
+def noise(options: NoiseOptions) -> None:
     """Run π_LAP with one of its samplers, all parties on this machine."""
-    require({"--n": n, "--epsilon": epsilon})
-    if as_json:
-        cli.out.stderr = True  # nothing but JSON on stdout
-    parse_choice("--sampler", sampler, list(SAMPLERS))
-    if sampler == "published" and delta:
+    sampler, published = options.sampler, options.sampler == "published"
+    if published and options.delta:
         raise OptionError("--sampler published takes no --delta: what it has follows from its epsilon.")
-    if sampler != "published" and rounded:
+    if not published and options.rounded:
         raise OptionError("--rounded goes with --sampler published only; the other samplers' are integers.")
-    size = parse_whole("--n", n, 1, MOST_SAMPLES)
-    total, tail = parse_epsilon(epsilon), parse_delta(delta or DEFAULT_DELTA)
-    chosen = choose_sampler(sampler, total, tail, rounded)
-    settings = Settings(chosen_model(model), NO_INPUT, total, tail, timeout_s=parse_seconds(timeout))
-    target = Path(out) if out else default_out("noise")
+    delta = options.delta or parse_delta(DEFAULT_DELTA)
+    chosen = choose_sampler(sampler, options.epsilon, delta, options.rounded)
+    model = chosen_model(options.model)
+    settings = Settings(model, NO_INPUT, options.epsilon, delta, timeout_s=options.timeout)
+    target = options.out or default_out("noise")
     with cli.steps(_STEPS) as begin:
-        run = open_noise(chosen, size, settings, target, begin)
+        run = open_noise(chosen, options.n, settings, target, begin)
     _show(run)
     show.results(target)
-    if as_json:
+    if options.json:
         print((target / "noise.json").read_text(encoding="utf-8"), end="")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli.options import parse_cap
+from harness.cli.parsers import parse_cap
 from harness.errors import OptionError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap, cap_from_json
 from harness.inputs.encoding import columns_of, count_columns

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from harness.cli import terminal as cli
-from harness.cli.commands.release import ReleaseOptions
-from harness.cli.commands.thresholds import OF_A_RUN, thresholds
-from harness.cli.tasking import RELEASE_OPTIONS
+from harness.cli.commands.thresholds import thresholds
+from harness.cli.options import ThresholdsOptions
 from harness.engines.base import EngineResult, Runner
-from harness.errors import InfeasibleError, RecordDomainError, ResultFileError
+from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
 from harness.pipeline.party_inputs import PartyInputs
@@ -95,13 +94,9 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def asked(**given: Any) -> ReleaseOptions:
-    return ReleaseOptions(**{**RELEASE_OPTIONS, "input_form": "", **given})
-
-
-def call(options: ReleaseOptions, directory: Path, **given: Any) -> None:
-    own = {**asdict(ODDS), "tolerance": "0", "positive_label": "", "variant": "histogram", "blocks": "tree"}
-    thresholds(options, **{**own, **given}, curves=str(directory))
+def call(directory: Path, **given: str | bool) -> None:
+    chosen: dict[str, str | bool] = {**asdict(ODDS), "tolerance": "0", "curves": str(directory)}
+    thresholds(ThresholdsOptions(**{**chosen, **given}))
 
 
 @pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED], ids=lambda spec: spec.name)
@@ -223,16 +218,14 @@ def test_missing_and_broken_files(name: str, intact: Path, tmp_path: Path) -> No
         read_curves(tmp_path)
 
 
-@pytest.mark.parametrize("name", OF_A_RUN)
-def test_options_of_a_new_run_are_refused(
-    name: str, intact: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = {name: "x"} if name in ("variant", "blocks") else {}
-    with pytest.raises(SystemExit, match="1"):
-        call(asked(**({} if own else {name: "x"})), intact, **own)
-    said = f"--{name.replace('_', '-')} is for a new run; --curves chooses on the curves of an earlier one"
-    assert said in " ".join(capsys.readouterr().err.split())
-    assert not list(in_tmp.iterdir())
+OF_BOTH = {"constraint", "objective", "tolerance", "deterministic", "positive_label", "curves", "out", "json"}
+
+
+@pytest.mark.parametrize("name", sorted(ThresholdsOptions.declared.keys() - OF_BOTH))
+def test_options_of_a_new_run_are_refused(name: str) -> None:
+    said = f"^--{name.replace('_', '-')} is for a new run; --curves chooses on the curves of an earlier one"
+    with pytest.raises(OptionError, match=said):
+        ThresholdsOptions(curves="run", **{name: "x"})
 
 
 def test_the_command_says_what_it_did_not_do(
@@ -240,7 +233,7 @@ def test_the_command_says_what_it_did_not_do(
 ) -> None:
     """No ledger is opened, nor made where there is none."""
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(in_tmp / "ledger.sqlite"))
-    call(asked(out="again"), intact)
+    call(intact, out="again")
     shown = " ".join(capsys.readouterr().out.split())
     assert "Nothing was computed or opened for this choice: it spent no ε, and no ledger is charged." in shown
     assert "Guarantee: (ε, δ)-differential privacy" in shown and shown.endswith("Results: again")
@@ -253,7 +246,8 @@ def test_the_command_says_what_it_did_not_do(
 
 def test_json(intact: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        call(asked(out="again", json=True), intact, constraint="equal_opportunity", tolerance="0.02")
+        with cli.ending_well(json=True):
+            call(intact, out="again", json=True, constraint="equal_opportunity", tolerance="0.02")
     finally:
         cli.out.stderr = False
     found = json.loads(capsys.readouterr().out)  # and nothing else on standard output

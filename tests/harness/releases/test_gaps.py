@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.choices import declared_domain
-from harness.cli.options import parse_range
+from harness.cli.options import GapOptions
+from harness.cli.parsers import parse_range
 from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid, domain_from_json
@@ -102,16 +103,23 @@ def test_domains_of_values_are_written_and_read() -> None:
             ValueGrid(0.0, 1.0, steps)
 
 
+def declared(**texts: str) -> RecordDomain | None:
+    return declared_domain(GapOptions(epsilon="1", **texts), of_values=True)
+
+
 def test_options_that_declare_values() -> None:
-    found = declared_domain("", "b,a", "", "", ("0,1", "10"))
-    assert found == DOMAIN
-    for wrong in (("d.json", "", "", ""), ("", "a,b", "0,1", ""), ("", "a,b", "", "5"), ("", "", "", "")):
+    assert declared(groups="b,a", range="0,1", steps="10") == DOMAIN
+    wrong: list[dict[str, str]] = [
+        {"domain": "d.json", "range": "0,1"},
+        {"groups": "a,b", "labels": "0,1", "range": "0,1"},
+        {"groups": "a,b", "max_count": "5", "range": "0,1"},
+        {"range": "0,1"},
+        {"groups": "a,b", "steps": "10"},
+        {},
+    ]
+    for texts in wrong:
         with pytest.raises(OptionError, match="--groups and --range"):
-            declared_domain(*wrong, ("0,1", ""))
-    with pytest.raises(OptionError, match="--groups and --range"):
-        declared_domain("", "a,b", "", "", ("", "10"))
-    with pytest.raises(OptionError, match="--groups and --range"):
-        declared_domain("", "", "", "", ("", ""))
+            declared(**texts)
     for text in ("1", "1,0", "0,1,2", "a,b", "0,"):
         with pytest.raises(OptionError, match="--range must be two numbers"):
             parse_range(text)

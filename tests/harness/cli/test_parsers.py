@@ -1,4 +1,4 @@
-"""Options: what each value of the command line means, and that all others end in one sentence."""
+"""Parsers of options: what each value of the command line means, and that all others end in one sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from harness.cli.options import (
+from harness.cli.parsers import (
     parse_budget,
     parse_choice,
     parse_delta,
@@ -140,7 +140,6 @@ def test_no_seconds(text: str) -> None:
 def test_relation() -> None:
     for relation in NeighboringRelation:
         assert parse_relation(str(relation)) is relation
-    assert parse_relation("") is None
     with pytest.raises(OptionError) as error:
         parse_relation("add_remove")
     assert str(error.value) == (
@@ -156,12 +155,12 @@ def test_choice_is_to_the_letter(text: str) -> None:
 
 
 def test_names() -> None:
-    assert parse_names("--groups", "b, a,a b ,NA") == ["b", "a", "a b", "NA"]
+    assert parse_names("b, a,a b ,NA", "--groups") == ["b", "a", "a b", "NA"]
     for text in ("", "a,", ",a", "a,,b", " "):
         with pytest.raises(
             OptionError, match=r"^--groups must be names separated by commas, for example a,b; got "
         ):
-            parse_names("--groups", text)
+            parse_names(text, "--groups")
 
 
 def test_model() -> None:

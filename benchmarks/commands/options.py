@@ -1,0 +1,140 @@
+"""Every option of `bench.*` and `reproduce.*`, said once; see `harness.cli.options`."""
+
+from __future__ import annotations
+
+from harness.cli.command_line import Options, optional, switch, usual
+from harness.cli.options import EPSILON, OUT, RELATION, ErrorOptions, json_of
+from harness.cli.parsers import (
+    in_module,
+    one_of,
+    parse_path,
+    parse_seconds,
+    separated,
+    whole,
+)
+from harness.errors import OptionError
+
+MOST_REPETITIONS = 1000
+
+
+def parse_exponent(text: str, option: str) -> float:
+    """Read a law's exponent. Raises: OptionError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.5 <= value <= 4:
+        raise OptionError(f"{option} must be numbers from 0.5 to 4, separated by commas; got {text!r}.")
+    return value
+
+
+RESULTS = optional(
+    parse_path, "a directory that a suite wrote, or one of such directories; default: those of the repository"
+)
+
+
+class UtilityOptions(Options):
+    """Measure what released score curves are worth, by method, ε, records and groups."""
+
+    quick = switch("two small settings instead of the whole suite, in seconds")
+    repetitions = usual("10", whole(2, MOST_REPETITIONS), "how often everything is drawn anew")
+    neighboring_relation = RELATION.but(
+        help="of the noise made in the computation: replace_one (default, as local DP protects) or "
+        "add_or_remove_one"
+    )
+    out = OUT.but(help="a new directory for the results; default: runs/bench.utility-<time>")
+    json = json_of("the summary as JSON")
+
+
+class TrustOptions(Options):
+    """Compare local DP, noise per aggregator and noise in the computation, by error and clients needed."""
+
+    quick = switch("one ε and few clients instead of the whole suite, in seconds")
+    runs = usual("1000", whole(100, 100_000), "how often each error is simulated")
+    out = OUT.but(help="a new directory for the results; default: runs/bench.trust-<time>")
+    json = json_of("the summary as JSON")
+
+
+class SuiteOptions(Options):
+    """What every suite of `benchmarks.suites` takes; a subclass of each has its name as `suite`."""
+
+    suite = ""
+    quick = switch("a few small runs instead of the whole suite, in seconds")
+    models = optional(
+        separated(one_of(in_module("harness.security_models:MODELS"))),
+        "only these, for example ring,mpyc; default: all",
+    )
+    repetitions = optional(
+        whole(1, MOST_REPETITIONS), "how often each cell is run; default: the suite's own, 1 to 7"
+    )
+    timeout = optional(
+        parse_seconds, "seconds that a run may take before it counts as failed; default: the suite's own"
+    )
+    out = OUT.but(help="a new directory for the results; default: runs/bench.<suite>-<time>")
+    resume = optional(
+        parse_path,
+        "instead of --out: the directory of an earlier command; what it has is not run again",
+    )
+    json = json_of("a summary of each cell as JSON")
+
+
+SUITES: dict[str, type[SuiteOptions]] = {
+    name: type(f"{name.title()}Options", (SuiteOptions,), {"__doc__": does, "suite": name})
+    for name, does in {
+        "table2": "Measure weights and score curves as in PrivFairFL's Table 2, by model.",
+        "scale": "Measure how costs grow with clients and records: PrivFairFL's Figures 1 and 2.",
+        "noise": "Measure what samples of noise cost, by sampler, number, ε and model.",
+        "network": "Measure what delay and bandwidth between parties do, by protocol and model.",
+        "clients": "Measure what clients as the privacy unit cost: slots and capped keys.",
+        "units": "Measure what `./inv plan` predicts from: unit costs of this machine.",
+    }.items()
+}
+
+
+class ValidateOptions(Options):
+    """Judge measured runs: whole, in order, linear, and how far from PrivFairFL's figures."""
+
+    results = RESULTS
+    json = json_of("all findings as JSON")
+
+
+class ReportOptions(Options):
+    """Render measured runs: tables and figures as Markdown and as one HTML file."""
+
+    results = RESULTS
+    out = OUT.but(help="a new directory; default: runs/bench.report-<time>")
+
+
+class GapsOptions(Options):
+    """Compute the published tables and figures on gaps under local privacy again, and set them beside."""
+
+    data = optional(
+        parse_path,
+        "the activity data, UCI 427: the archive as downloaded, or the directory that it was unpacked into; "
+        "default: a synthetic population with the means that the paper prints",
+    )
+    quick = switch("fewer runs, and one split of the data instead of ten; in seconds")
+    out = OUT.but(help="a new directory for the results; default: runs/reproduce.gaps-<time>")
+    json = json_of("all numbers as JSON")
+
+
+class GroupwiseOptions(ErrorOptions):
+    """Draw what counts' logarithms protect by the size of the group, beside the open problem's noise."""
+
+    epsilon = EPSILON.but(help="the most that a record in a small group is charged", default="1", example="")
+    out = OUT.but(help="a new directory for the results; default: runs/reproduce.groupwise-<time>")
+    json = json_of("all numbers as JSON")
+
+
+class CappingOptions(Options):
+    """Draw what caps on clients' records cost and save, how to choose one, and the paper's bounds."""
+
+    movielens = optional(
+        parse_path, "the directory that MovieLens 1M or 100K was unpacked into; default: synthetic only"
+    )
+    clients = usual("1000,10000,100000", separated(whole(100, 1_000_000)), "of each synthetic population")
+    exponents = usual("1.5,2", separated(parse_exponent), "a of the law n^-a by which a client has n records")
+    held_out = switch("also clients by other laws, by which nothing in `cap` was chosen; takes twice as long")
+    held_out_movielens = optional(parse_path, "as --movielens, to be reported with those")
+    out = OUT.but(help="a new directory for the results; default: runs/reproduce.capping-<time>")
+    json = json_of("all numbers as JSON")

@@ -1,0 +1,241 @@
+"""How an option is declared, and how a command is made of a class of options.
+
+An option's name, help, default and what reads it are said once, in a class; `Command` makes of the class
+what invoke runs. What a command needs is imported when it runs, so that each starts fast.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, ClassVar, Generic, TypeVar, overload
+
+from invoke import Context, Task
+from invoke.exceptions import ParseError
+from invoke.parser.argument import Argument
+
+from harness.errors import OptionError
+
+T = TypeVar("T")
+Parser = Callable[[str, str], T]  # a text, and the option that it was given for, for what an error says
+
+
+@dataclass
+class Option(Generic[T]):
+    """An option of a command: of an instance of its class, the value; of the class, the option itself.
+
+    Args: parse: reads its text, None for one that is given or not; help: what it is, without its default;
+    default: its text unless given; example: a text, where it has to be given; unless: the option with
+    which it need not be; offered: False if code asks for it that commands share, but this one has not got it.
+    """
+
+    parse: Parser[T] | None
+    help: str
+    default: str = ""
+    example: str = ""
+    unless: str = ""
+    offered: bool = True
+    attribute: str = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Option[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Option[T] | T:
+        if instance is None:
+            return self
+        found: T = vars(instance)[self.attribute]
+        return found
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.attribute.replace('_', '-')}"
+
+    @property
+    def explained(self) -> str:
+        """What `--help` says of it."""
+        said = not self.default or "(default" in self.help or "default: " in self.help
+        return self.help if said else f"{self.help}; default: {self.default}"
+
+    def but(self, **changes: Any) -> Option[T]:
+        """Return this option, in some ways another: of another help or default, say."""
+        return replace(self, **changes)
+
+    @property
+    def left_out(self) -> Option[T]:
+        """This option for a command that has not got it: it is never given."""
+        return replace(self, offered=False)
+
+    def passed_on(self, help: str) -> Option[Any]:
+        """Return it as given, without a default, for another class to read. Args: help: as there."""
+        return Option(self.parse and as_given, help, attribute=self.attribute)
+
+    def read(self, text: str | bool) -> Any:
+        """Return what was given as a value; None without a text. Raises: OptionError."""
+        if self.parse is None:
+            return bool(text)
+        text = str(text or self.default)
+        return self.parse(text, self.flag) if text else None
+
+
+def as_given(text: str, _option: str) -> str:
+    """Return the text as it is."""
+    return text
+
+
+def required(parse: Parser[T], help: str, example: str) -> Option[T]:
+    """Return an option that has to be given."""
+    return Option(parse, help, example=example)
+
+
+def usual(default: str, parse: Parser[T], help: str) -> Option[T]:
+    """Return an option with a default."""
+    return Option(parse, help, default)
+
+
+def optional(parse: Parser[T], help: str) -> Option[T | None]:
+    """Return an option that is None unless given."""
+    return Option(parse, help)
+
+
+def switch(help: str) -> Option[bool]:
+    """Return an option that is given or not, and takes no value."""
+    return Option(None, help)
+
+
+class Options:
+    """What a command was given, each value read once; a subclass declares the options, inherited ones too.
+
+    A subclass's docstring is what the command does, as `./inv --list` says it.
+    """
+
+    declared: ClassVar[Mapping[str, Option[Any]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        found = {name: option for each in reversed(cls.__mro__) for name, option in vars(each).items()}
+        cls.declared = {name: option for name, option in found.items() if isinstance(option, Option)}
+
+    def __init__(self, **texts: str | bool) -> None:
+        """Read the texts, by the options' names; without one, or with an empty one, it is the default.
+
+        Raises: OptionError: the first, as the class declares them, that is missing or makes no sense.
+        """
+        self.texts = {name: texts.get(name) or option.default for name, option in self.declared.items()}
+        for name, option in self.declared.items():
+            if option.example and not self.texts[name] and not self.texts.get(option.unless):
+                raise missing(option)
+            vars(self)[name] = option.read(self.texts[name])
+
+    def given(self, *names: str) -> dict[str, str]:
+        """Return what was typed for these options, or their defaults, "" for nothing."""
+        return {name: str(self.texts[name]) for name in names}
+
+    def but(self: T, **values: Any) -> T:
+        """Return these options with other values."""
+        found = object.__new__(type(self))
+        vars(found).update({**vars(self), **values})
+        return found
+
+
+def missing(option: Option[Any]) -> OptionError:
+    """Return what is said where an option has to be given."""
+    return OptionError(
+        f"{option.flag} is missing; give it a value, for example {option.flag} {option.example}."
+    )
+
+
+class Command(Task[Callable[..., None]]):
+    """A command of invoke's, made from a class of options.
+
+    Args: name: as typed; options: the class; place: `module:function`, imported when it runs, which is
+    called with an instance of the class.
+    """
+
+    def __init__(self, name: str, options: type[Options], place: str) -> None:
+        self.options = {name: option for name, option in options.declared.items() if option.offered}
+
+        def body(_context: Context, **texts: str | bool) -> None:
+            from harness.cli import terminal
+
+            with terminal.ending_well(json=bool(texts.get("json"))):
+                module, _, function = place.partition(":")
+                getattr(import_module(module), function)(options(**texts))
+
+        body.__doc__ = options.__doc__
+        super().__init__(body, name=name, positional=[], auto_shortflags=False)
+
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002
+        """Return the options as invoke has them: by name only, so that no misspelt one becomes a value."""
+        return [
+            Argument(
+                names=(option.flag.removeprefix("--"),),
+                attr_name=name if "_" in name else None,
+                kind=str if option.parse else bool,
+                default="" if option.parse else False,
+            )
+            for name, option in self.options.items()
+        ]
+
+    def help_rows(self) -> list[tuple[str, str]]:
+        """Return each option, with what it takes, and its help, in the order of their names."""
+        return [
+            (f"{option.flag}{'=…' if option.parse else ''}", option.explained)
+            for _, option in sorted(self.options.items(), key=lambda item: (len(item[0]) == 1, item[0]))
+        ]
+
+
+def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mapping[str, bool]) -> list[str]:
+    """Return a command line as invoke takes it, an option of one letter with one dash.
+
+    Args: commands: by name; of_all: invoke's own options, and whether each takes a value.
+    Raises: ParseError: there is no such command or option, or a value is missing or belongs to none.
+    """
+    command, options, waiting, found = "", dict[str, bool](), "", []
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if (name if not waiting else word) in options:
+            _check_answered(waiting, command)
+            waiting = name if options[name] and not equals else ""
+            found.append(word[1:] if len(name) == 3 else word)
+            continue
+        if waiting:
+            waiting = ""
+        elif word in commands:
+            command, options = (
+                word,
+                {each.flag: each.parse is not None for each in commands[word].options.values()},
+            )
+        elif name in of_all:
+            waiting = name if of_all[name] and not equals and not (name == "--help" and command) else ""
+        else:
+            raise ParseError(f"Error: {_unknown(word, command, options, commands)}")
+        found.append(word)
+    _check_answered(waiting, command)
+    return found
+
+
+def _check_answered(waiting: str, command: str) -> None:
+    if waiting:
+        raise ParseError(f"Error: {waiting} needs a value; `./inv {command} --help` explains it.")
+
+
+def _unknown(word: str, command: str, options: Iterable[str], commands: Iterable[str]) -> str:
+    """Say what is wrong with a word of a command line, and what would be right."""
+    if not command:
+        return f"There is no command {word!r}{_similar(word, commands)}; `./inv` lists all."
+    wrong = (
+        f"{command} has no option {word}{_similar(word, options)}"
+        if word.startswith("-")
+        else f"{word!r} belongs to no option of {command}; values go by name, for example --out results"
+    )
+    return f"{wrong}; `./inv {command} --help` explains all."
+
+
+def _similar(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

@@ -1,0 +1,325 @@
+"""`weights`, `confusion`, `gap` and `count`; and what all commands that release a statistic do alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from harness.cli import terminal as cli
+from harness.cli.commands.choices import (
+    UNCHARGED,
+    cap_and_release,
+    chosen_account,
+    chosen_form,
+    chosen_hosts,
+    chosen_model,
+    declared_domain,
+    with_cap,
+)
+from harness.cli.commands.ledger import show_charge
+from harness.cli.options import ConfusionOptions, CountOptions, GapOptions, ReleaseOptions, WeightsOptions
+from harness.cli.parsers import parse_cap, parse_choice
+from harness.cli.terminal import plain, say
+from harness.clients.invitations import check_directory
+from harness.engines.base import Progress
+from harness.errors import FairSharesError, OptionError
+from harness.inputs.aggregation import UploadPolicy
+from harness.inputs.contribution_bounds import AUTO
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain, RecordKind, read_domain
+from harness.inputs.records import ClientRecords, read_records
+from harness.inputs.shares import MAX_VALUES
+from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
+from harness.pipeline.run import (
+    Run,
+    Settings,
+    Statistic,
+    check_supported,
+    run_fed,
+    run_for_invited,
+    run_on_records,
+    run_on_shares,
+)
+from harness.releases.confusion import ConfusionStatistic
+from harness.releases.contribution_cap import ChosenCap
+from harness.releases.counts import CountStatistic
+from harness.releases.gaps import GapStatistic
+from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
+from harness.system.result_files import default_out
+from harness.views import cap as show_cap
+from harness.views import counts as show_counts
+from harness.views import gaps as show_gaps
+from harness.views import thresholds as show_thresholds
+from harness.views import weights as show
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.noise.truncated import Guarantee
+from protocols.spec import (
+    CLIENTS,
+    PI_CAP,
+    PI_CF,
+    PI_CF_SLOTS,
+    PI_COUNT,
+    PI_GAP,
+    PI_GAP_SLOTS,
+    PI_RW,
+    PI_RW_SLOTS,
+    PI_RW_WEIGHTS,
+    SHARES,
+    SLOTS,
+    ProtocolSpec,
+)
+
+if TYPE_CHECKING:
+    from harness.hosts.runner import HostsRunner
+    from harness.pipeline.party_inputs import PartyInputs
+
+T = TypeVar("T")
+
+
+def weights(options: WeightsOptions) -> None:
+    """Run π_RW on a records file or on shares."""
+    spec = PI_RW_WEIGHTS if options.reveal == "weights" else of_slots(options, PI_RW_SLOTS, PI_RW)
+    settings = settings_of(options, spec)
+    run: Run[Any]
+    if spec is PI_RW_WEIGHTS:
+        run, out = release(
+            options, WeightsOnlyStatistic(options.reweighing), settings, show.WEIGHTS_ONLY_STEPS
+        )
+        show.opened_weights(run)
+    else:
+        run, out = release(options, WeightsStatistic(options.reweighing, spec), settings, show.WEIGHT_STEPS)
+        show.weights(run)
+    conclude(options, run, out)
+
+
+def confusion(options: ConfusionOptions) -> None:
+    """Run π_CF on a records file or on shares."""
+    spec = of_slots(options, PI_CF_SLOTS, PI_CF)
+    settings = settings_of(options, spec)
+    score = options.threshold
+    if score is not None and options.shares:
+        raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
+    run, out = release(options, ConfusionStatistic(spec), settings, show_thresholds.CONFUSION_STEPS, score)
+    show_thresholds.confusion(run)
+    conclude(options, run, out)
+
+
+def gap(options: GapOptions) -> None:
+    """Run π_GAP on a file of clients' values or on shares."""
+    spec = of_slots(options, PI_GAP_SLOTS, PI_GAP)
+    settings = settings_of(options, spec)
+    run, out = release(options, GapStatistic(spec), settings, show_gaps.STEPS)
+    show_gaps.gaps(run)
+    conclude(options, run, out)
+
+
+def count(options: CountOptions) -> None:
+    """Run π_COUNT on a records file or on shares."""
+    settings = settings_of(options, PI_COUNT)
+    run, out = release(options, CountStatistic(settings, options.target()), settings, show_counts.STEPS)
+    show_counts.counts(run)
+    conclude(options, run, out)
+
+
+def of_slots(options: ReleaseOptions, slots: ProtocolSpec, spec: ProtocolSpec) -> ProtocolSpec:
+    """Return the protocol that counts slots where clients are the unit, unless another form is asked for."""
+    by_shares = options.input_path is SHARES and not options.invite
+    asked = options.input_form or (
+        SLOTS.name if options.privacy_unit is PrivacyUnit.CLIENT and by_shares else ""
+    )
+    return slots if asked == SLOTS.name else spec
+
+
+def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> Settings:
+    """Check how the options go together, and return what they stand for.
+
+    Raises: OptionError; UnsupportedError: the model cannot do it.
+    """
+    if not any(form.capped for form in spec.input_forms.values()):
+        parse_choice("--privacy-unit", str(options.privacy_unit), [str(PrivacyUnit.RECORD)])
+    _check_sources(options)
+    hosts = _hosts(options) if options.hosts else None
+    of_cap = _of_the_cap(options)
+    settings = Settings(
+        model=hosts.model if hosts else chosen_model(options.model),
+        form=chosen_form(
+            spec.input_forms, options.input_form, CLIENTS if options.invite else options.input_path
+        ),
+        epsilon=options.epsilon - of_cap.epsilon,
+        delta=options.delta - of_cap.delta,
+        relation=options.neighboring_relation,
+        unit=options.privacy_unit,
+        timeout_s=options.timeout,
+        account=chosen_account(options.population, options.budget, options.ledger),
+        hosts=hosts,
+    )
+    check_supported(spec, settings)
+    return settings
+
+
+def _check_sources(options: ReleaseOptions) -> None:
+    """Raise OptionError unless it is clear where clients' values come from."""
+    if not options.hosts and sum(map(bool, (options.records, options.shares, options.invite))) != 1:
+        raise OptionError(
+            "Give either --records (a file of clients' records) or --shares (what `share` wrote)"
+            + (", or --invite (a directory for clients' invitations)." if options.invite else ".")
+        )
+    if options.hosts and options.shares and options.invite:
+        raise OptionError("Give either --shares or --invite: clients share, or send while it runs.")
+    if options.clients_per_upload and (options.records or options.invite):
+        raise OptionError("--clients-per-upload is about uploads; it goes with --shares.")
+    if bool(options.invite) != bool(options.clients):
+        raise OptionError("--invite and --clients (how many) go together.")
+    if options.shares and options.input_path is not SHARES:
+        raise OptionError("--shares come by --input-path shares; leave out --input-path.")
+    if options.wants_chosen_cap and not options.chooses_cap:
+        parse_cap(AUTO)  # which says why not
+    if options.cap_epsilon and not options.chooses_cap:
+        raise OptionError(f"--cap-epsilon is what --cap {AUTO} may spend; say both, or neither.")
+
+
+def _of_the_cap(options: ReleaseOptions) -> Guarantee:
+    """Return how much of the command's epsilon and delta choosing the cap may spend."""
+    if not options.chooses_cap:
+        return Guarantee(Fraction(0), Fraction(0))
+    return cap_and_release(options)[0]
+
+
+def release(
+    options: ReleaseOptions,
+    statistic: Statistic[T],
+    settings: Settings,
+    steps: dict[str, str],
+    positive_from: float | None = None,
+) -> tuple[Run[T], Path]:
+    """Run the statistic on the records or shares; return what it found, and where its files are.
+
+    Args: steps: what to call the steps; positive_from: as for `read_records`.
+    """
+    target = options.out or default_out(statistic.name)
+    with cli.steps({**show.HOST_STEPS, **show.CAP_STEPS, **steps}) as begin:
+        if settings.hosts is not None:
+            return _run_on_hosts(options, statistic, settings, target, begin), target
+        if options.shares:
+            policy = _policy(options, statistic, settings)
+            return run_on_shares(statistic, options.shares, settings, target, begin, policy), target
+        if options.invite:
+            declared, invited = _invited(options, settings)
+            return run_for_invited(statistic, invited, declared, settings, target, begin), target
+        begin("records")
+        assert options.records is not None
+        domain = declared_domain(options, of_values=statistic.detail is RecordKind.VALUE)
+        records = read_records(
+            options.records,
+            domain,
+            options.max_count or DEFAULT_MAX_COUNT,
+            kind=statistic.detail,
+            positive_from=positive_from,
+        )
+        if options.chooses_cap:
+            return _run_after_cap(options, statistic, records, settings, target, begin), target
+        records = replace(records, domain=with_cap(records.domain, options.cap, settings.unit))
+        return run_on_records(statistic, records, settings, target, begin), target
+
+
+def _policy(options: ReleaseOptions, statistic: Statistic[T], settings: Settings) -> UploadPolicy:
+    """Return what uploads have to be."""
+    if any(options.given("groups", "labels", "max_count", "range", "steps", "cap").values()):
+        raise OptionError(
+            "With --shares the domain is the one that was shared; leave out the options for it, or name "
+            "a file with it by --domain."
+        )
+    most = options.clients_per_upload or MAX_VALUES
+    if not options.domain:
+        return UploadPolicy(clients=most)
+    domain = read_domain(options.domain).with_kind(statistic.detail)
+    return UploadPolicy(with_cap(domain, None, settings.unit), most)
+
+
+def _run_after_cap(
+    options: ReleaseOptions,
+    statistic: Statistic[T],
+    records: ClientRecords,
+    settings: Settings,
+    target: Path,
+    begin: Progress,
+) -> Run[T]:
+    spent = _of_the_cap(options)
+    form = PI_CAP.input_forms[SLOTS.name]
+    of_cap = replace(settings, form=form, epsilon=spent.epsilon, delta=spent.delta)
+
+    def chosen(cap: ChosenCap) -> None:
+        show_cap.going_on_with(cap, records.clients, Guarantee(settings.epsilon, settings.delta))
+
+    return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
+
+
+def _hosts(options: ReleaseOptions) -> HostsRunner:
+    from harness.hosts.runner import HostsRunner  # it loads what talks ssh
+
+    assert options.hosts is not None
+    hosts, model = chosen_hosts(options.hosts, options.model)
+    return HostsRunner(hosts, model, options.shares)
+
+
+def _run_on_hosts(
+    options: ReleaseOptions, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress
+) -> Run[T]:
+    from harness.hosts.runner import HostsRunner
+
+    hosts = settings.hosts
+    assert isinstance(hosts, HostsRunner)
+    if options.invite:
+        domain, invited = _invited(options, settings)
+        with hosts.connected(begin):
+            return run_for_invited(statistic, invited, domain, settings, target, begin)
+    policy = _policy(options, statistic, settings)
+
+    def feed(scratch: Path) -> PartyInputs:
+        return hosts.feed(settings.form, scratch, begin, policy)
+
+    with hosts.connected(begin):
+        return run_fed(statistic, feed, settings, target, begin)
+
+
+def _invited(options: ReleaseOptions, settings: Settings) -> tuple[RecordDomain, tuple[Path, int]]:
+    """Return what clients may have, where their invitations are to be, and how many; say so."""
+    directory, clients = options.invite, options.clients
+    assert directory is not None and clients is not None
+    domain = declared_domain(options)
+    if domain is None:
+        raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
+    domain = with_cap(domain, options.cap, settings.unit)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"Cannot write to --invite {directory}: {error.strerror}.") from None
+    check_directory(directory, clients)
+    say(
+        f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
+        f"{plain(str(directory / 'client-<k>.json'))}, k from 0, once that file is there.",
+        cli.err,
+    )
+    return domain, (directory, clients)
+
+
+def conclude(
+    options: ReleaseOptions, run: Run[Any], target: Path, problem: FairSharesError | None = None
+) -> None:
+    """Say what every release says after its result; print its file where JSON was asked for.
+
+    Raises: problem, if there is one: why the result falls short although its epsilon is spent.
+    """
+    if options.chooses_cap:
+        show.chosen_cap(run.manifest, cap_directory(target))
+    if options.hosts:
+        show.on_hosts(bool(options.shares), bool(options.invite))
+    else:
+        show.one_machine(bool(options.records))
+    show_charge(run.charging, options.population == UNCHARGED)
+    show.results(target)
+    if problem is not None:
+        raise problem
+    if options.json:
+        print((target / f"{run.manifest['task']}.json").read_text(encoding="utf-8"), end="")

@@ -1,0 +1,105 @@
+"""`send`: a client's step while the parties run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.cli.options import SendOptions
+from harness.cli.terminal import plain, say
+from harness.clients.invitations import read_invitation
+from harness.clients.session import Server
+from harness.engines.parties.certificates import fingerprint
+from harness.errors import OptionError, ShareError
+from harness.inputs.encoding import columns_of
+from harness.inputs.records import read_records
+from harness.pipeline.terms import Terms, read_terms
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.rounding import digits_up
+from protocols.circuits.clients import CHECKS
+
+_FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
+_CHANGES = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
+    NeighboringRelation.REPLACE_ONE: "one record of yours replaced by another",
+    NeighboringRelation.ZERO_OUT_ONE: "all records of yours together, there or not",
+}
+
+
+def send(options: SendOptions) -> None:
+    """Send one client's values to the running parties that its invitation names."""
+    known = _fingerprints(options.fingerprints) if options.fingerprints else None
+    found = read_invitation(options.invitation)
+    invitation = str(options.invitation)
+    terms = read_terms(found.terms, invitation)
+    epsilon = terms.settings.epsilon
+    for sentence in (*_sentences(terms), *_servers(found.servers, invitation, known)):
+        say(plain(sentence))  # before anything is sent
+    if options.epsilon is not None and epsilon > options.epsilon:
+        raise OptionError(
+            f"This run spends ε = {digits_up(epsilon, 4)}, and --epsilon {options.texts['epsilon']} is the "
+            "most that you accept; nothing was sent."
+        )
+    own = read_records(options.records, terms.domain, may_be_empty=True)
+    if own.clients != 1:
+        raise OptionError(
+            f"{options.records} holds records of {own.clients} clients; an invitation is for one."
+        )
+    sent = asyncio.run(found.send(columns_of(own, terms.settings.form).ravel(), options.timeout))
+    say(
+        f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "
+        f"({sent:,} bytes to each)."
+    )
+
+
+def _sentences(terms: Terms) -> list[str]:
+    """Return what a client agrees to; parties that run on other terms get nothing."""
+    settings, opened = terms.settings, "; ".join(terms.statistic.spec.revealed)
+    model = settings.model
+    behaviour = "keeps to the protocol but looks at all it receives, learns nothing more"
+    if model.tolerates == "active":
+        behaviour = (
+            "may deviate from the protocol, learns nothing more and changes no value unnoticed, but for a "
+            f"probability of 2^-{CHECKS} each"
+        )
+    return [
+        f"The run opens: {opened}. Guarantee: (ε, δ)-differential privacy with ε = "
+        f"{digits_up(settings.epsilon, 4)} and δ = {digits_up(settings.delta, 4)} in total, for "
+        f"{_CHANGES[terms.relation]}.",
+        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
+        f"{behaviour}. Whoever runs more of them can see your values.",
+    ]
+
+
+def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
+    """Return who the parties are. Raises: ShareError: a certificate is not the known one, or is none."""
+    try:
+        found = [fingerprint(server.certificate.encode()) for server in servers]
+    except ValueError:
+        raise ShareError(f"{invitation} holds something else than parties' certificates.") from None
+    if known is not None and found != list(known):
+        raise ShareError(
+            f"The parties in {invitation} have other certificates than --fingerprints names, in the order of "
+            "the parties; nothing was sent. Ask the owners of their hosts, not whoever sent the invitation."
+        )
+    return [
+        f"Party {i}: {server.host}:{server.port}, SHA-256 of its certificate {one}."
+        for i, (server, one) in enumerate(zip(servers, found, strict=True))
+    ]
+
+
+def _fingerprints(path: Path) -> list[str]:
+    """Read a fingerprint per line, as `openssl x509 -fingerprint` writes it, with its name or without."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise OptionError(f"Cannot read --fingerprints {path}.") from None
+    found = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
+    if not found or not all(map(_FINGERPRINT.fullmatch, found)):
+        raise OptionError(
+            f"{path} must hold a line for each party, 0 first: the SHA-256 of its certificate, as "
+            "openssl x509 -fingerprint -sha256 writes it."
+        )
+    return found

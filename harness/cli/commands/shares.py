@@ -1,0 +1,122 @@
+"""`share`, `uploads` and `aggregate`: a client's step, and a party's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from harness.cli.commands.choices import chosen_form, declared_domain, with_cap
+from harness.cli.options import AggregateOptions, ShareOptions, UploadsOptions
+from harness.cli.terminal import plain, say
+from harness.engines.registry import choose_model
+from harness.errors import OptionError
+from harness.inputs import aggregation
+from harness.inputs.aggregation import (
+    HINT,
+    UNDECLARED,
+    UploadPolicy,
+    described,
+    paths_of,
+    read_lists,
+    uploads_at,
+    write_uploads,
+)
+from harness.inputs.encoding import shared_over
+from harness.inputs.record_schema import RecordKind, read_domain
+from harness.inputs.records import read_records
+from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.spec import (
+    PI_CAP,
+    PI_CF,
+    PI_CF_SLOTS,
+    PI_GAP,
+    PI_GAP_SLOTS,
+    PI_ROC,
+    PI_ROC_PUBLISHED,
+    PI_ROC_RECORDS,
+    PI_RW,
+    PI_RW_SLOTS,
+    SLOTS,
+)
+
+# What a command needs of records: how they are shared, and what one holds besides its group and label.
+TASKS = {
+    "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, RecordKind.NONE),
+    "confusion": ({**PI_CF.input_forms, **PI_CF_SLOTS.input_forms}, RecordKind.PREDICTION),
+    "cap": (PI_CAP.input_forms, RecordKind.SIZE),
+    "gap": ({**PI_GAP.input_forms, **PI_GAP_SLOTS.input_forms}, RecordKind.VALUE),
+    "thresholds": (
+        {**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms, **PI_ROC_PUBLISHED.input_forms},
+        RecordKind.SCORE,
+    ),
+}
+
+
+def share(options: ShareOptions) -> None:
+    """Write one share file per party for the clients of a records file."""
+    forms, detail = TASKS[options.task]
+    if (options.range or options.steps) and detail is not RecordKind.VALUE:
+        raise OptionError("--range and --steps go with --task gap only.")
+    domain = declared_domain(options, of_values=detail is RecordKind.VALUE)
+    if domain is None:
+        raise OptionError(
+            "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
+        )
+    domain = with_cap(domain, options.cap, PrivacyUnit.RECORD)
+    model = options.model or choose_model(None)
+    slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
+    form = chosen_form(forms, options.input_form or slots)
+    score = options.threshold
+    if score is not None and detail is not RecordKind.PREDICTION:
+        raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
+    found = read_records(options.records, domain, may_be_empty=True, kind=detail, positive_from=score)
+    over = shared_over(form, model.domain)
+    batches = share_in_parts(found, form, over, model.parties, options.out)
+    clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
+    uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
+    say(
+        f"Shared {clients} for the {model.parties} parties of model {model.name}: "
+        f"{plain(str(options.out / 'party-<i>' / (uploads + SUFFIX)))}. "
+        "Send each party its own file only, and share once: a second upload counts as another client's."
+    )
+
+
+def uploads(options: UploadsOptions) -> None:
+    """Write which uploads one party has and takes, for all parties to see."""
+    party = options.party
+    policy = UploadPolicy(
+        read_domain(options.domain) if options.domain else None,
+        options.clients_per_upload or MAX_VALUES,
+    )
+    found = uploads_at(party, _own(options.shares, party), policy)
+    write_uploads(found, options.out)
+    why = Counter(sorted(found.unsound.values()))
+    others = f" Others: {described(why)}." if why else ""
+    say(f"Party {party}: {len(found.sound)} uploads are sound here.{others} List: {plain(str(options.out))}.")
+    if UNDECLARED in why:
+        say(HINT)
+
+
+def aggregate(options: AggregateOptions) -> None:
+    """Write what one party feeds into a run."""
+    party = options.party
+    directory = _own(options.shares, party)
+    taken, left_out = None, ""
+    if options.uploads:
+        agreement = read_lists(options.uploads)
+        taken = paths_of(agreement.taken, uploads_at(party, directory), directory)
+        left_out = described(agreement.left_out)
+    header = aggregation.aggregate(party, directory, options.out, taken)
+    if left_out:
+        say(f"Uploads left out, by all parties alike: {left_out}.")
+    say(
+        f"Party {party}: {header.batches} uploads of {header.clients} clients in {plain(str(options.out))}. "
+        f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
+    )
+
+
+def _own(directory: Path, party: int) -> Path:
+    """Return where a party's files are: in a directory with all parties', or in one of its own."""
+    own = directory / f"party-{party}"
+    return own if own.is_dir() else directory

@@ -1,0 +1,122 @@
+"""What options are made of, and what is said of a command line that cannot be."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from invoke.exceptions import ParseError
+
+from harness.cli.command_line import Command, Options, as_given, checked, optional, required, switch, usual
+from harness.cli.parsers import parse_epsilon, parse_path
+from harness.errors import OptionError
+
+
+class WeightsOptions(Options):
+    """Compute weights."""
+
+    epsilon = required(parse_epsilon, "the budget", "1")
+    max_count = usual("7", as_given, "how many")
+    out = optional(parse_path, "a directory")
+    json = switch("print JSON")
+
+
+class AgainOptions(WeightsOptions):
+    """Choose again."""
+
+    epsilon = WeightsOptions.epsilon.but(unless="out", help="as before")
+    max_count = WeightsOptions.max_count.left_out
+
+
+COMMANDS = {
+    "weights": Command("weights", WeightsOptions, "nowhere:weights"),
+    "again": Command("again", AgainOptions, "nowhere:again"),
+}
+OF_ALL = {"--help": True, "-h": True, "--echo": False}
+
+
+def test_values_are_read_once_and_the_texts_stay() -> None:
+    options = WeightsOptions(epsilon="1/3", json=True)
+    assert (options.epsilon, options.max_count, options.out, options.json) == (
+        Fraction(1, 3),
+        "7",
+        None,
+        True,
+    )
+    assert options.given("epsilon", "max_count", "out") == {"epsilon": "1/3", "max_count": "7", "out": ""}
+    assert options.but(max_count="8").max_count == "8" and options.max_count == "7"
+
+
+def test_what_has_to_be_given_is_named_with_an_example() -> None:
+    with pytest.raises(OptionError, match=r"^--epsilon is missing; .* for example --epsilon 1\.$"):
+        WeightsOptions(out="results")
+    assert str(AgainOptions(out="results").out) == "results"
+    with pytest.raises(OptionError, match="--epsilon must be"):
+        AgainOptions(out="results", epsilon="no")
+
+
+def test_a_command_offers_what_its_class_declares() -> None:
+    assert COMMANDS["weights"].help_rows() == [
+        ("--epsilon=…", "the budget"),
+        ("--json", "print JSON"),
+        ("--max-count=…", "how many; default: 7"),
+        ("--out=…", "a directory"),
+    ]
+    assert [flag for flag, _ in COMMANDS["again"].help_rows()] == ["--epsilon=…", "--json", "--out=…"]
+    assert AgainOptions(epsilon="1").max_count == "7"  # shared code may ask
+    assert COMMANDS["again"].__doc__ == "Choose again."
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "weights --epsilon 1",
+        "weights --epsilon=1 --json",
+        "weights --epsilon -1",
+        "weights --out weights again --out --epsilon=x",
+        "weights --help",
+        "weights --help --json",
+        "--help weights",
+        "--echo weights --max-count 7",
+        "",
+    ],
+)
+def test_good_command_lines_stay(words: str) -> None:
+    assert checked(words.split(), COMMANDS, OF_ALL) == words.split()
+
+
+def test_an_option_of_one_letter_has_two_dashes() -> None:
+    class NoiseOptions(Options):
+        n = optional(as_given, "how many")
+
+    noise = {"noise": Command("noise", NoiseOptions, "nowhere:noise")}
+    assert checked(["noise", "--n", "3"], noise, {}) == ["noise", "-n", "3"]
+    assert checked(["noise", "--n=3"], noise, {}) == ["noise", "-n=3"]
+
+
+SAID = [
+    (
+        "weights --eps 1",
+        "weights has no option --eps (did you mean --epsilon?); `./inv weights --help` explains all.",
+    ),
+    ("weights --eps=1", "weights has no option --eps=1 (did you mean --epsilon?); `./inv weights --help`"),
+    ("again --max-count 3", "again has no option --max-count (did you mean --out?); `./inv again --help` "),
+    (
+        "weights my.csv",
+        "'my.csv' belongs to no option of weights; values go by name, for example --out results; "
+        "`./inv weights --help` explains all.",
+    ),
+    ("weights --json yes", "'yes' belongs to no option of weights; values go by name, "),
+    ("wieghts", "There is no command 'wieghts' (did you mean weights?); `./inv` lists all."),
+    ("x", "There is no command 'x'; `./inv` lists all."),
+    ("--records my.csv", "There is no command '--records'; `./inv` lists all."),
+    ("weights --epsilon", "--epsilon needs a value; `./inv weights --help` explains it."),
+    ("weights --epsilon --json", "--epsilon needs a value; `./inv weights --help` explains it."),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), SAID)
+def test_a_complaint_says_the_way_out(words: str, sentence: str) -> None:
+    with pytest.raises(ParseError) as error:
+        checked(words.split(), COMMANDS, OF_ALL)
+    assert str(error.value).startswith(f"Error: {sentence}")
