@@ -16,7 +16,7 @@ BENCHMARKS = "benchmarks.commands"
 
 namespace = Collection(
     Command("quickstart", options.QuickstartOptions, f"{RUNS}.quickstart:quickstart"),
-    Command("schemes", options.SchemesOptions, f"{RUNS}.schemes:schemes"),
+    Command("schemes", options.SchemesOptions, f"{RUNS}.installation:schemes"),
     Command("share", options.ShareOptions, f"{RUNS}.shares:share"),
     Command("uploads", options.UploadsOptions, f"{RUNS}.shares:uploads"),
     Command("aggregate", options.AggregateOptions, f"{RUNS}.shares:aggregate"),
@@ -29,9 +29,9 @@ namespace = Collection(
     Command("cap", options.CapOptions, f"{RUNS}.cap:cap"),
     Command("plan", options.PlanOptions, f"{RUNS}.plan:plan"),
     Command("ledger", options.LedgerOptions, f"{RUNS}.ledger:ledger"),
-    Command("noise", options.NoiseOptions, f"{RUNS}.noise:noise"),
+    Command("noise", options.NoiseOptions, f"{RUNS}.audit:noise"),
     Command("audit", options.AuditOptions, f"{RUNS}.audit:audit"),
-    Command("test", options.TestOptions, "harness.cli.checks:test"),
+    Command("test", options.TestOptions, f"{RUNS}.installation:test"),
     hosts=Collection(
         "hosts",
         Command("check", options.HostsCheckOptions, f"{RUNS}.hosts:check"),

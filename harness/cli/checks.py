@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-from harness.cli.options import TestOptions
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -26,11 +23,6 @@ STATIC_CHECKS = {
     "import-linter": (str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"),
     "mypy": ("-m", "mypy"),
 }
-
-
-def test(options: TestOptions) -> None:
-    """Run every check, and end with the exit code."""
-    sys.exit(run_checks(shlex.split(options.args or ""), everything=options.all))
 
 
 def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False) -> int:

@@ -1,10 +1,13 @@
-"""`schemes`: which models can run here."""
+"""`schemes` and `test`: what can run here, and whether all of it is right."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 
-from harness.cli.options import SchemesOptions
+from harness.cli.checks import run_checks
+from harness.cli.options import SchemesOptions, TestOptions
 from harness.engines.registry import schemes as find_schemes
 from harness.views import weights as show
 
@@ -16,3 +19,8 @@ def schemes(options: SchemesOptions) -> None:
         print(json.dumps(rows, indent=2))
     else:
         show.schemes(rows)
+
+
+def test(options: TestOptions) -> None:
+    """Run every check, and end with the exit code."""
+    sys.exit(run_checks(shlex.split(options.args or ""), everything=options.all))
