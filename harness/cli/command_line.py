@@ -163,8 +163,9 @@ class Command(Task[Callable[..., None]]):
             from harness.cli import terminal
 
             with terminal.ending_well(json=bool(texts.get("json"))):
+                given = options(**texts)
                 module, _, function = place.partition(":")
-                getattr(import_module(module), function)(options(**texts))
+                getattr(import_module(module), function)(given)
 
         body.__doc__ = options.__doc__
         super().__init__(body, name=name, positional=[], auto_shortflags=False)
