@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.system.files import PREFIX, remove_unless_held
+from harness.system.processes import birth
 
 _RESULTS, _SIGNATURE = "results", "agent"
 _PATIENCE_S = 5.0
@@ -30,7 +31,7 @@ def records(directory: Path) -> list[dict[str, Any]]:
 
 def sign(scratch: Path) -> None:
     """Write into an agent's scratch directory which process it is."""
-    (scratch / _SIGNATURE).write_text(f"{os.getpid()} {_birth(os.getpid())}")
+    (scratch / _SIGNATURE).write_text(f"{os.getpid()} {birth(os.getpid())}")
 
 
 def clean(directory: Path, own: Path | None) -> dict[str, int]:
@@ -55,18 +56,10 @@ def clean(directory: Path, own: Path | None) -> dict[str, int]:
 def _signed(scratch: Path) -> int | None:
     """Return the process that works in a scratch directory, None if it has ended."""
     try:
-        pid, birth = (scratch / _SIGNATURE).read_text().split()
+        pid, began = (scratch / _SIGNATURE).read_text().split()
     except (OSError, ValueError):
         return None
-    return int(pid) if birth == _birth(int(pid)) else None
-
-
-def _birth(pid: int) -> str:
-    """Return when a process began, in the kernel's ticks: with its number, that is no other process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return "-"
+    return int(pid) if began == birth(int(pid)) else None
 
 
 def _end(pid: int) -> None:
@@ -74,7 +67,7 @@ def _end(pid: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
         deadline = time.monotonic() + _PATIENCE_S
-        while _birth(pid) != "-" and time.monotonic() < deadline:
+        while birth(pid) and time.monotonic() < deadline:
             time.sleep(0.02)
-        if _birth(pid) == "-":
+        if not birth(pid):
             return

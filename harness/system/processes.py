@@ -1,4 +1,4 @@
-"""Ends a process, and the program it becomes, when the one that started it ends, even if that is killed.
+"""What the kernel knows of a process, and a leash: it ends one with whoever started it, even if killed.
 
 Run as `python -m harness.system.processes STARTER COMMAND...` with the starter's process number.
 """
@@ -9,6 +9,7 @@ import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 
@@ -22,6 +23,28 @@ def die_with_parent() -> None:
 def leashed(*command: str) -> list[str]:
     """Return the command that runs `command` on a leash; the project has to be on PYTHONPATH."""
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
+
+
+def birth(process: int) -> str:
+    """Return when a process began, in the kernel's ticks: with its number, that is no other process.
+
+    Returns: "" if it has ended, be it that nobody has taken note of it yet, or where there is no /proc.
+    """
+    state, *more = _stat(process)
+    return more[18] if state not in ("", "Z") else ""
+
+
+def is_stopped(process: int) -> bool:
+    """Return whether a process is known to be suspended."""
+    return _stat(process)[0] in ("T", "t")
+
+
+def _stat(process: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; the state alone, empty, if there are none."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return [""]
 
 
 if __name__ == "__main__":

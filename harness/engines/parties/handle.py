@@ -39,6 +39,7 @@ from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
 from harness.inputs.encoding import input_bits
 from harness.inputs.rings import XOR
 from harness.system.files import create_file
+from harness.system.processes import is_stopped
 
 _ROOM = 1 << 16  # bytes that a party's directory needs at least
 
@@ -183,11 +184,7 @@ class LocalProcess(PartyProcess):
         return self._memory.bytes if self._memory is not None else None
 
     def is_stopped(self) -> bool:
-        try:
-            stat = Path(f"/proc/{self._started().pid}/stat").read_text()
-        except OSError:
-            return False
-        return stat.rpartition(")")[2].split()[0] in ("T", "t")
+        return is_stopped(self._started().pid)
 
     def lacks_room(self) -> bool:
         return shutil.disk_usage(self._directory).free < _ROOM

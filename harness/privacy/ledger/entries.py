@@ -32,6 +32,7 @@ from harness.privacy.ledger.populations import (
     refuse_misspelt,
     refuse_overspending,
 )
+from harness.system.processes import birth
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import Guarantee
@@ -324,11 +325,9 @@ def _process(pid: int) -> tuple[str, str, int, str]:
     """Return what tells a process from all others: machine, its last start, number, when it began."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        state, *more = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        began = "" if state == "Z" else more[18]
-    except OSError:  # it has ended, or there is no /proc, and numbers alone have to do
-        boot = began = ""
-    return socket.gethostname(), boot, pid, began
+    except OSError:  # there is no /proc, and numbers alone have to do
+        boot = ""
+    return socket.gethostname(), boot, pid, birth(pid)
 
 
 def _running_or_not(machine: str, boot: str, pid: int, began: str) -> Status:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,6 +27,7 @@ from harness.inputs.rings import XOR
 from harness.inputs.shares import share
 from harness.pipeline.terms import read_terms
 from harness.system.files import PREFIX
+from harness.system.processes import birth
 from protocols.spec import SLOTS
 
 BODY = b"share"
@@ -195,11 +195,8 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
     left = host / f"{PREFIX}left"
     left.mkdir()
     with subprocess.Popen(["sleep", "60"]) as other:
-        birth = leftovers._birth(other.pid)
-        (left / "agent").write_text(f"{other.pid} {birth}")
+        (left / "agent").write_text(f"{other.pid} {birth(other.pid)}")
         leftovers.place_of(host, "0" * 32).write_text('{"ended": "now"}')
-        # It is a child of this process: nobody else would take note of its end.
-        threading.Thread(target=other.wait, daemon=True).start()
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
     assert {path.name for path in host.iterdir()} == {own.name, "results"}
     assert not list((host / "results").iterdir())
