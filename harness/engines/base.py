@@ -54,20 +54,20 @@ class Job:
         return self.source.resolve().is_relative_to(PROGRAMS.resolve())
 
     @property
-    def _told(self) -> dict[str, str]:
+    def _named_arguments(self) -> dict[str, str]:
         """The arguments by name; a test's program may leave some without one."""
         return dict(zip(self.spec.arguments, self.arguments, strict=False))
 
     @property
     def lanes(self) -> int:
         """The most lanes that bits are input in, of noise or of clients' slots."""
-        told = self._told
-        slots = int(told["slots"]) // int(told["per_lane"]) if self.spec.slot_bits else 0
+        arguments = self._named_arguments
+        slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
     def batch(self, model: Model) -> int | None:
         """Return how much material the machine prepares at once, None for its own choice."""
-        keys = int(self._told["records"]) if KEYS.name in self.spec.input_forms else 0
+        keys = int(self._named_arguments["records"]) if KEYS.name in self.spec.input_forms else 0
         return model.batch(self.lanes, keys)
 
     def check_parties(self, model: Model) -> None:
@@ -77,10 +77,10 @@ class Job:
         Guarantees: no request, wherever it comes from, has a production program draw less noise than its
         epsilon says.  [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_work.py]
         """
-        told = self._told.get("parties", model.parties)
-        if int(told) != model.parties or len(self.party_inputs) != model.parties:
+        parties = self._named_arguments.get("parties", model.parties)
+        if int(parties) != model.parties or len(self.party_inputs) != model.parties:
             raise UnsupportedError(
-                f"{self.spec.name} was laid out for {told} parties with {len(self.party_inputs)} inputs; "
+                f"{self.spec.name} was laid out for {parties} parties with {len(self.party_inputs)} inputs; "
                 f"model {model.name} has {model.parties}."
             )
         if self._is_production:
@@ -92,7 +92,7 @@ class Job:
         An integer that is drawn with fewer is filled up with zeros: noise that everybody knows.
         """
         try:
-            needed = input_widths(self.spec.fair_bits(self._told))
+            needed = input_widths(self.spec.fair_bits(self._named_arguments))
         except (ArithmeticError, LookupError, ValueError):
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
         if [width for width, _ in self.fair_bits] != needed or len({n for _, n in self.fair_bits}) > 1:

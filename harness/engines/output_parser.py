@@ -24,8 +24,8 @@ class PartyLog:
 
 def peaks_of(logs: Sequence[PartyLog]) -> tuple[int, ...]:
     """Return each party's peak memory, bytes; nothing unless it is known of all."""
-    found = [log.peak_memory_bytes for log in logs]
-    return tuple(peak for peak in found if peak is not None) if None not in found else ()
+    peaks = [log.peak_memory_bytes for log in logs]
+    return tuple(peak for peak in peaks if peak is not None) if None not in peaks else ()
 
 
 def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -54,7 +54,7 @@ def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[s
 
 
 def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+    outputs: dict[str, tuple[int, ...]] = {}
     for line in log:
         if not line.startswith("OUT"):
             continue
@@ -65,12 +65,12 @@ def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict
         name = match[1]
         if name not in names:
             raise OutputError(f"Party {party} printed OUT {name}, which the protocol does not declare.")
-        if name in found:
+        if name in outputs:
             raise OutputError(f"Party {party} printed OUT {name} twice.")
-        found[name] = tuple(map(int, words))
-        if not all(-_LIMIT <= value < _LIMIT for value in found[name]):
+        outputs[name] = tuple(map(int, words))
+        if not all(-_LIMIT <= value < _LIMIT for value in outputs[name]):
             raise OutputError(f"Party {party} opened a value outside [-2^63, 2^63) in OUT {name}.")
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in outputs]
     if missing:
         raise OutputError(f"Party {party} did not print OUT {', '.join(missing)}; the run did not complete.")
-    return {name: found[name] for name in names}
+    return {name: outputs[name] for name in names}

@@ -28,18 +28,18 @@ def sources_of(source: Path) -> list[Path]:
     `from protocols.circuits.x import y`, all circuits count.  [test: tests/programs/test_bytecode.py]
     """
     directory = PROJECT / "protocols" / "circuits"
-    found: set[Path] = {directory / "__init__.py"}
+    circuits: set[Path] = {directory / "__init__.py"}
     waiting = [source]
     while waiting:
         names = _circuits_in(waiting.pop().read_text(encoding="utf-8"))
         if names is None:
             return [source, *sorted(directory.glob("*.py"))]
-        new = {directory / f"{name}.py" for name in names} - found
+        new = {directory / f"{name}.py" for name in names} - circuits
         if not all(path.is_file() for path in new):
             return [source, *sorted(directory.glob("*.py"))]
-        found |= new
+        circuits |= new
         waiting += new
-    return [source, *sorted(found)]
+    return [source, *sorted(circuits)]
 
 
 def _circuits_in(text: str) -> set[str] | None:
@@ -48,16 +48,16 @@ def _circuits_in(text: str) -> set[str] | None:
         nodes = list(ast.walk(ast.parse(text)))
     except SyntaxError:
         return None
-    found = set()
+    circuits = set()
     for node in nodes:
         if isinstance(node, ast.Name) and node.id in _BY_NAME:
             return None
         for name in _modules_in(node):
             if name.startswith(_CIRCUITS):
-                found.add(name.removeprefix(_CIRCUITS))
+                circuits.add(name.removeprefix(_CIRCUITS))
             elif name.partition(".")[0] in {"", "protocols", *_BY_NAME}:
                 return None
-    return found
+    return circuits
 
 
 def _modules_in(node: ast.AST) -> Iterator[str]:

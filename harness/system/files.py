@@ -119,11 +119,11 @@ def write_whole(path: Path, *parts: bytes) -> None:
 
 def writable_by_others(directory: Path) -> str | None:
     """Return how others could change what is in a directory, None if only its owner, we, can."""
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         return f"{directory} is not a directory of its own"
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return f"{directory} belongs to another user"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"Other users can write to {directory}"
     return None

@@ -25,16 +25,16 @@ def read_result(path: Path | str, name: str) -> dict[str, Any]:
     """
     path = result_path(path, name)
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        result: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
     except ValueError:
         raise ResultFileError(f"{path} is not JSON in UTF-8.") from None
-    if not isinstance(found, dict) or "schema" not in found:
+    if not isinstance(result, dict) or "schema" not in result:
         raise ResultFileError(f"{path} is not the {name} of a run.")
-    if found["schema"] != SCHEMA:
-        raise ResultFileError(f"{path} has schema {found['schema']!r}; this version reads schema {SCHEMA}.")
-    return found
+    if result["schema"] != SCHEMA:
+        raise ResultFileError(f"{path} has schema {result['schema']!r}; this version reads schema {SCHEMA}.")
+    return result
 
 
 def result_path(path: Path | str, name: str) -> Path:
@@ -74,8 +74,8 @@ def new_directory(out: Path) -> Iterator[Path]:
                     f"Another run made {out} meanwhile; no result of this was written. Name another --out."
                 ) from None
             where = Path(error.filename or partial)
-            said = out if where.is_relative_to(partial) else where
-            raise WriteError(f"Cannot write to {said}: {error.strerror}; no result was written.") from None
+            place = out if where.is_relative_to(partial) else where
+            raise WriteError(f"Cannot write to {place}: {error.strerror}; no result was written.") from None
 
 
 def _remove_empty(directories: Sequence[Path]) -> None:

@@ -86,21 +86,21 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
     cache = cache_directory()
     final = cache / digest
-    found = Bytecode(final / "Programs", name, digest, 0.0)
+    bytecode = Bytecode(final / "Programs", name, digest, 0.0)
     started = time.monotonic()
     try:
         if not (final / _ESTIMATE).is_file():
             _fill(final, job, home, options)
-            found = replace(found, compile_s=time.monotonic() - started)
+            bytecode = replace(bytecode, compile_s=time.monotonic() - started)
         _check_trusted(cache.parent, cache, final)
         os.utime(final)  # used now
-        found = replace(found, estimate=(final / _ESTIMATE).read_text())
+        bytecode = replace(bytecode, estimate=(final / _ESTIMATE).read_text())
     except OSError as error:
         raise CompileError(
             f"Cannot keep compiled programs in {cache}: {error.strerror}; "
             "make room there, or set XDG_CACHE_HOME to another directory of yours."
         ) from None
-    return found
+    return bytecode
 
 
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:

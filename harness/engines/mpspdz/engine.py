@@ -30,20 +30,22 @@ class MpSpdzEngine(Engine):
     compiles = True
 
     def version(self) -> str | None:
-        found = find_installation()
-        return found.version if isinstance(found, Installation) else None
+        installation = find_installation()
+        return installation.version if isinstance(installation, Installation) else None
 
     def availability(self, model: Model) -> str | None:
-        found = find_installation()
-        return found.fault(str(model.virtual_machine)) if isinstance(found, Installation) else found
+        installation = find_installation()
+        if isinstance(installation, str):
+            return installation
+        return installation.fault(str(model.virtual_machine))
 
     def common_name(self, party: int) -> str:
         return f"P{party}"
 
     def program_hash(self, job: Job, model: Model) -> str:
         job.check_parties(model)
-        found = find_installation()
-        version = found.full_version if isinstance(found, Installation) else ""
+        installation = find_installation()
+        version = installation.full_version if isinstance(installation, Installation) else ""
         return program_hash(job, (*compile_options(job.spec, model), version))
 
     @contextmanager

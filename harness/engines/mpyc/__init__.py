@@ -1,5 +1,5 @@
 """The embedded engine: the same programs on MPyC, three parties on this machine, nothing to set up.
 
-Imports: `engines.base`, `engines.parties`, `engines.network`. Start with `engine`; `names` is the subset of
+Imports: `engines.engine` and below. Start with `engine`; `names` is the subset of
 MP-SPDZ's language that it executes.
 """

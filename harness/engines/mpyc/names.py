@@ -99,9 +99,9 @@ class _Laned(Value, name="lanes"):
 
     @classmethod
     def _of(cls, lanes: Any) -> Any:
-        made = object.__new__(cls)
-        made._lanes = lanes
-        return made
+        vector = object.__new__(cls)
+        vector._lanes = lanes
+        return vector
 
 
 class _Vector(_Laned, name="vector"):
@@ -296,9 +296,9 @@ class BitVector(Value, name="sbitvec"):
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
         rows = cls._machine.input_bits(_party(cls, party), cls._width, _count(size))
-        made = object.__new__(cls)
-        made.v = [Bits._of(rows[j]) for j in range(cls._width)]
-        return made
+        columns = object.__new__(cls)
+        columns.v = [Bits._of(rows[j]) for j in range(cls._width)]
+        return columns
 
 
 class Program(Value, name="program"):

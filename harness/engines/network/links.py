@@ -15,14 +15,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 
-from harness.engines.base import PROJECT
 from harness.engines.network import relay
 from harness.engines.network.profiles import MeasuredNetwork, Network
 from harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
 from harness.system.processes import leashed
 from harness.system.signals import uninterrupted
 
+_PROJECT = Path(relay.__file__).resolve().parents[3]
 _START_S = 20.0
 _END_S = 3.0
 _PROBE_S = 0.1  # of round trips, and of traffic
@@ -77,7 +78,7 @@ def _start(network: Network, reached: Sequence[tuple[int, int, int]]) -> subproc
     pairs = (f"{a}:{b}:{port}" for a, b, port in reached)
     return subprocess.Popen(
         leashed(sys.executable, "-m", relay.__name__, *figures, *pairs),
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        env={**os.environ, "PYTHONPATH": str(_PROJECT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -111,15 +112,15 @@ def _measure(network: Network, port: int, listening: socket.socket) -> MeasuredN
 def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
     """Return the median of some round trips of one byte."""
     least, most = _ROUND_TRIPS
-    found: list[float] = []
-    while len(found) < least or (sum(found) < _PROBE_S and len(found) < most):
+    round_trips_s: list[float] = []
+    while len(round_trips_s) < least or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < most):
         started = time.perf_counter()
         for source, target in ((here, there), (there, here)):
             source.sendall(b"-")
             if not target.recv(1):
                 raise ConnectionResetError
-        found.append(time.perf_counter() - started)
-    return statistics.median(found)
+        round_trips_s.append(time.perf_counter() - started)
+    return statistics.median(round_trips_s)
 
 
 def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:

@@ -176,9 +176,9 @@ async def _until(time: float) -> None:
 async def _main(delay_s: str, bytes_per_s: str, *pairs: str) -> None:
     relay = Relay(float(delay_s), float(bytes_per_s))
     print(*[relay.listen(*map(int, pair.split(":"))) for pair in pairs], flush=True)
-    told = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(told), sys.stdin)
-    while line := await told.readline():
+    orders, loop = asyncio.StreamReader(), asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    while line := await orders.readline():
         relay.obey(line.decode())
     print(*relay.cut, flush=True)
 

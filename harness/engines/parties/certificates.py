@@ -62,28 +62,28 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
     copy = directory / certificate.name
     if copy != certificate:
         shutil.copyfile(certificate, copy)
-    found = check(copy.read_bytes(), common_name, certificate.name)
-    (directory / f"{subject_hash(found.subject)}.0").symlink_to(copy.name)
+    subject = check(copy.read_bytes(), common_name, certificate.name).subject
+    (directory / f"{subject_hash(subject)}.0").symlink_to(copy.name)
 
 
 def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
     """Return a certificate that may be trusted to be that party's. Raises: CertificateError, as `trust`."""
     try:
-        found = x509.load_pem_x509_certificate(pem)
+        certificate = x509.load_pem_x509_certificate(pem)
     except ValueError:
         raise CertificateError(f"{called} is not a certificate.") from None
-    if [str(attribute.value) for attribute in found.subject] != [common_name]:
+    if [str(attribute.value) for attribute in certificate.subject] != [common_name]:
         raise CertificateError(f"{called} was made for another party than {common_name}.")
-    if found.issuer != found.subject:
+    if certificate.issuer != certificate.subject:
         raise CertificateError(f"{called} was not issued by {common_name} itself.")
-    if not _stands_for_itself_only(found):
+    if not _stands_for_itself_only(certificate):
         raise CertificateError(f"{called} could stand for, or sign for, other parties.")
     now, day = datetime.now(UTC), "%-d %B %Y"
-    if now > found.not_valid_after_utc:
-        raise CertificateError(f"{called} expired on {found.not_valid_after_utc:{day}}.")
-    if now < found.not_valid_before_utc:
-        raise CertificateError(f"{called} is not valid before {found.not_valid_before_utc:{day}}.")
-    return found
+    if now > certificate.not_valid_after_utc:
+        raise CertificateError(f"{called} expired on {certificate.not_valid_after_utc:{day}}.")
+    if now < certificate.not_valid_before_utc:
+        raise CertificateError(f"{called} is not valid before {certificate.not_valid_before_utc:{day}}.")
+    return certificate
 
 
 def fingerprint(pem: bytes) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.parties import main as child
-from harness.engines.parties.memory import PeakMemory, pause_s
+from harness.engines.parties.peak_memory import PeakMemory, pause_s
 from harness.engines.parties.working_directory import (
     CLAIM,
     CONFIG,

@@ -171,14 +171,14 @@ def _watch(
         if failed and failed_at is None:
             failed_at = now
         if failed_at is not None and (now - failed_at > _GRACE_S or len(ended) == len(parties)):
-            said = {i: _errors(each) for i, each in enumerate(parties)}
-            culprits = _culprits(codes, said, failed)
+            errors = {i: _errors(each) for i, each in enumerate(parties)}
+            culprits = _culprits(codes, errors, failed)
             searched = now > min(failed_at + _SEARCH_S, deadline) or len(ended) == len(parties)
             if culprits or searched:
-                _raise_for_clients(said, by_themselves=not culprits)
-                raise PartyFailedError(
-                    _failure(parties, codes, culprits[0], said) if culprits else _disconnection(failed, said)
-                )
+                _raise_for_clients(errors, by_themselves=not culprits)
+                if not culprits:
+                    raise PartyFailedError(_disconnection(failed, errors))
+                raise PartyFailedError(_failure(parties, codes, culprits[0], errors))
         check_clients()
         if now > deadline and failed_at is None:
             raise PartyTimeoutError(_still_running(parties, ended, timeout_s))
@@ -186,18 +186,18 @@ def _watch(
     return [ended[i] for i in range(len(parties))]
 
 
-def _raise_for_clients(said: Mapping[int, Sequence[str]], *, by_themselves: bool) -> None:
+def _raise_for_clients(errors: Mapping[int, Sequence[str]], *, by_themselves: bool) -> None:
     """Raise ClientError if a party ended because of a client.
 
     Args: by_themselves: whether no party failed on its own: clients wait, or leave all, when one does.
     """
-    for line in chain.from_iterable(said.values()):
+    for line in chain.from_iterable(errors.values()):
         if line.startswith(OWN + FAILED) and (by_themselves or not any(how in line for how in IN_DOUBT)):
             raise ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
 
 
 def _culprits(
-    codes: Mapping[int, int], said: Mapping[int, Sequence[str]], failed: Sequence[int]
+    codes: Mapping[int, int], errors: Mapping[int, Sequence[str]], failed: Sequence[int]
 ) -> list[int]:
     """Return the failed parties that did not only lose a peer or a client, the likeliest culprits first."""
 
@@ -206,8 +206,8 @@ def _culprits(
 
     # A party that lost its peer fails too, right after, and may be seen first.
     killed = [i for i in failed if codes[i] < 0]
-    alone = [i for i in failed if not any(map(lost, said[i]))]
-    more = [i for i in failed if not all(map(lost, said[i]))]
+    alone = [i for i in failed if not any(map(lost, errors[i]))]
+    more = [i for i in failed if not all(map(lost, errors[i]))]
     return [*killed, *alone, *more]
 
 
@@ -215,11 +215,11 @@ def _failure(
     parties: Sequence[PartyProcess],
     codes: Mapping[int, int],
     culprit: int,
-    said: Mapping[int, Sequence[str]],
+    errors: Mapping[int, Sequence[str]],
 ) -> str:
     code = codes[culprit]
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    last = f" Its last lines: {' | '.join(said[culprit][-3:])}" if said[culprit] else ""
+    last = f" Its last lines: {' | '.join(errors[culprit][-3:])}" if errors[culprit] else ""
     if parties[culprit].lacks_room():
         last = f" There is no room left on the disk.{last}"
     others = ", ".join(f"{i}: {codes.get(i)}" for i in range(len(parties)) if i != culprit)
@@ -229,9 +229,9 @@ def _failure(
     )
 
 
-def _disconnection(failed: list[int], said: Mapping[int, Sequence[str]]) -> str:
+def _disconnection(failed: list[int], errors: Mapping[int, Sequence[str]]) -> str:
     """Say that parties lost others, with none of them to blame."""
-    lines = dict.fromkeys(chain.from_iterable(said[i] for i in failed))
+    lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
     return (
         f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no party "
         "failed otherwise: look at the network between them. All were stopped and no result was written. "

@@ -18,7 +18,7 @@ class PeakMemory:
     A program that a process becomes starts anew, so a party's preparation does not count for its virtual
     machine. What the usage that a finished process is billed for says cannot tell these apart.
     Guarantees: the peak is missed by no more than what came in the last hundredth of the time, or 10 ms.
-    [test: tests/harness/engines/test_memory.py]
+    [test: tests/harness/engines/test_peak_memory.py]
     """
 
     def __init__(self, process: int, *, children: bool = False) -> None:
@@ -28,9 +28,9 @@ class PeakMemory:
     def look(self) -> None:
         """Read the peaks so far; a process that has ended keeps what was read last."""
         for process in (self._process, *(self._children() if self._with_children else ())):
-            found = _PEAK.search(_read(_PROCESSES / str(process) / "status"))
-            if found is not None:
-                self._peaks[process] = int(found[1]) * 1024
+            peak = _PEAK.search(_read(_PROCESSES / str(process) / "status"))
+            if peak is not None:
+                self._peaks[process] = int(peak[1]) * 1024
 
     def _children(self) -> list[int]:
         path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
