@@ -1,6 +1,6 @@
 """Values that clients send to the running parties, masked, so that no active party can change them.
 
-MP-SPDZ's client interface carries the bytes; each party's front (`harness/clients/front.py`) is the one
+MP-SPDZ's client interface carries the bytes; each party's front (`harness/clients/gateway.py`) is the one
 client that its virtual machine sees, and passes every client its own part. Values travel client by client:
 all of the first client's, then all of the second's.
 """
@@ -34,7 +34,7 @@ def columns_of_clients(secret, public, number, check_point, columns: int, client
     clients choose the subsets; the parties open s + the sum of each subset of r, and check that no party
     tampered; a client compares with what it was sent, and only then sends its values plus r.
     Guarantees: if a party alters what a client learns of r modulo 2^64, that client notices but for
-    probability 2^-CHECKS.  [test: tests/unit/test_clients_masks.py]
+    probability 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
     Reveals: subset sums, uniform by their offsets; to each client its own masks and offsets.
     Args: secret, public: MP-SPDZ's sint and cint; number: of the front; parts: how many equal runs of
     values are checked on their own; each is one client's upload, or a part of it.

@@ -75,7 +75,7 @@ def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
     Source: the odds identity P(n+1)/P(n) = o_t / (o_0 ... o_{t-1}), t the number of trailing ones of
     n; so as many ratios as there are coins cover every pair of neighbouring atoms of one sign. Across
     the sign the ratio is 1.
-    Guarantees: max over neighbouring atoms, both ways.  [test: tests/unit/test_noise.py]
+    Guarantees: max over neighbouring atoms, both ways.  [test: tests/protocols/test_truncated_noise.py]
     """
     worst, below = Fraction(1), Fraction(1)
     for coin in coins:
@@ -110,7 +110,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
     Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the
     product of the odds below it; each candidate rounds that bound up to some number of fair bits.
     Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the
-    ideal, untruncated sampler at the same epsilon.  [test: tests/unit/test_coins.py]
+    ideal, untruncated sampler at the same epsilon.  [test: tests/protocols/test_coins.py]
     Edge cases: at large epsilon a second coin exists only to carry delta.
     Args: epsilon: per unit of sensitivity, rational, in [10^-7, 20]; delta_bits: in [20, 128], the
     outermost atom weighs at most 2^-delta_bits.

@@ -18,7 +18,7 @@ def quotient(numerator, divisor, fraction_bits: int, smallest: int, radix_bits: 
     steps: they keep numerator' = quotient d + r and 0 <= r < d, where numerator' is what has been appended.
     Both hold at first: the quotient is 0 and r < 2^k <= smallest <= d, k bits. And if r < d, then
     2^j r + (appended bits) < 2^j d, so that one digit below 2^j leaves a rest in [0, d), and so few bits
-    of it can be other than 0 that no more than d's are kept.  [test: tests/unit/test_division.py]
+    of it can be other than 0 that no more than d's are kept.  [test: tests/protocols/test_division.py]
     Edge cases: a divisor below `smallest` makes a wrong quotient, of as many bits.
     Args: smallest: public, >= 1; radix_bits: bits of a digit; larger is fewer rounds and more ANDs.
     Returns: fraction_bits + len(numerator) - floor(log2 smallest) bits.

@@ -21,7 +21,7 @@ def shifted_log(secret_integer, counts, offset: int, most: int):
     Guarantees: g(Y + 1) - g(Y) is exactly 2^(E-i) for the greatest o <= i < E with 2^i <= Y, and 2^(E-o)
     below; it never rises with Y. Modulo 2^64, where >= 0 is of signed numbers, no step is above 2^(E-o),
     nor is that from 2^63 - 1 to -2^63; in a field only numbers that comparisons are for keep to that.
-    [test: tests/unit/test_logarithm.py, tests/matrix/test_pi_count.py]
+    [test: tests/protocols/test_logarithm.py, tests/programs/test_pi_count.py]
     Edge cases: beyond `most` the last straight line goes on; so does the first below 0.
     Args: secret_integer: MP-SPDZ's sint or what stands for it; counts: a secret vector; offset, most: >= 1.
     """

@@ -2,10 +2,14 @@
 
 Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours.
 Bits are anything with & ^ ~ that holds n lanes: MP-SPDZ's sbits, the embedded engine's secret bits,
-numpy arrays of bool. The circuit draws nothing: the fair bits come in as an argument.
+numpy arrays of bool. The circuit draws nothing: parties input the fair bits.
 """
 
 from __future__ import annotations
+
+from fractions import Fraction
+
+from protocols.circuits.coins import design_coins
 
 MAX_INPUT_WIDTH = 63  # bits per lane that one binary input instruction takes; more come out as zeros
 
@@ -21,20 +25,29 @@ def input_widths(n_bits: int) -> list[int]:
     return [MAX_INPUT_WIDTH] * full + [rest] * (rest > 0)
 
 
-def jointly_random_bits(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
-    """XOR all parties' private random bits (the paper's π_GR-RANDOM).
+def default_noise(secret_integer, bit_vector, parties: int, lanes: int, epsilon: str, delta_bits: str):
+    """Make the noise of a release: one independent sample for each value that it opens.
 
-    Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where
-    the model is active.  [test: tests/matrix/test_random_bits.py]
-    Reveals: nothing.
-    Args: lanes: samples; else as `xor_of_inputs`.
+    Source: the paper's π_GR-RANDOM for the fair bits, which all parties draw; the sampler is this module's.
+    Guarantees: adding it to values of sensitivity 1 is (epsilon, 2^-delta_bits)-DP towards all that do not
+    know every party's bits.
+    [test: tests/protocols/test_programs.py, tests/protocols/test_truncated_noise.py]
+    Reveals: nothing; the samples are secret.
+    Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec, or what stands for them; parties: r; lanes:
+    samples; epsilon, delta_bits: as programs' arguments give them, per unit: a rational number, an integer.
+    Returns: secret vector of `lanes` integers. Raises: ValueError: no coins reach epsilon and delta.
     """
-    return xor_of_inputs(bit_vector, parties, lanes, n_bits)
+    coins = design_coins(Fraction(epsilon), int(delta_bits))
+    fair = xor_of_inputs(bit_vector, parties, lanes, fair_bits_per_sample(coins))
+    return to_integer(two_sided_geometric(coins, fair), secret_integer)
 
 
 def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
     """XOR bits that all parties input: what is shared among them so, or what they draw.
 
+    Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where
+    the model is active.  [test: tests/programs/test_random_bits.py]
+    Reveals: nothing.
     Args: bit_vector: MP-SPDZ's sbitvec or what stands for it; parties: r; lanes: of each bit.
     Returns: n_bits secret bits of `lanes` lanes each.
     """
@@ -78,7 +91,7 @@ def two_sided_geometric(coins, fair) -> list:
 
     Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
     Guarantees: `coins.check` gives its (epsilon, delta); X + 1/2 has mean 0.
-    [test: tests/unit/test_noise.py, by full enumeration]
+    [test: tests/protocols/test_truncated_noise.py, by full enumeration]
     Args: coins: magnitude, lowest first; fair: `fair_bits_per_sample(coins)` bits.
     Returns: len(coins) + 1 bits, lowest first; the last one weighs -2^len(coins).
     """

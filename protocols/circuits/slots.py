@@ -27,7 +27,7 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     more. An empty slot that only filled a lane would be one more that a server could fill. No block has one
     lane where others have more: MP-SPDZ reads a single lane by another instruction, and puts instructions of
     a kind together, so that parties' bits would be read in another order than they are in.
-    [test: tests/unit/test_slots.py, tests/matrix/test_pi_rw_slots.py]
+    [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
     if rest == 1:
@@ -52,7 +52,7 @@ def cell_indicators(bits, cells: int) -> list:
 
     Computes: an indicator per value of all bits but the highest, which then splits as many of them as there
     have to be; cells + 1 - slot_bits ANDs, one fewer where all are split.
-    Guarantees: one indicator is 1 at most, whatever the bits.  [test: tests/unit/test_slots.py]
+    Guarantees: one indicator is 1 at most, whatever the bits.  [test: tests/protocols/test_slots.py]
     Args: bits: `slot_bits(cells)` secret bits, lowest first, with lanes.
     """
     *low, high = bits

@@ -40,7 +40,7 @@ class MarkerRanks:
     the number of keys below j, which its origin tells. For 2^p places p (p + 1) / 2 * 2^(p - 1) compared
     pairs of 2 * (key bits + 1) ANDs, and p * 2^(p - 1) routed ones of about 16.
     Guarantees: what is done, and where, depends on the numbers of records and cells only; keys above
-    `cells` count nowhere.  [test: tests/matrix/test_pi_roc_records.py]
+    `cells` count nowhere.  [test: tests/programs/test_pi_roc_records.py]
     Args: names: MP-SPDZ's sbits, regint, for_range, if_ and break_point, in this order.
     """
 

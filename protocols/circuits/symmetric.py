@@ -22,7 +22,7 @@ from math import prod
 from protocols.circuits.coins import Coin, design_coins, exp_bounds
 from protocols.circuits.coins import edge_mass as default_edge_mass
 from protocols.circuits.coins import worst_ratio as default_worst_ratio
-from protocols.circuits.noise import flip, to_integer
+from protocols.circuits.noise import flip, to_integer, xor_of_inputs
 
 _MOST_FLIPS = 160  # fair bits of the coin for zero
 _ZERO_OVERHEAD = Fraction(102, 100)  # of the mass outside zero, relative to the least that is private
@@ -44,7 +44,7 @@ def zero_ratio(coins: SymmetricCoins) -> Fraction:
 def worst_ratio(coins: SymmetricCoins) -> Fraction:
     """Return e^(realised epsilon) for sensitivity 1, exactly: over all neighbouring atoms, both ways.
 
-    [test: tests/unit/test_symmetric.py]
+    [test: tests/protocols/test_symmetric.py]
     """
     ratio = zero_ratio(coins)
     return max(default_worst_ratio(coins.magnitude), ratio, 1 / ratio)
@@ -72,7 +72,7 @@ def design_symmetric_coins(epsilon: Fraction, delta_bits: int) -> SymmetricCoins
     Computes: zero may have odds from e^-epsilon to e^epsilon times P(G = 0)/2; of these coins, the one
     with the fewest fair bits that leaves at most 1.02 times the least mass outside zero.
     Guarantees: the result passes `check`; its mean square error is at most 1.05 times that of the
-    untruncated discrete Laplace at the same epsilon.  [test: tests/unit/test_symmetric.py]
+    untruncated discrete Laplace at the same epsilon.  [test: tests/protocols/test_symmetric.py]
     Args, Raises: as `design_coins`.
     """
     magnitude = design_coins(epsilon, delta_bits)
@@ -93,12 +93,19 @@ def fair_bits_per_symmetric_sample(coins: SymmetricCoins) -> int:
     return 1 + coins.zero.bits + sum(coin.bits for coin in coins.magnitude)
 
 
+def symmetric_noise(secret_integer, bit_vector, parties: int, lanes: int, epsilon: str, delta_bits: str):
+    """Make samples as `noise.default_noise` does, of the symmetric law; arguments and guarantees as there."""
+    coins = design_symmetric_coins(Fraction(epsilon), int(delta_bits))
+    fair = xor_of_inputs(bit_vector, parties, lanes, fair_bits_per_symmetric_sample(coins))
+    return symmetric_integer(symmetric_geometric(coins, fair), secret_integer)
+
+
 def symmetric_geometric(coins: SymmetricCoins, fair) -> list:
     """Map fair bits to the bits of one sample per lane, in the form that `symmetric_integer` reads.
 
     Computes: H = G or, where z, 0; T = H if s = 0, -1-H if s = 1, by complement; X = T + c, c one bit:
     not z where s = 0, z where s = 1. One AND per bit of G beyond the flips.
-    Guarantees: the law above.  [test: tests/unit/test_symmetric.py, by full enumeration]
+    Guarantees: the law above.  [test: tests/protocols/test_symmetric.py, by full enumeration]
     Args: fair: `fair_bits_per_symmetric_sample(coins)` bits: the sign, zero's, the magnitude's.
     Returns: T's len(magnitude) + 1 two's complement bits, lowest first, and c.
     """

@@ -38,7 +38,7 @@ def layout(groups: int, labels: int, reweighing: str, most_records: int, noise_b
     below 2^noise_bits, so all of them together at most T = 2 (most_records + cells 2^noise_bits).
     fraction_bits is the largest f <= 20 with 2^f T < 2^62.
     Guarantees: every integer of the computation and every opened one is below 2^62.
-    [test: tests/unit/test_weights_circuit.py]
+    [test: tests/protocols/test_weights_circuit.py]
     Args: most_records: of all clients together; noise_bits: how many coins the noise has.
     Raises: ValueError: the integers do not fit.
     """
@@ -66,7 +66,7 @@ def weights(secret_integer, bit_vector, noisy, chosen):
     t = max(2 v + 1, 2): floor(2^f W) for W = N/(k m t(s, y)) ("balanced"), N/(m t(y)) ("label", one per
     label) or t(s) t(y)/(N t(s, y)) ("kamiran-calders"); the factor 2 cancels.
     Guarantees: exact, as integers are below 2^62 and `division.quotient` is.
-    [test: tests/unit/test_weights_circuit.py, tests/matrix/test_pi_rw_weights.py]
+    [test: tests/protocols/test_weights_circuit.py, tests/programs/test_pi_rw_weights.py]
     Edge cases: counts beyond what was declared make wrong weights, which follow from the noisy counts
     all the same.
     Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec, or what stands for them; noisy: secret

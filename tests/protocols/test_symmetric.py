@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -13,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from protocols.accounting.exact_privacy import curve_of_law
+from protocols.circuits import symmetric
 from protocols.circuits.coins import Coin, exp_bounds
-from protocols.circuits.noise import jointly_random_bits
 from protocols.circuits.symmetric import (
     SymmetricCoins,
     check,
@@ -23,6 +22,7 @@ from protocols.circuits.symmetric import (
     fair_bits_per_symmetric_sample,
     symmetric_geometric,
     symmetric_integer,
+    symmetric_noise,
     worst_ratio,
     zero_ratio,
 )
@@ -34,7 +34,7 @@ from protocols.noise.symmetric import (
     probability_mass,
 )
 from protocols.reference import symmetric_noise_of_bits
-from tests.protocols.test_truncated_noise import PartyInputs, Wire, patterns
+from tests.protocols.test_truncated_noise import PartyInputs, Wire, int_of_bit, law, patterns
 
 # Few fair bits, so that every pattern of them can be tried.
 SMALL = {
@@ -69,14 +69,8 @@ designed = pytest.mark.parametrize(("coins", "epsilon", "bits"), DESIGNED.values
 
 
 def run_circuit(coins: SymmetricCoins, fair: list[npt.NDArray[np.bool_]]) -> npt.NDArray[np.int64]:
-    values: npt.NDArray[np.int64] = symmetric_integer(
-        symmetric_geometric(coins, fair), lambda bit: bit.astype(np.int64)
-    )
+    values: npt.NDArray[np.int64] = symmetric_integer(symmetric_geometric(coins, fair), int_of_bit)
     return values
-
-
-def law(values: npt.NDArray[np.int64]) -> dict[int, Fraction]:
-    return {x: Fraction(n, len(values)) for x, n in sorted(Counter(values.tolist()).items())}
 
 
 @small
@@ -104,16 +98,23 @@ def test_circuit_agrees_with_the_reference_on_every_pattern(coins: SymmetricCoin
 
 
 @pytest.mark.parametrize("honest", range(3))
-def test_noise_keeps_its_law_whatever_all_parties_but_one_put_in(honest: int) -> None:
-    """The honest party's bits take every pattern once; the others' are the same in all lanes."""
+def test_noise_keeps_its_law_whatever_all_parties_but_one_put_in(
+    honest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The honest party's bits take every pattern once; the others' are the same in all lanes.
+
+    Its coins are small ones here, in place of those for its epsilon and delta.
+    """
     coins = SMALL["three"]
+    designed = {(Fraction(1, 3), 40): coins}
+    monkeypatch.setattr(symmetric, "design_symmetric_coins", lambda epsilon, bits: designed[epsilon, bits])
     n = fair_bits_per_symmetric_sample(coins)
     rng = random.Random(honest)
     for _ in range(4):
         fixed = [[np.full(1 << n, rng.random() < 0.5) for _ in range(n)] for _ in range(3)]
         fixed[honest] = patterns(n)
-        drawn = jointly_random_bits(PartyInputs(fixed), 3, 1 << n, n)
-        assert law(run_circuit(coins, drawn)) == probability_mass(coins)
+        values = symmetric_noise(int_of_bit, PartyInputs(fixed), 3, 1 << n, "1/3", "40")
+        assert law(values) == probability_mass(coins)
 
 
 @designed

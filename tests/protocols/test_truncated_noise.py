@@ -13,14 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from protocols.circuits import noise
 from protocols.circuits.coins import Coin, check, design_coins, edge_mass, exp_bounds, worst_ratio
 from protocols.circuits.noise import (
+    default_noise,
     fair_bits_per_sample,
     flip,
     input_widths,
-    jointly_random_bits,
     to_integer,
     two_sided_geometric,
+    xor_of_inputs,
 )
 from protocols.noise.truncated import (
     Guarantee,
@@ -222,6 +224,11 @@ def as_integers(bits: list[Lanes]) -> npt.NDArray[np.int64]:
     return total
 
 
+def int_of_bit(bit: Lanes) -> npt.NDArray[np.int64]:
+    """Stand for sint, which makes integers of secret bits."""
+    return bit.astype(np.int64)
+
+
 def law(values: npt.NDArray[np.int64]) -> dict[int, Fraction]:
     return {x: Fraction(n, len(values)) for x, n in sorted(Counter(values.tolist()).items())}
 
@@ -319,23 +326,30 @@ class PartyInputs:
 
 
 @pytest.mark.parametrize("honest", range(3))
-def test_noise_keeps_its_law_whatever_all_parties_but_one_put_in(honest: int) -> None:
-    """The honest party's bits take every pattern once; the others' are the same in all lanes, or copied."""
+def test_noise_keeps_its_law_whatever_all_parties_but_one_put_in(
+    honest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The honest party's bits take every pattern once; the others' are the same in all lanes, or copied.
+
+    Its coins are small ones here, in place of those for its epsilon and delta.
+    """
     coins = SMALL["three"]
+    designed = {(Fraction(1, 3), 40): coins}
+    monkeypatch.setattr(noise, "design_coins", lambda epsilon, bits: designed[epsilon, bits])
     n = fair_bits_per_sample(coins)
     rng = random.Random(honest)
     for _ in range(4):
         fixed = [[np.full(1 << n, rng.random() < 0.5) for _ in range(n)] for _ in range(3)]
         fixed[honest] = patterns(n)
-        drawn = jointly_random_bits(PartyInputs(fixed), 3, 1 << n, n)
-        assert law(as_integers(two_sided_geometric(coins, drawn))) == probability_mass(coins)
+        values = default_noise(int_of_bit, PartyInputs(fixed), 3, 1 << n, "1/3", "40")
+        assert law(values) == probability_mass(coins)
 
 
 def test_every_party_counts_and_every_bit_is_taken_once() -> None:
     rng = np.random.default_rng(5)
     parties = [list(rng.random((130, 7)) < 0.5) for _ in range(4)]
     inputs = PartyInputs(parties)
-    drawn = jointly_random_bits(inputs, 4, 7, 130)
+    drawn = xor_of_inputs(inputs, 4, 7, 130)
     assert (np.array(drawn) == np.logical_xor.reduce(np.array(parties), axis=0)).all()
     assert inputs.queues == [[], [], [], []]
 
@@ -356,5 +370,5 @@ def test_bits_must_be_as_many_as_the_coins_take() -> None:
 
 def test_integers_of_twos_complement_bits() -> None:
     bits = patterns(4)
-    values = to_integer(bits, lambda bit: bit.astype(np.int64))
+    values = to_integer(bits, int_of_bit)
     assert values.tolist() == [n if n < 8 else n - 16 for n in range(16)]
