@@ -1,25 +1,33 @@
-"""How much of what a program uses: from the circuits themselves, or from MP-SPDZ's compiler."""
+"""How much of what a program uses: counted as it is executed, or from MP-SPDZ's compiler."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from harness.engines.base import Job
+from harness.engines.base import PROGRAMS, Job
 from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
 from harness.engines.mpspdz.discovery import find_installation
 from harness.errors import PlanError
-from harness.forecast.circuits import Tally, comparisons_tally, keys_tally, noise_tally, slots_tally
 from harness.security_models import Model
-from protocols.circuits.coins import design_coins
-from protocols.circuits.logarithm import scale_bits
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.circuits.sorting import WORD
-from protocols.spec import PI_CAP, PI_CF, PI_COUNT, PI_GAP, PI_LAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PRODUCT
+from protocols.circuits.sorting import WORD, MarkerRanks
+from protocols.gates import Gates, Wire
+from protocols.spec import PI_ROC, PI_ROC_RECORDS
 
 _ROUNDS_AROUND = 3  # of the virtual machine: two to turn noise into integers, and opening
+_ANDS_PER_CUT_BIT = 3  # of an adder by which integers are cut into bits: 2 to 3 ANDs a bit, by its width
+_ROUNDS_TO_CUT = 8
+# Of a comparison of 64-bit integers: its ANDs, by how many parties' shares are split into bits; 2: none are,
+# as a mask whose bits are known is added. Programs compare so many at once, and then others.
+_ANDS_OF_A_COMPARISON = {2: 118, 3: 242, 4: 305}
+_ROUNDS_TO_COMPARE = 9
+_COMPARED_AT_ONCE = 1000
+_ROUNDS_TO_COMPARE_MORE = 8
+_MESSAGES_TO_COMPARE = 10  # of MPyC
 _COST = re.compile(r"^ *(\d+) (.+)$", re.MULTILINE)
 _PER_PARTY = re.compile(r"(integer|bit) inputs from player \d+")
 _SPLIT = re.compile(r"integer \d-way splits")
@@ -52,87 +60,41 @@ class Counts:
 def counts_of(job: Job, model: Model) -> Counts:
     """Return what a job's program uses in this model; no data are needed.
 
-    Computes: noise from its circuit, whose gates are counted as they are made, and what clients sent: added
-    up or multiplied, slots counted by their circuit, keys sorted, which takes whole batches, as the machine
-    does not foresee what its loops use. Programs that do more are compiled, and the estimate is read.
+    Computes: a portable program is executed on values that count; comparisons, whose circuits are the
+    engine's, and keys that are sorted, are added by formulas. What is sorted takes whole batches, as the
+    machine does not foresee what its loops use. Other programs are compiled, and the estimate is read.
     Guarantees: where nothing is compiled or sorted, the compiler's estimate all the same.
     [test: tests/harness/forecast/test_tally.py; tests/programs/test_tally.py]
     Raises: PlanError: it takes MP-SPDZ's compiler, which is not here; CompileError: that refuses the program.
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
-    fed = _fed(job, model, arguments)
-    if fed is None or arguments.get("path", "shares") != "shares":
-        return read_estimate(estimate(job, model), job.batch(model))
-    coins = design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"]))
-    noise, lanes = noise_tally(coins), max(lanes for _, lanes in job.fair_bits)
-    ands, batch = noise.ands * lanes + fed.bits.ands, job.batch(model)
-    if batch and job.spec is PI_ROC_RECORDS:
-        ands += -ands % (batch * WORD)
-    multiplied = fed.multiplications
+    split, batch = _parties_that_split(model), job.batch(model)
+    if job.spec is PI_ROC_RECORDS:  # the same release, but for how counts come about
+        blocks = [arguments[name] for name in PI_ROC.arguments]
+        used = usage_of(PROGRAMS / f"{PI_ROC.name}.mpc", blocks)
+        used = replace(used, inputs=int(arguments["records"]) * model.parties)
+        used = used.then(usage_of_keys(arguments, split))
+        used.ands += -used.ands % (batch * WORD) if batch else 0
+    elif job.spec.portable and arguments.get("path", "shares") == "shares":
+        used = usage_of(job.source, job.arguments)
+        used = used.then(usage_of_comparisons(used.compared, split))
+    else:
+        return read_estimate(estimate(job, model), batch)
     if model.virtual_machine is None:  # MPyC's bits are integers, so that an AND is a multiplication
-        ands, multiplied = ands + multiplied, 0
+        used = replace(used, ands=used.ands + used.multiplications, multiplications=0)
+    clients = used.inputs > 0 or job.spec.slot_bits is not None
     return Counts(
-        rounds=max(noise.depth, fed.bits.depth) + _ROUNDS_AROUND + (fed.values > 0) + fed.rounds,
-        gates=noise.gates + fed.bits.gates,
-        inputs=fed.values * model.parties,
-        input_bits=(fair_bits_per_sample(coins) * lanes + fed.bits.input_bits) * model.parties,
-        ands=ands,
-        dabits=noise.dabits * lanes + fed.bits.dabits,
-        decomposed=fed.decomposed,
-        multiplications=multiplied,
-        products=fed.products,
+        rounds=used.depth + used.steps + _ROUNDS_AROUND + clients,
+        gates=used.gates,
+        inputs=used.inputs,
+        input_bits=used.input_bits,
+        ands=used.ands,
+        dabits=used.dabits,
+        decomposed=used.decomposed,
+        multiplications=used.multiplications,
+        products=used.products,
         batch=batch,
     )
-
-
-@dataclass(frozen=True)
-class _Fed:
-    """What a program does with clients' values. Attributes: values: of each party; bits: of slots or keys."""
-
-    values: int
-    multiplications: int = 0
-    products: int = 0
-    rounds: int = 0
-    decomposed: int = 0
-    bits: Tally = field(default_factory=Tally)
-
-
-def _fed(job: Job, model: Model, arguments: Mapping[str, str]) -> _Fed | None:
-    """Return what a program does before it adds noise; None if this is not known without compiling it."""
-    program = job.spec.name
-
-    def number(name: str) -> int:
-        return int(arguments[name])
-
-    if program == PI_CAP.name:
-        return _first_below(model, arguments)
-    if program == PI_COUNT.name:
-        return _logarithms(model, arguments)
-    if job.spec.slot_bits:
-        return _Fed(0, rounds=1, bits=slots_tally(job.spec, arguments))
-    if job.spec is PI_ROC_RECORDS:
-        return _sorted(model, arguments)
-    if program == PI_LAP.name:
-        return _Fed(0)
-    if program == PI_GAP.name:
-        return _Fed(2 * number("groups"))
-    if program == PI_ROC.name:
-        return _Fed(number("groups") * number("labels") * number("bins"))
-    if program not in (PI_RW.name, PI_CF.name):
-        return None
-    groups, labels = number("groups"), number("labels")
-    product = arguments["form"] == PRODUCT.name
-    if program == PI_RW.name:
-        if not product:
-            return _Fed(groups * labels)
-        clients = number("clients")
-        inner = (groups - 1) * labels * clients
-        return _Fed((groups - 1 + labels) * clients, products=inner, rounds=1)
-    if not product:
-        return _Fed(groups * labels**2)
-    records, others = number("records"), labels - 1
-    inner = (groups - 1) * (labels**2 - 1) * records
-    return _Fed((groups - 1 + 2 * others) * records, others**2 * records, inner, rounds=2)
 
 
 def _parties_that_split(model: Model) -> int:
@@ -142,45 +104,90 @@ def _parties_that_split(model: Model) -> int:
     return model.parties if "-Z" in model.compile_options else 2
 
 
-def _first_below(model: Model, arguments: Mapping[str, str]) -> _Fed:
-    """Return what choosing a cap takes: counts of slots are compared, and the answers multiplied."""
-    queries = int(arguments["queries"])
-    compared, decomposed = comparisons_tally(queries, _parties_that_split(model))
-    distances = [1 << i for i in range((queries - 1).bit_length())]  # of values that are multiplied
-    return _Fed(
-        0,
-        multiplications=sum(queries - distance for distance in distances),
-        rounds=compared.depth + len(distances),
-        decomposed=decomposed,
-        bits=slots_tally(PI_CAP, arguments).then(_gates_alone(compared, len(distances))),
+@dataclass
+class Usage(Gates):
+    """What a program uses.
+
+    Attributes: those of `Gates`; inputs, input_bits: integers and bits that parties feed in; dabits: bits
+    turned into integers; decomposed: integers turned into bits; multiplications: of integers; products:
+    those within inner products; compared: integers that are compared; steps: of work on integers, one after
+    the other.
+    """
+
+    inputs: int = 0
+    input_bits: int = 0
+    dabits: int = 0
+    decomposed: int = 0
+    multiplications: int = 0
+    products: int = 0
+    compared: int = 0
+    steps: int = 0
+
+    def then(self, other: Usage) -> Usage:
+        """Return what both use, one after the other."""
+        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+def usage_of(source: Path, arguments: Sequence[str]) -> Usage:
+    """Execute a portable program on values that count, loops in turn; return what it uses."""
+    usage = Usage()
+    names = {
+        "program": SimpleNamespace(args=[source.stem, *arguments]),
+        "sint": _IntegerType(usage),
+        "sbitvec": _InputType(usage),
+        "sbits": _Memory(usage),
+        "for_range": _in_turn,
+        "break_point": _do_nothing,
+        "check_point": _do_nothing,
+        "print_ln": _do_nothing,
+    }
+    exec(compile(source.read_text(encoding="utf-8"), source, "exec"), names)
+    return usage
+
+
+def usage_of_comparisons(number: int, parties_that_split: int) -> Usage:
+    """Return what it takes to compare integers with 0.
+
+    Guarantees: what MP-SPDZ's compiler says of it.  [test: tests/programs/test_tally.py]
+    Args: parties_that_split: shares that are added up as bits, 2 where the engine has other material for it,
+    0 for MPyC, whose integers are masked by bits, one by one.
+    """
+    if not number:
+        return Usage()
+    if not parties_that_split:
+        return Usage(gates=_MESSAGES_TO_COMPARE, steps=_ROUNDS_TO_COMPARE, decomposed=number)
+    split = parties_that_split > 2
+    more = _ROUNDS_TO_COMPARE_MORE * ((number - 1) // _COMPARED_AT_ONCE)
+    return Usage(
+        ands=number * _ANDS_OF_A_COMPARISON[parties_that_split],
+        dabits=number * (1 if split else 65),
+        decomposed=number * split,
+        steps=_ROUNDS_TO_COMPARE + more + (parties_that_split > 3),
     )
 
 
-def _logarithms(model: Model, arguments: Mapping[str, str]) -> _Fed:
-    """Return what logarithms take: each count is compared with powers of 2, and multiplied by its slope."""
-    cells = int(arguments["groups"]) * int(arguments["labels"])
-    offset, most = int(arguments["offset"]), int(arguments["most"])
-    powers = scale_bits(offset, most) - offset.bit_length()
-    compared, decomposed = comparisons_tally(powers * cells, _parties_that_split(model))
-    multiplications = cells if powers else 0
-    bits = _gates_alone(compared, 1 if powers else 0)
-    return _Fed(cells, multiplications, rounds=compared.depth, decomposed=decomposed, bits=bits)
+def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Usage:
+    """Return what it takes to sort records' keys among markers.
 
-
-def _gates_alone(compared: Tally, products: int) -> Tally:
-    """Return what comparisons use, and so many products of vectors, but for depth: they come after."""
-    return replace(compared, gates=compared.gates + products, depth=0)
-
-
-def _sorted(model: Model, arguments: Mapping[str, str]) -> _Fed:
-    """Return what sorting keys takes: their bits come from shares that are split, or from masks, by bits."""
-    parties = _parties_that_split(model)
-    split = parties > 2
-    tally, bits = keys_tally(arguments, parties)
+    Computes: the comparisons and routed pairs of `MarkerRanks`; cutting keys into bits to some ANDs a bit.
+    Guarantees: but for the cutting, what the circuit does.  [test: tests/protocols/test_sorting.py]
+    Args: arguments: of π_ROC; parties_that_split: as for `usage_of_comparisons`.
+    """
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
-    records = int(arguments["records"])
-    decomposed = bits // cells.bit_length() if split else bits
-    return _Fed(records, rounds=tally.depth, decomposed=decomposed, bits=replace(tally, depth=0))
+    ranks = MarkerRanks((_Memory(Usage()), None, None, None, None), int(arguments["records"]), cells)
+    pairs, planes, bits = 1 << (ranks.place_bits - 1), 1 + ranks.key_bits, range(ranks.place_bits)
+    compared = ranks.place_bits * (ranks.place_bits + 1) // 2
+    routed = [max(planes, 1 + bit) + (2 if bit < ranks.key_bits else 0) for bit in bits]
+    keys = int(arguments["records"]) + ranks.missing
+    cut = keys * ranks.key_bits
+    cutting = cut * (_ANDS_PER_CUT_BIT + parties_that_split - 2)
+    in_turn = compared * (planes + 1) + sum(3 if bit < ranks.key_bits else 1 for bit in bits)
+    return Usage(
+        ands=(compared * 2 * planes + sum(routed)) * pairs + cutting,
+        dabits=ranks.place_bits * WORD * (cells // WORD + 1),
+        decomposed=keys if parties_that_split > 2 else cut,
+        steps=in_turn + _ROUNDS_TO_CUT,
+    )
 
 
 def estimate(job: Job, model: Model) -> str:
@@ -222,3 +229,119 @@ def read_estimate(text: str, batch: int | None) -> Counts:
         products=totals.get("integer triples", 0) - simple,
         batch=batch,
     )
+
+
+class _Integers:
+    """A secret vector that knows how many multiplications of vectors are before it."""
+
+    def __init__(self, usage: Usage, lanes: int, steps: int = 0) -> None:
+        self._usage, self._lanes, self._steps = usage, lanes, steps
+        usage.steps = max(usage.steps, steps)
+
+    def __len__(self) -> int:
+        return self._lanes
+
+    def get_vector(self, _base: int, size: int) -> _Integers:
+        return _Integers(self._usage, size, self._steps)
+
+    def __getitem__(self, _lane: int) -> _Integers:
+        return self.get_vector(0, 1)
+
+    def sum(self) -> _Integers:
+        return self.get_vector(0, 1)
+
+    def __add__(self, other: _Integers | int) -> _Integers:
+        if isinstance(other, int):
+            return self
+        return _Integers(self._usage, max(self._lanes, other._lanes), max(self._steps, other._steps))
+
+    __radd__ = __sub__ = __rsub__ = __add__
+
+    def __mul__(self, other: _Integers | int) -> _Integers:
+        if isinstance(other, int):
+            return self
+        lanes = max(self._lanes, other._lanes)
+        self._usage.gates += 1
+        self._usage.multiplications += lanes
+        return _Integers(self._usage, lanes, max(self._steps, other._steps) + 1)
+
+    __rmul__ = __mul__
+
+    def __gt__(self, _bound: int) -> _Integers:
+        self._usage.compared += self._lanes
+        return self
+
+    __ge__ = __gt__
+
+    def reveal(self) -> None:
+        """Stand for opening it, which every program does once."""
+
+
+class _IntegerType:
+    """Stands for MP-SPDZ's sint."""
+
+    def __init__(self, usage: Usage) -> None:
+        self._usage = usage
+
+    def __call__(self, value: Wire | int) -> _Integers:
+        if isinstance(value, int):
+            return _Integers(self._usage, 1)
+        self._usage.dabits += value.lanes
+        return _Integers(self._usage, value.lanes)
+
+    def get_input_from(self, _party: int, *, binary: bool, size: int) -> _Integers:
+        assert binary
+        self._usage.inputs += size
+        return _Integers(self._usage, size)
+
+    def concat(self, parts: Sequence[_Integers]) -> _Integers:
+        lanes = sum(map(len, parts))
+        return _Integers(self._usage, lanes, max(part._steps for part in parts))
+
+    def dot_product(self, x: _Integers, y: _Integers) -> _Integers:
+        self._usage.products += len(x)
+        return _Integers(self._usage, 1, max(x._steps, y._steps) + 1)
+
+
+class _InputType:
+    """Stands for MP-SPDZ's sbitvec: bits that parties input."""
+
+    def __init__(self, usage: Usage, width: int = 0) -> None:
+        self._usage, self._width = usage, width
+
+    def get_type(self, width: int) -> _InputType:
+        return _InputType(self._usage, width)
+
+    def get_input_from(self, _party: int, *, size: int) -> SimpleNamespace:
+        self._usage.input_bits += self._width * size
+        return SimpleNamespace(v=[Wire(self._usage, size) for _ in range(self._width)])
+
+
+class _Memory:
+    """Stands for MP-SPDZ's sbits, as far as memory goes."""
+
+    def __init__(self, usage: Usage, lanes: int = 0) -> None:
+        self._usage, self._lanes = usage, lanes
+
+    def get_type(self, lanes: int) -> _Memory:
+        return _Memory(self._usage, lanes)
+
+    def malloc(self, _words: int) -> int:
+        return 0
+
+    def load_mem(self, _address: object) -> Wire:
+        return Wire(self._usage, self._lanes)
+
+
+def _in_turn(times: int) -> Callable[[Callable[[int], None]], None]:
+    """Stand for MP-SPDZ's for_range."""
+
+    def of(body: Callable[[int], None]) -> None:
+        for turn in range(times):
+            body(turn)
+
+    return of
+
+
+def _do_nothing(*_: Any) -> None:
+    """Stand for what costs nothing."""

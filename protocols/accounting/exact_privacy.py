@@ -24,6 +24,7 @@ from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.circuits.symmetric import SymmetricCoins, fair_bits_per_symmetric_sample, symmetric_geometric
+from protocols.gates import Gates, Wire
 from protocols.noise.truncated import log_upper_bound
 from protocols.spec import ProtocolSpec
 
@@ -330,26 +331,7 @@ def symmetric_cost(coins: SymmetricCoins) -> Cost:
     return _cost(lambda fair: symmetric_geometric(coins, fair), fair_bits_per_symmetric_sample(coins))
 
 
-def _cost(circuit: Callable[[list[_Wire]], list[_Wire]], fair_bits: int) -> Cost:
-    _Wire.ands = 0
-    out = circuit([_Wire() for _ in range(fair_bits)])
-    return Cost(_Wire.ands, max(bit.depth for bit in out), fair_bits)
-
-
-class _Wire:
-    """A bit that knows how many ANDs lie before it."""
-
-    ands = 0  # made since the count was last set to 0
-
-    def __init__(self, depth: int = 0) -> None:
-        self.depth = depth
-
-    def __and__(self, other: _Wire) -> _Wire:
-        _Wire.ands += 1
-        return _Wire(max(self.depth, other.depth) + 1)
-
-    def __xor__(self, other: _Wire) -> _Wire:
-        return _Wire(max(self.depth, other.depth))
-
-    def __invert__(self) -> _Wire:
-        return self
+def _cost(circuit: Callable[[list[Wire]], list[Wire]], fair_bits: int) -> Cost:
+    gates = Gates()
+    circuit([Wire(gates) for _ in range(fair_bits)])
+    return Cost(gates.ands, gates.depth, fair_bits)

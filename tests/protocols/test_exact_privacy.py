@@ -279,6 +279,10 @@ def test_composition_that_is_too_large_to_list() -> None:
 def test_cost_is_the_circuits() -> None:
     assert cost(DEFAULT) == Cost(ands=53, depth=6, fair_bits=59)
     assert cost((Coin(1, 1), Coin(3, 3))) == Cost(ands=2, depth=2, fair_bits=5)
+    assert cost((Coin(1, 1),)) == Cost(ands=0, depth=0, fair_bits=2)  # the fair bit itself
+    # Less than 1: all three bits are 0; the run of two in one tree, then the last.
+    assert cost((Coin(1, 3),)) == Cost(ands=2, depth=2, fair_bits=4)
+    assert cost((Coin(3, 2), Coin(1, 5))) == Cost(ands=5, depth=3, fair_bits=8)
     two = SymmetricCoins(Coin(1, 2), (Coin(1, 1), Coin(3, 3)))  # an AND for zero, one more for each bit
     assert symmetric_cost(two) == Cost(ands=5, depth=3, fair_bits=7)
 

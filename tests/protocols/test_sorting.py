@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.forecast.circuits import keys_tally
+from harness.forecast.tally import usage_of_keys
 from protocols.circuits.sorting import WORD, MarkerRanks
 
 Bits = npt.NDArray[np.bool_]
@@ -106,7 +106,7 @@ def test_keys_are_counted_by_as_many_ands_as_planned(records: int, cells: int) -
     assert below.tolist() == [int((keys < marker).sum()) for marker in range(1, cells + 1)]
 
     arguments = {"groups": "1", "labels": "1", "bins": str(cells), "records": str(records)}
-    tally, cut = keys_tally(arguments, 2)
-    assert cut == len(padded) * ranks.key_bits
-    assert tally.ands == machine.ands + 3 * cut  # what comes before: integers are cut into bits
-    assert tally.dabits == ranks.place_bits * WORD * (cells // WORD + 1)
+    used = usage_of_keys(arguments, 2)
+    assert used.decomposed == len(padded) * ranks.key_bits
+    assert used.ands == machine.ands + 3 * used.decomposed  # what comes before: integers are cut into bits
+    assert used.dabits == ranks.place_bits * WORD * (cells // WORD + 1)

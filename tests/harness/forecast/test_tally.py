@@ -8,12 +8,12 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.measure.cell import job_of
+from harness.engines.base import PROGRAMS, Job
 from harness.errors import PlanError
 from harness.forecast import tally as counts
-from harness.forecast.circuits import noise_tally
-from harness.forecast.tally import Counts, counts_of, read_estimate
+from harness.forecast.tally import Counts, Usage, counts_of, read_estimate, usage_of
 from harness.security_models import MODELS
-from protocols.circuits.coins import Coin, design_coins
+from protocols.circuits.coins import design_coins
 from protocols.spec import PI_COUNT
 
 RING = MODELS["ring"]
@@ -30,6 +30,11 @@ CELL: dict[str, str | int] = {
 }
 
 
+def one_sample(job: Job) -> Usage:
+    """Return what one sample of a job's noise takes, opened by one party."""
+    return usage_of(PROGRAMS / "pi_lap.mpc", ("1", "1", *job.arguments[-2:]))
+
+
 def test_counts_of_a_split_form_are_inputs_and_noise() -> None:
     coins = design_coins(Fraction(1), 40)
     gates = sum(coin.bits - 1 for coin in coins)
@@ -44,19 +49,6 @@ def test_counts_of_a_split_form_are_inputs_and_noise() -> None:
 def test_products_are_counted_within_inner_products_and_one_by_one() -> None:
     weights = counts_of(job_of({**CELL, "variant": "product", "model": "ring"}), MODELS["ring"])
     assert (weights.inputs, weights.products) == (3 * (2 + 2) * 50, 2 * 2 * 50)
-
-
-@pytest.mark.parametrize(
-    ("coins", "gates", "depth"),
-    [
-        ((Coin(1, 1),), 0, 0),  # the fair bit itself
-        ((Coin(1, 3),), 2, 2),  # less than 1: all three bits are 0; the run of two in one tree, then the last
-        ((Coin(3, 2), Coin(1, 5)), 5, 3),
-    ],
-)
-def test_gates_and_depth_of_coins(coins: tuple[Coin, ...], gates: int, depth: int) -> None:
-    found = noise_tally(coins)
-    assert (found.gates, found.ands, found.depth) == (gates, gates, depth)
 
 
 def test_reads_what_the_compiler_prints() -> None:
@@ -88,7 +80,7 @@ def test_keys_are_sorted_among_markers(model: str, decomposed: int, ands_of_a_cu
     cell = {**CELL, "protocol": "pi_roc", "variant": "records", "groups": 2, "labels": 2, "records": 3000}
     job = job_of({**cell, "model": model, "clients": 90, "thresholds": 101})
     found = counts_of(job, MODELS[model])
-    noise = noise_tally(design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1])))
+    noise = one_sample(job)
     # 3,000 records and 404 markers are 64 * 54 elements, so 2^12 places; a key below 405 has 9 bits, an
     # element 10. All are compared 78 times, then routed by 12 bits of the place, 9 of them the key's.
     padded, compared = 3008, 12 * 13 // 2
@@ -127,7 +119,7 @@ def test_a_cap_takes_slots_noise_comparisons_and_products(
     found = counts_of(job, MODELS[model])
     # 14 records at most: caps 1, 2, 3, 4, 6, 8, 11 and 14, so 7 questions. 50 slots of 3 bits, one in a lane:
     # 8 indicators but that of 0 take 4 ANDs. Products of 7 answers: 6 + 5 + 3, in 3 rounds.
-    noise = noise_tally(design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1])))
+    noise = one_sample(job)
     assert job.arguments[3] == "7"
     assert found.ands == 50 * 4 + 8 * noise.ands + 7 * ands
     assert found.dabits == 50 * 7 + 8 * noise.dabits + 7 * dabits
@@ -144,8 +136,9 @@ def test_a_logarithm_takes_a_comparison_per_power_of_2(offset: int, most: int, p
     cells, compared = 400, 400 * powers
     like = job_of({**CELL, "groups": 20, "labels": 20, "model": "ring"})
     arguments = ("3", "20", "20", str(offset), str(most), *like.arguments[-2:])
-    found = counts_of(replace(like, spec=PI_COUNT, arguments=arguments), RING)
-    noise = noise_tally(design_coins(Fraction(arguments[-2]), int(arguments[-1])))
+    job = replace(like, spec=PI_COUNT, source=PROGRAMS / "pi_count.mpc", arguments=arguments)
+    found = counts_of(job, RING)
+    noise = one_sample(like)
     assert found.ands == cells * noise.ands + compared * 242
     assert found.dabits == cells * noise.dabits + compared
     assert found.inputs == 3 * cells and found.decomposed == compared
@@ -164,7 +157,7 @@ def test_mpyc_compares_integers_bit_by_bit() -> None:
         "model": "mpyc",
     }
     found, slots = counts_of(job_of(cell), MODELS["mpyc"]), 50 * 4
-    noise = noise_tally(design_coins(Fraction(job_of(cell).arguments[-2]), int(job_of(cell).arguments[-1])))
+    noise = one_sample(job_of(cell))
     assert (found.decomposed, found.multiplications) == (7, 0)
     assert found.ands == slots + 8 * noise.ands + 14  # to multiply is to AND
     assert found.gates == noise.gates + 4 + 10 + 3  # operations on vectors, each a message
