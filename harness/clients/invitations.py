@@ -98,14 +98,14 @@ def _remove_if_same(path: Path, own: Path) -> None:
 def read_invitation(path: Path) -> Invitation:
     """Read one client's invitation. Raises: ShareError: it cannot be read, or is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found.pop("schema") == SCHEMA:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        if fields.pop("schema") == SCHEMA:
             return Invitation(
-                int(found["client"]),
-                str(found["certificate"]),
-                str(found["key"]),
-                tuple(Server(**server) for server in found["servers"]),
-                dict(found["terms"]),
+                int(fields["client"]),
+                str(fields["certificate"]),
+                str(fields["key"]),
+                tuple(Server(**server) for server in fields["servers"]),
+                dict(fields["terms"]),
             )
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None

@@ -40,9 +40,9 @@ class Channel:
 
     async def receive(self, length: int) -> bytes:
         """Return a message. Raises: WrongLengthError; asyncio.IncompleteReadError: the other side left."""
-        (found,) = struct.unpack("<I", await self.reader.readexactly(4))
-        if found != length:
-            raise WrongLengthError(found, length)
+        (size,) = struct.unpack("<I", await self.reader.readexactly(4))
+        if size != length:
+            raise WrongLengthError(size, length)
         self.received += 4 + length
         return await self.reader.readexactly(length)
 
@@ -52,10 +52,10 @@ class Channel:
         if length > MAX_TERMS:
             raise WrongLengthError(length, MAX_TERMS)
         self.received += 4 + length
-        found = json.loads(await self.reader.readexactly(length))
-        if not isinstance(found, dict):
+        terms = json.loads(await self.reader.readexactly(length))
+        if not isinstance(terms, dict):
             raise ValueError("no object")
-        return found
+        return terms
 
     def close(self) -> None:
         """Close at once: a goodbye that the other side does not answer would keep the socket for 30 s."""

@@ -43,14 +43,14 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `hosts.check --json` prints."""
-        told = ("commit", "engine_version", "free_bytes", "environment")
+        shown = ("commit", "engine_version", "free_bytes", "environment")
         return {
             "party": self.host.party,
             "address": self.host.address,
             "fit": not self.faults,
             "faults": self.faults,
             "clock_ahead_s": round(self.skew_s, 3),
-            **{name: self.facts.get(name) for name in told},
+            **{name: self.facts.get(name) for name in shown},
         }
 
 
@@ -73,8 +73,10 @@ def check_hosts(hosts: Sequence[Host], model: Model, progress: Progress) -> list
             return connection
 
         progress("connect")
-        made = at_once(connect, findings)
-        reached = [(finding, one) for finding, one in zip(findings, made, strict=True) if one is not None]
+        connections = at_once(connect, findings)
+        reached = [
+            (finding, one) for finding, one in zip(findings, connections, strict=True) if one is not None
+        ]
         check_connected(reached, model, progress)
         progress("clients")
         at_once(_reach_as_clients, [pair for pair in reached if pair[0].facts and pair[0].host.client_port])

@@ -105,13 +105,13 @@ class Connection:
 
     def _reply(self, seconds: float) -> dict[str, Any]:
         try:
-            found = self._replies.get(timeout=seconds)
+            reply = self._replies.get(timeout=seconds)
         except queue.Empty:
             self._lose()
             raise HostUnreachableError(f"{self.host.title} gave no answer within {seconds:g} s.") from None
-        if found is None:
+        if reply is None:
             raise self._why_gone()
-        return found
+        return reply
 
     def _why_gone(self) -> FairSharesError:
         status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else None

@@ -64,12 +64,12 @@ def set_up(hosts: Sequence[Host], renew: bool, progress: Progress) -> dict[str, 
     progress("environments")
     with connected(hosts, _connect_with_environment) as connections:
         progress("keys")
-        made = at_once(lambda one: one.ask("setup", party=one.host.party, renew=renew), connections)
-        engines = list(made[0])
-        found = {name: {i: texts[name] for i, texts in enumerate(made)} for name in engines}
+        own = at_once(lambda one: one.ask("setup", party=one.host.party, renew=renew), connections)
+        engines = list(own[0])
+        certificates = {name: {i: texts[name] for i, texts in enumerate(own)} for name in engines}
         progress("certificates")
-        at_once(lambda one: one.ask("pin", party=one.host.party, certificates=found), connections)
-    return found
+        at_once(lambda one: one.ask("pin", party=one.host.party, certificates=certificates), connections)
+    return certificates
 
 
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
@@ -81,9 +81,9 @@ def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, A
     progress("connect")
     with connected(hosts) as connections:
         progress("collect")
-        told = at_once(lambda one: one.ask("collect"), connections)
+        kept = at_once(lambda one: one.ask("collect"), connections)
     runs: dict[str, list[dict[str, Any]]] = {}
-    for record in chain.from_iterable(told):
+    for record in chain.from_iterable(kept):
         runs.setdefault(record["run"], []).append(record)
     return sorted((_together(records) for records in runs.values()), key=lambda run: str(run["ended"]))
 

@@ -25,8 +25,8 @@ def place_of(directory: Path, run: str) -> Path:
 
 def records(directory: Path) -> list[dict[str, Any]]:
     """Return what is kept of runs, the oldest first."""
-    found = [json.loads(path.read_text()) for path in (directory / _RESULTS).glob("*.json")]
-    return sorted(found, key=lambda record: str(record["ended"]))
+    kept = [json.loads(path.read_text()) for path in (directory / _RESULTS).glob("*.json")]
+    return sorted(kept, key=lambda record: str(record["ended"]))
 
 
 def sign(scratch: Path) -> None:
@@ -40,16 +40,16 @@ def clean(directory: Path, own: Path | None) -> dict[str, int]:
     Args: own: this agent's scratch directory, which stays.
     Returns: how many processes were ended, directories and records removed.
     """
-    found = [path for path in directory.glob(f"{PREFIX}*") if path != own]
-    agents = [pid for path in found if (pid := _signed(path)) is not None]
+    left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
+    agents = [pid for path in left if (pid := _signed(path)) is not None]
     for pid in agents:
         _end(pid)
-    for path in found:
+    for path in left:
         remove_unless_held(path)
     kept = list((directory / _RESULTS).glob("*.json"))
     for path in kept:
         path.unlink(missing_ok=True)
-    gone = sum(not path.exists() for path in found)
+    gone = sum(not path.exists() for path in left)
     return {"processes": len(agents), "directories": gone, "records": len(kept)}
 
 

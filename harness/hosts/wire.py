@@ -25,10 +25,10 @@ def decode(line: bytes) -> dict[str, Any] | None:
     """Return a line's message, None for a sign of life. Raises: ValueError: it is neither."""
     if not line.strip():
         return None
-    found = json.loads(line)
-    if not isinstance(found, dict):
+    message = json.loads(line)
+    if not isinstance(message, dict):
         raise ValueError("not an object")
-    return found
+    return message
 
 
 def read_line(stream: BinaryIO) -> bytes | None:

@@ -396,8 +396,8 @@ def read_header(path: Path) -> Header:
     """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
     try:
         with path.open("rb") as file:
-            found = json.loads(file.readline(1 << 20))
-        header = Header(**found)
+            fields = json.loads(file.readline(1 << 20))
+        header = Header(**fields)
         numbers = (header.party, header.parties, header.clients, header.records, header.batches)
         known = (
             header.schema == SHARE_SCHEMA

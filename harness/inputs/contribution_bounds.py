@@ -96,10 +96,10 @@ def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
     return caps_up_to(min(max_count, MAX_CAP))
 
 
-def cap_from_json(found: Any, where: str) -> Cap:
+def cap_from_json(declared: Any, where: str) -> Cap:
     """Check a parsed cap. Raises: RecordDomainError: it is neither a number nor weight-one."""
-    if found == WEIGHT_ONE:
+    if declared == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)
-    if type(found) is not int:
+    if type(declared) is not int:
         raise RecordDomainError(f"cap in {where} must be a whole number, or {WEIGHT_ONE!r}.")
-    return Cap(found)
+    return Cap(declared)

@@ -109,11 +109,11 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Table:
 
 def _valued_slots(records: ClientRecords) -> Table:
     """Return each client's group and value as one slot: the group's code, then v + steps; 0 without one."""
-    domain, found = records.domain, np.zeros((1, records.clients), dtype=np.int64)
+    domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
-    found[0, records.client] = records.group + 1 + value
-    return found
+    slots[0, records.client] = records.group + 1 + value
+    return slots
 
 
 def _caps_exceeded(records: ClientRecords) -> Table:
@@ -128,7 +128,7 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
 
     Args: values: a word per slot, of which only the lowest `width` bits are used.
     """
-    words, found, taken = XOR.from_bytes(values).ravel(), [], 0
+    words, integers, taken = XOR.from_bytes(values).ravel(), [], 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):
         slots = words[taken : taken + in_lane * lanes].reshape(lanes, in_lane)
         taken += slots.size
@@ -136,11 +136,11 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
         columns = bits.reshape(lanes, in_lane * width)
         for at, size in enumerate(input_widths(in_lane * width)):
             block = columns[:, at * MAX_INPUT_WIDTH :][:, :size]
-            found.append((block << np.arange(size, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))
-    return "".join(f"{integer}\n" for integer in np.concatenate(found).tolist()).encode()
+            integers.append((block << np.arange(size, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))
+    return "".join(f"{integer}\n" for integer in np.concatenate(integers).tolist()).encode()
 
 
 def _indicators(index: Table, size: int) -> Table:
     """Return, for each value but the last, which rows have it."""
-    found: Table = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
-    return found
+    rows: Table = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
+    return rows

@@ -135,19 +135,19 @@ class RecordDomain:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `domain_from_json` reads; with the records' kind, if they have one."""
-        found: dict[str, Any] = {"groups": list(self.groups), "labels": list(self.labels)}
-        found["max_count"] = self.max_count
+        fields: dict[str, Any] = {"groups": list(self.groups), "labels": list(self.labels)}
+        fields["max_count"] = self.max_count
         if self.kind is RecordKind.SCORE:
-            found["thresholds"] = grid_to_json(self.thresholds)
+            fields["thresholds"] = grid_to_json(self.thresholds)
         elif self.values:
-            found["values"] = self.values.to_json()
+            fields["values"] = self.values.to_json()
         elif self.kind is RecordKind.PREDICTION:
-            found["predictions"] = True
+            fields["predictions"] = True
         elif self.kind is RecordKind.SIZE:
-            found["sizes"] = True
+            fields["sizes"] = True
         if self.cap:
-            found["cap"] = self.cap.to_json()
-        return found
+            fields["cap"] = self.cap.to_json()
+        return fields
 
 
 def read_domain(path: Path) -> RecordDomain:
@@ -160,44 +160,44 @@ def read_domain(path: Path) -> RecordDomain:
     Raises: RecordDomainError: the file cannot be read, or says something else.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        fields = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordDomainError(f"Cannot read the domain file {path}: {error.strerror}.") from None
     except ValueError:
         raise RecordDomainError(f"The domain file {path} is not JSON in UTF-8.") from None
-    return domain_from_json(found, str(path))
+    return domain_from_json(fields, str(path))
 
 
-def domain_from_json(found: Any, where: str) -> RecordDomain:
+def domain_from_json(fields: Any, where: str) -> RecordDomain:
     """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
-    if isinstance(found, dict) and "values" in found:
-        found = {"labels": [], "max_count": 1, **found}
+    if isinstance(fields, dict) and "values" in fields:
+        fields = {"labels": [], "max_count": 1, **fields}
     needed = {"groups", "labels"}
     further = {"max_count", "thresholds", "predictions", "sizes", "values", "cap"}
-    if not isinstance(found, dict) or not needed <= set(found) <= needed | further:
+    if not isinstance(fields, dict) or not needed <= set(fields) <= needed | further:
         raise RecordDomainError(
             f"{where} must have the keys groups, labels and, if wanted, max_count and thresholds."
         )
-    lists = [found["groups"], found["labels"]]
-    max_count = found.get("max_count", DEFAULT_MAX_COUNT)
+    lists = [fields["groups"], fields["labels"]]
+    max_count = fields.get("max_count", DEFAULT_MAX_COUNT)
     if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in lists):
         raise RecordDomainError(f"groups and labels in {where} must be lists of strings, in double quotes.")
     if type(max_count) is not int:
         raise RecordDomainError(f"max_count in {where} must be a whole number.")
-    flags = predictions, sizes = found.get("predictions", False), found.get("sizes", False)
-    if not all(type(flag) is bool for flag in flags) or sum((*flags, "thresholds" in found)) > 1:
+    flags = predictions, sizes = fields.get("predictions", False), fields.get("sizes", False)
+    if not all(type(flag) is bool for flag in flags) or sum((*flags, "thresholds" in fields)) > 1:
         raise RecordDomainError(
             f"{where} may have thresholds, or predictions or sizes true or false, and only one of them."
         )
-    grid = grid_from_json(found["thresholds"], where) if "thresholds" in found else ()
+    grid = grid_from_json(fields["thresholds"], where) if "thresholds" in fields else ()
     kind = RecordKind.PREDICTION if predictions else RecordKind.SIZE if sizes else RecordKind.NONE
     kind = RecordKind.SCORE if grid else kind
-    valued = values_from_json(found["values"], where) if "values" in found else None
+    valued = values_from_json(fields["values"], where) if "values" in fields else None
     if valued and kind:
         raise RecordDomainError(f"{where} may have values, or thresholds, predictions or sizes, not both.")
     kind = RecordKind.VALUE if valued else kind
     groups, labels = (tuple(sorted(values)) for values in lists)
-    cap = cap_from_json(found["cap"], where) if "cap" in found else None
+    cap = cap_from_json(fields["cap"], where) if "cap" in fields else None
     return RecordDomain(groups, labels, max_count, kind=kind, thresholds=grid, values=valued, cap=cap)
 
 
@@ -239,13 +239,13 @@ def as_grid(thresholds: Sequence[float]) -> Grid:
     return grid
 
 
-def grid_from_json(found: Any, where: str) -> Grid:
+def grid_from_json(declared: Any, where: str) -> Grid:
     """Read a grid: a number of even steps' thresholds, or a list. Raises: RecordDomainError: neither."""
-    if type(found) is int:
-        return even_grid(found)
-    if isinstance(found, list) and all(type(value) in (int, float) for value in found):
+    if type(declared) is int:
+        return even_grid(declared)
+    if isinstance(declared, list) and all(type(value) in (int, float) for value in declared):
         with suppress(OverflowError):  # a whole number that no float holds
-            return as_grid(found)
+            return as_grid(declared)
     raise RecordDomainError(f"thresholds in {where} must be a whole number or a list of numbers.")
 
 
@@ -296,12 +296,12 @@ class ValueGrid:
         return {"low": self.low, "high": self.high, "steps": self.steps}
 
 
-def values_from_json(found: Any, where: str) -> ValueGrid:
+def values_from_json(fields: Any, where: str) -> ValueGrid:
     """Check a parsed grid. Raises: RecordDomainError: it has another shape; `where` is named."""
     known = {"low", "high", "steps"}
-    if not isinstance(found, dict) or not {"low", "high"} <= set(found) <= known:
+    if not isinstance(fields, dict) or not {"low", "high"} <= set(fields) <= known:
         raise RecordDomainError(f"values in {where} must have the keys low, high and, if wanted, steps.")
-    ends, steps = (found["low"], found["high"]), found.get("steps", DEFAULT_STEPS)
+    ends, steps = (fields["low"], fields["high"]), fields.get("steps", DEFAULT_STEPS)
     if any(type(end) not in (int, float) for end in ends) or type(steps) is not int:
         raise RecordDomainError(f"values in {where} must be numbers, steps a whole one.")
     try:

@@ -136,7 +136,7 @@ def _share(
     uploads: Iterable[ClientRecords], form: InputForm, domain: Ring, parties: int, out: Path
 ) -> list[str]:
     names = [f"party-{i}" for i in range(parties)]
-    made = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
+    new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
     batches: list[str] = []
     arrived: list[Path] = []
     try:
@@ -156,7 +156,7 @@ def _share(
         with uninterrupted():
             for path in arrived:
                 path.unlink(missing_ok=True)
-            for directory in made:
+            for directory in new:
                 with suppress(OSError):  # it holds another upload, or was not made
                     directory.rmdir()
         if isinstance(error, OSError):
