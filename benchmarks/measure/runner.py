@@ -127,7 +127,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], N
 
     A cell that fails is not run again by the same command, but by the next.
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an
-    interrupt all results so far are on the disk.            [test: tests/benchmarks/test_runner.py]
+    interrupt all results so far are on the disk.            [test: tests/benchmarks/measure/test_runner.py]
     Args: step: told what the current run does.
     Raises: MixedResultsError; OptionError: another command is at it; ResultFileError.
     """

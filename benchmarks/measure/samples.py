@@ -89,7 +89,7 @@ def append(path: Path, sample: Sample) -> None:
     """Add a line to the file and wait until it is on the disk; a torn last line makes room for it.
 
     Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
-    [test: tests/benchmarks/test_samples.py]
+    [test: tests/benchmarks/measure/test_samples.py]
     """
     line = json.dumps(sample.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("a+b") as file:

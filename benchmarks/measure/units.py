@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import nnls
 
 from benchmarks.measure.cell import job_of, model_of
 from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
@@ -24,6 +23,8 @@ from harness.security_models import MODELS, Model
 from harness.system.result_files import SCHEMA
 
 Floats = npt.NDArray[np.float64]
+
+_SWEEPS = 5000  # of the descent, over all unknowns
 
 
 @dataclass(frozen=True)
@@ -91,15 +92,6 @@ def fit(model: Model, runs: Sequence[Measured]) -> dict[str, Any]:
     return {**figures, "network": _network(runs)}
 
 
-def least_squares(rows: Floats, values: Floats) -> Floats:
-    """Return x >= 0 for which rows @ x is nearest to the values; columns may be of very different sizes.
-
-    [test: tests/harness/forecast/test_unit_costs.py]
-    """
-    scale = np.maximum(np.abs(rows).max(axis=0), np.finfo(float).tiny)
-    return np.asarray(nnls(rows / scale, values)[0] / scale)
-
-
 def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
     here = {_place(run): run for run in runs if run.network is None}
     there = [(run, here[_place(run)], run.network) for run in runs if run.network and _place(run) in here]
@@ -122,6 +114,21 @@ def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
 def _place(run: Measured) -> Cell:
     """Return what a run on a network and one on loopback have in common."""
     return tuple(sorted((name, level) for name, level in run.cell.items() if name != "network"))
+
+
+def least_squares(rows: Floats, values: Floats) -> Floats:
+    """Return x >= 0 for which rows @ x is nearest to the values, by descent along one x after the other.
+
+    [test: tests/harness/forecast/test_unit_costs.py]
+    """
+    scale = np.where(np.abs(rows).max(axis=0) > 0, np.abs(rows).max(axis=0), 1.0)
+    scaled = rows / scale
+    products, aims = scaled.T @ scaled, scaled.T @ values
+    found = np.zeros(rows.shape[1])
+    for _ in range(_SWEEPS):
+        for i in np.flatnonzero(np.diag(products)):
+            found[i] = max(0.0, found[i] + (aims[i] - products[i] @ found) / products[i, i])
+    return np.asarray(found / scale)
 
 
 def write_units(directory: Path, samples: Sequence[Sample]) -> None:

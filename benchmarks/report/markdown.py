@@ -24,7 +24,7 @@ class Report(Protocol):
 class MarkdownReport:
     """Collects a report's parts in order.
 
-    Guarantees: shows text as text, whatever is in it.  [test: tests/benchmarks/test_markdown_report.py]
+    Guarantees: shows text as text, whatever is in it.  [test: tests/benchmarks/test_report.py]
     """
 
     def __init__(self, title: str, subtitle: str) -> None:

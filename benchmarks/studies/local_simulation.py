@@ -141,7 +141,8 @@ def simulate(
     difference of two negative binomials.
     Guarantees: the law of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
-    Memory: that of a chunk, and 2^20 draws at once.      [test: tests/benchmarks/test_local_simulation.py]
+    Memory: that of a chunk, and 2^20 draws at once.
+    [test: tests/benchmarks/studies/test_local_simulation.py]
     Args: population: or its chunks, gone through once; progress: called with the clients done so far.
     Raises: ValueError: a value outside the declared range, or another number of groups.
     """

@@ -22,7 +22,7 @@ def laplace_error(scale: float, missing: float) -> float:
     """Return E|missing - eta| for Laplace noise: missing + scale e^(-missing / scale).
 
     Guarantees: at most missing + scale, which Eq. 2 has, and that at most 1.466 times this.
-    [test: tests/benchmarks/test_capping_bounds.py]
+    [test: tests/benchmarks/studies/test_capping_bounds.py]
     """
     return missing + scale * math.exp(-missing / scale)
 
@@ -55,7 +55,7 @@ def worst_of_all(gamma: float) -> float:
     have at least m gamma / (m gamma + 1 - a), so the bias is at most a less that, which is
     (1 - sqrt(m gamma))^2 at most. One user with a = 1 + gamma - sqrt(gamma) reaches it if all others have
     gamma or less.
-    Guarantees: no users and losses have more.  [test: tests/benchmarks/test_capping_bounds.py]
+    Guarantees: no users and losses have more.  [test: tests/benchmarks/studies/test_capping_bounds.py]
     """
     return (1 - math.sqrt(gamma)) ** 2
 
@@ -84,7 +84,7 @@ def sharper_2(p: Floats, spread: float, gamma: float) -> float:
     """Return sqrt(Var(h) (1 - Q) / Q), at most 1/sqrt(2) of Proposition 2's, and 0 where nothing is capped.
 
     Computes: Cauchy and Schwarz; the chi-squared divergence of q / Q from p is at most 1 / Q - 1.
-    Guarantees: the bias is never above it.  [test: tests/benchmarks/test_capping_bounds.py]
+    Guarantees: the bias is never above it.  [test: tests/benchmarks/studies/test_capping_bounds.py]
     """
     q = kept(p, gamma)
     return math.sqrt(max(0.0, spread * (1 - q) / q))

@@ -2,7 +2,7 @@
 
 The noise is what the default sampler's coins approach: two-sided geometric, the sign by complement, not
 truncated. Its laws are elementary; the coins' mean error is within 2 % of its own.
-[test: tests/benchmarks/test_capping_errors.py]
+[test: tests/benchmarks/studies/test_capping_errors.py]
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def total_error(epsilon: float, cap: int, missing: Floats | Counts | float) -> F
 
     Computes: b + q^b (q / (1 - q) + 1/2), b whole; a geometric variable forgets what it has passed.
     Guarantees: at most b + E|X + 1/2|, as Eq. 2 adds them up, and that at most 1.53 times this.
-    [test: tests/benchmarks/test_capping_errors.py]
+    [test: tests/benchmarks/studies/test_capping_errors.py]
     """
     b = np.asarray(missing, dtype=np.float64)
     return np.asarray(b + np.exp(-epsilon / cap * b) * noise_error(epsilon, cap))

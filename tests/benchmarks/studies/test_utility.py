@@ -1,9 +1,14 @@
-"""The measures of the utility benchmark, on curves whose figures are visible fractions."""
+"""The utility study: measures on curves whose figures are visible fractions; no noise, no error."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from benchmarks.studies.utility.measures import (
     MEASURES,
@@ -14,10 +19,13 @@ from benchmarks.studies.utility.measures import (
     rates_under,
     unmitigated,
 )
-from benchmarks.studies.utility.populations import SyntheticPopulation, curves_of, histogram_of
+from benchmarks.studies.utility.populations import Sample, SyntheticPopulation, curves_of, histogram_of
+from benchmarks.studies.utility.releases import NOISE_FREE, release_for
 from benchmarks.studies.utility.study import generator
+from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from protocols.accounting.calibration import NeighboringRelation
 
 GROUPS = ("a", "b")
 GRID = np.array([0.0, 0.5, 1.0])
@@ -105,3 +113,29 @@ def test_histogram_of_records() -> None:
     found = histogram_of(group, truth, score, (0.0, 0.5, 1.0), 2)
     assert found.tolist() == [[[0, 0, 0], [1, 1, 0]], [[0, 1, 1], [0, 0, 0]]]
     assert curves_of(GROUPS, GRID, np.zeros((2, 2, 4))).positives.tolist() == [0, 0]
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> Sample:
+    groups, bins = draw(st.integers(2, 4)), draw(st.integers(2, 12))
+    histogram = draw(arrays(np.int64, (1, groups, 2, bins), elements=st.integers(0, 60)))
+    histogram[..., 0] += 1  # nobody's rates are 0/0
+    names = tuple("abcd"[:groups])
+    whole = curves_of(names, np.array(even_grid(bins)), np.ones((groups, 2, bins + 1)))
+    return Sample(histogram, whole)
+
+
+@settings(deadline=None, max_examples=30)
+@given(samples())
+def test_without_noise_errors_are_zero_and_the_gap_is_what_choosing_leaves(sample: Sample) -> None:
+    """Choosing leaves 2 * 10^-4, or one record's share, as `choose_thresholds` says."""
+    groups, _, bins = sample.histograms.shape[1:]
+    release = release_for(NOISE_FREE, bins, groups, 100, Fraction(1), NeighboringRelation.REPLACE_ONE)
+    counts = release.estimate(sample.histograms, np.random.default_rng(0))[0]
+    exact = sample.counted(0)
+    estimated = curves_of(exact.groups, exact.thresholds, counts)
+    found = measure(estimated, exact, exact.points())
+    assert [found[name] for name in ("count_rmse", "tpr_rmse", "fpr_rmse", "auc_error")] == [0, 0, 0, 0]
+    fewest = min(exact.positives.min(), exact.negatives.min())
+    assert found["gap_counted"] == found["gap_whole"] <= max(2e-4, 1 / fewest) + 1e-9
+    assert found["chosen"] == 1

@@ -1,0 +1,326 @@
+"""The studies that the repository carries: whole, what the code gives, and what README says of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.measure.samples import ABOUT, SAMPLES
+from benchmarks.studies.capping.claims import claims
+from benchmarks.studies.capping.population import zipf
+from benchmarks.studies.capping.report import BOUNDS, ERRORS, PRICE, RESULT, TARGETS
+from benchmarks.studies.capping.study import SEED, study
+from benchmarks.studies.gaps.report import FIGURES
+from benchmarks.studies.gaps.report import RESULT as GAPS
+from benchmarks.studies.gaps.study import WHOLE
+from benchmarks.studies.gaps.tables import table1
+from benchmarks.studies.outcome import SUMMARY
+from benchmarks.studies.trust.models import MODELS
+from benchmarks.studies.trust.report import NEEDED
+from benchmarks.studies.trust.study import Setting
+from benchmarks.studies.utility.measures import MEASURES
+from benchmarks.studies.utility.releases import METHODS, NOISE_FREE
+from benchmarks.studies.utility.study import settings
+from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
+from protocols.accounting.rounding import float_up
+from tests.conftest import PROJECT
+
+RESULTS = PROJECT / "benchmarks" / "results"
+README = (PROJECT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+
+
+def recorded(study: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / study / name).read_text(encoding="utf-8"))
+    return found
+
+
+def recorded_rows(study: str, name: str) -> list[dict[str, str]]:
+    with (RESULTS / study / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def recorded_samples(study: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (RESULTS / study / SAMPLES).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def capping() -> dict[str, Any]:
+    return recorded("reproduce-capping", RESULT)
+
+
+@pytest.fixture(scope="module")
+def gaps() -> dict[str, Any]:
+    return recorded("reproduce-gaps", GAPS)
+
+
+def test_capping_is_whole(capping: dict[str, Any]) -> None:
+    names = [each["name"] for each in capping["populations"]]
+    synthetic = [
+        f"Zipf {law}, {size} clients" for law in ("1.5", "2") for size in ("1,000", "10,000", "100,000")
+    ]
+    chosen_by = [*synthetic, "MovieLens 100K"]
+    others = [
+        f"{law}, {size} clients"
+        for law in ("Zipf 1.25", "Zipf 2.5", "lognormal 1", "lognormal 2")
+        for size in ("3,000", "30,000")
+    ]
+    assert names == [*chosen_by, *others, "MovieLens 1M"]
+    assert [each["held_out"] for each in capping["populations"]] == [name not in chosen_by for name in names]
+    figures = [
+        path.name
+        for path in (RESULTS / "reproduce-capping").iterdir()
+        if path.name.startswith(("errors-", "curves-"))
+    ]
+    assert len(figures) == 2 * len(chosen_by)
+    files = {path.name for path in (RESULTS / "reproduce-capping").iterdir()}
+    assert files == {ABOUT, RESULT, ERRORS, BOUNDS, PRICE, TARGETS, *figures}
+    assert capping["claims"] == [claim.to_json() for claim in claims()]
+    sizes = {each["name"]: (each["clients"], each["records"]) for each in capping["populations"]}
+    assert sizes["MovieLens 100K"] == (943, 100_000) and sizes["MovieLens 1M"] == (6_040, 1_000_209)
+
+
+def test_a_population_computed_again_is_the_same(capping: dict[str, Any]) -> None:
+    again = study([zipf(1000, 2.0, SEED)])
+    name = again.found[0].population.name
+    recorded = [row for row in capping["choices"] if row["population"] == name]
+    for row, now in zip(recorded, again.rows(), strict=True):
+        for key, value in now.items():
+            assert row[key] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-3)), key
+    errors = [row for row in recorded_rows("reproduce-capping", ERRORS) if row["population"] == name]
+    for each, then in zip(again.errors(), errors, strict=True):
+        for key in ("epsilon", "models", "quantity"):
+            assert each[key] == then[key]
+        for key in ("cap", "noise", "bias", "total"):
+            assert then[key] == each[key] or each[key] == pytest.approx(float(then[key]), rel=1e-3)
+    theorem = again.to_json()["theorem_1"]
+    assert [each["bias"] for each in theorem] == [each["bias"] for each in capping["theorem_1"]]
+
+
+def rows_of_caps(capping: dict[str, Any]) -> list[str]:
+    """Return README's rows of MovieLens and of 10,000 synthetic clients at epsilon 1, passive models."""
+    shown = ("Zipf 2, 10,000 clients", "MovieLens 100K", "MovieLens 1M")
+    return [
+        f"| {row['population']} | {row['quantity']} | {row['best_cap']:,} | {row['rule_cap']:,}, "
+        f"{row['rule_regret']:.2f} | {row['pi_cap_5']:,} … {row['pi_cap_95']:,}, {row['pi_cap_regret']:.2f} "
+        f"| {row['histogram_regret']:.2f} |"
+        for row in capping["choices"]
+        if (row["epsilon"], row["models"]) == ("1", "passive") and row["population"] in shown
+    ]
+
+
+def rows_of_shares(capping: dict[str, Any]) -> list[str]:
+    """Return README's rows: regret by the share, its worst in brackets."""
+    rows = []
+    for share in ("1/50", "1/20", "1/10", "1/5", "1/2"):
+        cells = [
+            f"{row[name]:.2f} ({row[f'{name}_worst']:.1f})"
+            for quantity, aim, name in COLUMNS
+            for row in capping["shares"]
+            if (row["quantity"], row["aim"], row["share"]) == (quantity, aim, share)
+        ]
+        rows.append(f"| {share} | {' | '.join(cells)} |")
+    return rows
+
+
+COLUMNS = (
+    ("sum", 1, "pi_cap"),
+    ("counts", 1, "pi_cap"),
+    ("weights", 1, "pi_cap"),
+    ("weights", 8, "pi_cap"),
+    ("gap", 1, "pi_cap"),
+    ("gap", 8, "pi_cap"),
+    ("counts", 1, "histogram"),
+    ("weights", 8, "histogram"),
+)
+
+
+def rows_of_targets(capping: dict[str, Any]) -> list[str]:
+    """Return README's rows: regret by how many times as many clients, where it was chosen and elsewhere."""
+    rows = []
+    for row in capping["targets"]:
+        kinds = ("chosen", "chosen_active", "held_out", "held_out_active")
+        cells = [f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in kinds]
+        rows.append(f"| {row['quantity']} | {row['aim']} | {' | '.join(cells)} |")
+    return rows
+
+
+def test_readme_has_the_tables_of_capping(capping: dict[str, Any]) -> None:
+    for rows in (rows_of_caps(capping), rows_of_shares(capping), rows_of_targets(capping)):
+        assert "\n".join(rows) in README, "\n".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "taken"),
+    [("weights", RATIOS), ("gap", RATIOS), ("rates", CURVE_RATIOS), ("thresholds", CURVE_RATIOS)],
+)
+def test_the_targets_are_the_best_and_hold_elsewhere(
+    quantity: str, taken: int, capping: dict[str, Any]
+) -> None:
+    """Of those tried, where they were chosen; held out, and in active models, within a tenth of the best."""
+    rows = {row["aim"]: row for row in capping["targets"] if row["quantity"] == quantity}
+    assert min(rows, key=lambda aim: float(rows[aim]["chosen"])) == taken
+    for kind in ("chosen_active", "held_out", "held_out_active"):
+        assert rows[taken][kind] <= 1.1 * min(row[kind] for row in rows.values())
+
+
+def test_the_share_in_the_tables_is_the_best(capping: dict[str, Any]) -> None:
+    """Of those tried, with the target that suits the quantity: in the mean, or within 1 %."""
+    for quantity, aim in (("sum", 1), ("counts", 1), ("weights", 8), ("gap", 8)):
+        rows = [row for row in capping["shares"] if (row["quantity"], row["aim"]) == (quantity, aim)]
+        chosen = next(row for row in rows if row["share"] == str(CAP_SHARE))
+        assert chosen["pi_cap"] <= 1.01 * min(row["pi_cap"] for row in rows)
+    for quantity in ("weights", "gap"):
+        rows = [
+            row for row in capping["shares"] if (row["quantity"], row["share"]) == (quantity, str(CAP_SHARE))
+        ]
+        assert min(rows, key=lambda row: float(row["pi_cap"]))["aim"] == 8
+
+
+def epsilon(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def rows_of_table1(gaps: dict[str, Any]) -> list[str]:
+    """Return README's rows: the cells with 10^7 clients."""
+    return [
+        f"| {cell['mechanism']} | {cell['alpha']:g} | {cell['published']} | {epsilon(cell['true_epsilon'])} "
+        f"| {cell['repaired']:.3g} | {cell['tight']:.3g} |"
+        for cell in gaps["table1"]
+        if cell["clients"] == 10**7 and cell["published"]
+    ]
+
+
+def rows_of_table2(gaps: dict[str, Any]) -> list[str]:
+    return [
+        f"| {cell['mechanism']} | {cell['epsilon']} | {cell['published']['alpha']} "
+        f"| {epsilon(cell['true_epsilon'])} | {cell['repaired_alpha']:.4f} | {cell['published']['error']} "
+        f"| {(cell['coded'] or cell['errors'])['mean']:.2g} | {cell['repaired']['mean']:.2g} |"
+        for cell in gaps["table2"]
+    ]
+
+
+def test_gaps_are_of_the_whole_data() -> None:
+    about = recorded("reproduce-gaps", ABOUT)
+    assert about["extent"] == asdict(WHOLE)
+    assert about["population"]["same_as_described_in_data_README"]
+    assert sorted(path.name for path in (RESULTS / "reproduce-gaps").iterdir()) == sorted(
+        [ABOUT, GAPS, *(f"{name}.png" for name in FIGURES)]
+    )
+
+
+def test_table1_of_gaps_on_record_is_that_of_today(gaps: dict[str, Any]) -> None:
+    for cell, row in zip(table1(), gaps["table1"], strict=True):
+        exact = None if cell.true_epsilon is None else float_up(cell.true_epsilon)
+        assert (cell.mechanism, cell.clients, cell.published, exact) == (
+            row["mechanism"],
+            row["clients"],
+            row["published"],
+            row["true_epsilon"],
+        )
+        assert row["reproduced"] == (
+            None if cell.reproduced is None else pytest.approx(cell.reproduced, 1e-4)
+        )
+
+
+def test_readme_has_the_tables_of_gaps(gaps: dict[str, Any]) -> None:
+    for rows in (rows_of_table1(gaps), rows_of_table2(gaps)):
+        assert len(rows) in (5, 8) and "\n".join(rows) in README
+
+
+def test_what_readme_says_of_gaps_is_reproduced(gaps: dict[str, Any]) -> None:
+    assert all(row["agrees"] for row in gaps["table1"] + gaps["table2"] + gaps["activity"])
+    assert (len(gaps["table1"]), len(gaps["table2"]), len(gaps["activity"])) == (30, 8, 12)
+    coded = {(row["mechanism"], row["epsilon"]): row["coded"] or row["errors"] for row in gaps["table2"]}
+    assert all(errors["fits_mean"] >= 0.01 for errors in coded.values())
+    assert [key for key, errors in coded.items() if errors["fits_deviation"] < 0.01] == [("M_R", "0.01")]
+    printed = {row["epsilon"]: row["errors"]["fits_mean"] for row in gaps["table2"] if row["coded"]}
+    assert [round(printed[at], 2) for at in ("0.01", "0.10")] == [0.07, 0.04]
+    activity = {row["what"]: row for row in gaps["activity"]}
+    for name in ("accuracy", "true_positive_rate"):
+        assert f"{activity[name]['found']:.2f}" == activity[name]["published"]
+    assert [claim["reproduced"] for claim in gaps["claims"]][1:3] == [
+        "0.36 to 3.53",
+        "not for ε from 2.00 to 5.62",
+    ]
+    assert [claim["agrees"] for claim in gaps["claims"]] == [False, False, False, True, True, False, True]
+    published, _ = gaps["figure4"]
+    assert (round(published["empirical"][-1], 3), round(published["theory"], 3)) == (4.298, 4.297)
+
+
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+
+
+def test_trust_is_of_the_whole_suite() -> None:
+    lines = recorded_samples("trust")
+    suite, summary = Setting(), recorded_rows("trust", SUMMARY)
+    of_models = len(suite.epsilons) * len(MODELS)
+    assert len(lines) == len(summary) == of_models * len(suite.clients)
+    assert len(recorded_rows("trust", NEEDED)) == of_models * len(suite.errors)
+    runs = recorded("trust", ABOUT)["runs"]
+    for line, row in zip(lines, summary, strict=True):
+        assert [line["model"], str(line["clients"])] == [row["model"], row["clients"]]
+        errors = np.abs(line["errors"])
+        assert len(errors) == runs
+        assert float(row["simulated_99"]) == pytest.approx(np.quantile(errors, 0.99), rel=0.005)
+        if row["bound_99"]:  # exceeded in 1 % of runs at most: by 10^-9, in fewer than 4 %
+            assert np.mean(errors > float(row["bound_99"])) < 0.04
+
+
+def test_the_table_of_trust_is_the_results() -> None:
+    lines = README[README.index("| ε | model | its ε |") :].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]]
+    found = iter(recorded_rows("trust", NEEDED))
+    assert len(cells) == len(Setting().epsilons) * len(MODELS)
+    for epsilon, model, exact, *numbers in cells:
+        for proven, simulated in zip(numbers[::2], numbers[1::2], strict=True):
+            row = next(found)
+            assert (row["model"], float(row["epsilon"])) == (model, float(epsilon))
+            assert float(exact) == pytest.approx(float(row["epsilon_exact"]), rel=1e-3)
+            for shown, column in ((proven, "clients_proven"), (simulated, "clients_simulated")):
+                number = float(shown.replace(",", "").translate(SUPERSCRIPTS).replace("·10", "e"))
+                assert number == pytest.approx(int(row[column]), rel=0.005)
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Return the cells of a Markdown text's tables by records and groups, without their heads."""
+    found: list[list[list[str]]] = [[]]
+    for line in text.splitlines():
+        if line.startswith("|"):
+            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+        elif found[-1]:
+            found.append([])
+    return [table[2:] for table in found if table and table[0][:2] == ["records", "groups"]]
+
+
+def test_utility_is_of_the_whole_suite() -> None:
+    lines = recorded_samples("utility")
+    suite = settings(quick=False)
+    assert (
+        len(lines)
+        == len(recorded_rows("utility", SUMMARY))
+        == sum(1 + len(each.epsilons) * len(METHODS) for each in suite)
+    )
+    repetitions = recorded("utility", ABOUT)["repetitions"]
+    for line, row in zip(lines, recorded_rows("utility", SUMMARY), strict=True):
+        assert all(len(line[name]) == repetitions for name in MEASURES)
+        assert float(row["tpr_rmse_median"]) == pytest.approx(np.median(line["tpr_rmse"]), rel=1e-4)
+
+
+@pytest.mark.parametrize(("table", "measure"), [(0, "tpr_rmse"), (1, "gap_whole")])
+def test_tables_of_utility_are_the_results(table: int, measure: str) -> None:
+    at_one = [row for row in recorded_rows("utility", SUMMARY) if row["epsilon"] in ("1.0", "")]
+    of_settings = [at_one[first : first + 5] for first in range(0, len(at_one), 5)]
+    written = tables(README)[table]
+    assert len(written) == len(of_settings) == len(settings(quick=False))
+    for cells, rows in zip(written, of_settings, strict=True):
+        assert cells[:2] == [
+            cells[0] if "loan" in cells[0] else f"{int(rows[0]['records']):,}",
+            rows[0]["groups"],
+        ]
+        medians = {row["method"]: f"{float(row[f'{measure}_median']):.2g}" for row in rows}
+        assert cells[2:] == [medians[method] for method in (*METHODS, NOISE_FREE)]
