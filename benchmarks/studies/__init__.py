@@ -1,5 +1,5 @@
 """Studies in the clear: methods compared by simulation and calculation, without parties.
 
-A package each: utility of score curves, trust models, caps, counts with a relative error, gaps under local
-privacy.
+Utility of score curves, trust models, caps, counts with a relative error, gaps under local privacy: of each,
+`study` computes and `report` shows. Imports: `harness`, `protocols`, `data`. Start with `outcome`.
 """
