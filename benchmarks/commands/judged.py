@@ -16,9 +16,9 @@ from benchmarks.validation.cells import Measured
 from benchmarks.validation.findings import Status
 from benchmarks.validation.side_by_side import AS_PUBLISHED
 from harness.cli import terminal as cli
-from harness.cli.terminal import plain, say
+from harness.cli.terminal import plain, say, show
 from harness.system.result_files import default_out, new_directory
-from harness.views import weights as show
+from harness.views import run as view
 
 RESULTS = Path(__file__).parents[1] / "results"
 _STEPS = {
@@ -52,7 +52,7 @@ def report(options: ReportOptions) -> None:
         begin("draw")
         rendering.write(measured, found, list(drawings(measured, found)), partial)
     say(f"{texts.counts(found.findings)}.")
-    show.results(directory)
+    show(view.results(directory))
 
 
 def _validated(results: Path | None) -> tuple[Measured, Validation]:

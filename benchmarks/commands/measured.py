@@ -17,10 +17,10 @@ from benchmarks.measure.runner import Chosen, Standing
 from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.measure.units import write_units
 from harness.cli import terminal as cli
-from harness.cli.terminal import INTERRUPTED_EXIT, plain, say
+from harness.cli.terminal import INTERRUPTED_EXIT, plain, say, show
 from harness.errors import OptionError
 from harness.system.result_files import default_out
-from harness.views import weights as show
+from harness.views.run import results
 
 _STEPS = {"measure": "measure"}
 
@@ -52,7 +52,7 @@ def measure(options: SuiteOptions) -> None:
     _show(wanted, samples)
     if suite == "units":
         write_units(directory, load(directory))
-    show.results(directory)
+    show(results(directory))
     if options.json:
         print(json.dumps([_summary(of) for of in by_cell(samples).values()], indent=2, ensure_ascii=False))
     failed = len(runner.failures(samples))

@@ -26,7 +26,7 @@ from harness.errors import FairSharesError, UnsupportedError
 from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline import manifest as report
-from harness.pipeline.noise_samples import Sampler, choose_sampler, noise_job, open_noise
+from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import (
     DEFAULT_DELTA,
@@ -41,6 +41,7 @@ from harness.releases.confusion import ConfusionStatistic
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.counts import CountStatistic
 from harness.releases.gaps import GapStatistic
+from harness.releases.noise_samples import Sampler, choose_sampler
 from harness.releases.score_curves import CurvesStatistic, PublishedCurvesStatistic
 from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from harness.security_models import Model, get_model

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 from benchmarks.measure.samples import FAILED, SKIPPED, Sample
 from benchmarks.papers import privfairfl
-from benchmarks.report.markdown import MarkdownReport, Report
+from benchmarks.report.markdown import markdown
 from benchmarks.validation import Validation, texts
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.findings import Status
 from benchmarks.validation.side_by_side import AS_PUBLISHED
-from harness.views.html import HtmlReport
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from harness.views.parts import Figure, Heading, Paragraph, Part, Sentences, Table
+from harness.views.rendering.html import write_page
 
 _NONE = "–"
 _RUN_HEADER = [
@@ -27,23 +23,14 @@ _RUN_HEADER = [
 ]
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure with what is said of it. Attributes: section: which part of the report it is in."""
-
-    name: str
-    section: str
-    figure: Figure
-    description: str
-    caption: str
+Drawings = Sequence[tuple[str, Figure]]  # each with the section that it is in
 
 
-def write(measured: Measured, found: Validation, drawings: list[Drawing], directory: Path) -> None:
+def write(measured: Measured, found: Validation, drawings: Drawings, directory: Path) -> None:
     """Write `report.md`, `report.html` and the figures into a directory that is there."""
-    markdown, html = MarkdownReport(*titles(measured)), HtmlReport(*titles(measured))
-    for report in (markdown, html):
-        fill(report, measured, found, drawings)
-        report.write(directory)
+    view, (title, subtitle) = list(report(measured, found, drawings)), titles(measured)
+    write_page(title, subtitle, view, directory)
+    (directory / "report.md").write_text(markdown(title, subtitle, view), encoding="utf-8")
 
 
 def titles(measured: Measured) -> tuple[str, str]:
@@ -60,47 +47,46 @@ def titles(measured: Measured) -> tuple[str, str]:
     return "What the protocols cost, beside PrivFairFL", subtitle
 
 
-def fill(report: Report, measured: Measured, found: Validation, drawings: list[Drawing]) -> None:
-    """Add all sections to a report."""
+def report(measured: Measured, found: Validation, drawings: Drawings) -> Iterator[Part]:
+    """View all sections of the report."""
 
-    def draw(section: str) -> None:
-        for drawing in drawings:
-            if drawing.section == section:
-                report.figure(drawing.name, drawing.figure, drawing.description, drawing.caption)
+    def draw(section: str) -> Iterator[Part]:
+        return (figure for its_section, figure in drawings if its_section == section)
 
-    report.paragraph(f"{texts.counts(found.findings)}. ./inv bench.validate judges anew.", note=True)
-    _table2(report, found, draw)
-    _growth(report, measured, draw)
-    _networks(report, measured, draw)
-    _noise(report, measured, draw)
-    _checks(report, found)
-    _every_run(report, measured)
-    _environment(report, measured)
+    yield Paragraph(f"{texts.counts(found.findings)}. ./inv bench.validate judges anew.", note=True)
+    yield from _table2(found, draw)
+    yield from _growth(measured, draw)
+    yield from _networks(measured, draw)
+    yield from _noise(measured, draw)
+    yield from _checks(found)
+    yield from _every_run(measured)
+    yield from _environment(measured)
 
 
-Draw = Callable[[str], None]
+Draw = Callable[[str], Iterator[Part]]
 
 
-def _table2(report: Report, found: Validation, draw: Draw) -> None:
-    report.section("PrivFairFL's Table 2")
-    draw("table2")
+def _table2(found: Validation, draw: Draw) -> Iterator[Part]:
+    yield Heading("PrivFairFL's Table 2")
+    yield from draw("table2")
     for protocol in AS_PUBLISHED:
         for shape in privfairfl().shapes.values():
             size = f"{shape.clients:,} clients, {shape.records:,} records"
-            report.table(
+            yield Table(
                 texts.table2_header(protocol),
                 texts.table2_rows(found.rows, protocol, shape.name),
-                f"{texts.TITLES[protocol]}, {shape.title}: {size}.",
+                caption=f"{texts.TITLES[protocol]}, {shape.title}: {size}.",
             )
-        report.bullets(texts.table2_notes([row for row in found.rows if row.protocol == protocol], protocol))
-    report.paragraph("What is wrong with the published figures:")
-    report.bullets(privfairfl().caveats)
+        rows = [row for row in found.rows if row.protocol == protocol]
+        yield Sentences(list(texts.table2_notes(rows, protocol)))
+    yield "What is wrong with the published figures:"
+    yield Sentences(privfairfl().caveats)
     lines = [row for row in found.rows if row.extrapolated is not None]
     if not lines:
         return
-    report.section("From some thresholds to all")
-    draw("extrapolation")
-    report.table(
+    yield Heading("From some thresholds to all")
+    yield from draw("extrapolation")
+    yield Table(
         [
             "model",
             "shape",
@@ -123,26 +109,27 @@ def _table2(report: Report, found: Validation, draw: Draw) -> None:
             for row in lines
             if (line := row.extrapolated) is not None
         ],
-        "π_ROC as published: a line through the medians, by least squares of relative errors, and how far "
-        "it is off one of them at most. By the compiler's count each threshold takes as many operations, "
-        "whether few are compared or all.",
+        caption="π_ROC as published: a line through the medians, by least squares of relative errors, and "
+        "how far it is off one of them at most. By the compiler's count each threshold takes as many "
+        "operations, whether few are compared or all.",
     )
 
 
-def _growth(report: Report, measured: Measured, draw: Draw) -> None:
+def _growth(measured: Measured, draw: Draw) -> Iterator[Part]:
     if not measured.where("scale"):
         return
-    report.section("Growing federations: Figures 1 and 2")
-    draw("scale")
-    report.bullets(f"The paper, {claim.title}: {claim.text}." for claim in privfairfl().figures.values())
+    yield Heading("Growing federations: Figures 1 and 2")
+    yield from draw("scale")
+    claims = privfairfl().figures.values()
+    yield Sentences([f"The paper, {claim.title}: {claim.text}." for claim in claims])
 
 
-def _networks(report: Report, measured: Measured, draw: Draw) -> None:
+def _networks(measured: Measured, draw: Draw) -> Iterator[Part]:
     cells = [cell for cell in measured.where("network") if cell.ok]
     if not cells:
         return
-    report.section("Networks between the parties")
-    draw("network")
+    yield Heading("Networks between the parties")
+    yield from draw("network")
     rows = []
     for cell in cells:
         found = [run.network for run in cell.ok if run.network is not None]
@@ -162,20 +149,20 @@ def _networks(report: Report, measured: Measured, draw: Draw) -> None:
             ]
         )
     header = ["cell", "ms wanted", "measured", "Mbit/s wanted", "measured", "mpc_s", "rounds"]
-    report.table(
+    yield Table(
         header,
         rows,
-        "Round-trip time and bandwidth between each two parties, in each direction, emulated in user space: "
-        "as wanted, and as measured in the run itself (medians of the runs).",
+        caption="Round-trip time and bandwidth between each two parties, in each direction, emulated in user "
+        "space: as wanted, and as measured in the run itself (medians of the runs).",
     )
 
 
-def _noise(report: Report, measured: Measured, draw: Draw) -> None:
+def _noise(measured: Measured, draw: Draw) -> Iterator[Part]:
     cells = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
     if not cells:
         return
-    report.section("Noise")
-    draw("noise")
+    yield Heading("Noise")
+    yield from draw("noise")
     rows = []
     for cell in cells:
         found, samples = cell.seconds(), cell.number("samples")
@@ -191,44 +178,45 @@ def _noise(report: Report, measured: Measured, draw: Draw) -> None:
                 _count(cell.rounds),
             ]
         )
-    report.table(["cell", "mpc_s", "a sample", "bytes a sample, sent by all", "rounds"], rows)
+    yield Table(["cell", "mpc_s", "a sample", "bytes a sample, sent by all", "rounds"], rows)
 
 
-def _checks(report: Report, found: Validation) -> None:
-    report.section("What was checked")
-    report.table(["checks", *map(str, Status)], texts.by_kind(found.findings))
+def _checks(found: Validation) -> Iterator[Part]:
+    yield Heading("What was checked")
+    yield Table(["checks", *map(str, Status)], texts.by_kind(found.findings))
     deviations = texts.deviations(found.findings)
     if deviations:
-        report.table(
+        yield Table(
             ["check", "status", "found", "why"],
             [[key, status, what, why] for status, key, what, why in deviations],
-            "Every deviation. An explanation holds for a range of values only; beyond it the check fails.",
+            caption="Every deviation. An explanation holds for a range of values only; beyond it the check "
+            "fails.",
         )
     unjudged = texts.unjudged(found.findings)
     if unjudged:
-        report.table(["not judged, because", "checks", "for example"], unjudged)
+        yield Table(["not judged, because", "checks", "for example"], unjudged)
 
 
-def _every_run(report: Report, measured: Measured) -> None:
+def _every_run(measured: Measured) -> Iterator[Part]:
     for suite in measured.suites:
         cells = measured.where(suite)
         about = measured.abouts.get(suite, {})
-        report.section(f"Every cell of {suite}")
+        yield Heading(f"Every cell of {suite}")
         if about:
             finished = "finished" if about.get("finished") else "not finished"
-            report.paragraph(f"{about.get('title', suite)}. {about.get('command', '')}: {finished}.")
-        report.table(
+            yield f"{about.get('title', suite)}. {about.get('command', '')}: {finished}."
+        yield Table(
             _RUN_HEADER,
             [_run_row(cell) for cell in cells if cell.ok],
-            "Medians; of mpc_s also least and most, of compile_s the most, as a program is compiled once. "
-            "Bytes and memory: of the party with most.",
+            caption="Medians; of mpc_s also least and most, of compile_s the most, as a program is compiled "
+            "once. Bytes and memory: of the party with most.",
         )
         failed = [[cell.name, str(len(cell.of(FAILED))), cell.reason] for cell in cells if cell.of(FAILED)]
         if failed:
-            report.table(["failed", "runs", "reason"], failed)
+            yield Table(["failed", "runs", "reason"], failed)
         skipped = [[cell.name, cell.reason] for cell in cells if cell.of(SKIPPED)]
         if skipped:
-            report.table(["skipped", "reason"], skipped)
+            yield Table(["skipped", "reason"], skipped)
 
 
 def _run_row(cell: CellRuns) -> list[str]:
@@ -264,23 +252,23 @@ def _size(cell: CellRuns, of: Callable[[Sample], tuple[int, ...]]) -> str:
     return f"{most:.0f} B"
 
 
-def _environment(report: Report, measured: Measured) -> None:
+def _environment(measured: Measured) -> Iterator[Part]:
     runs = [run for cell in measured.cells for run in cell.ok]
     if not runs:
         return
-    report.section("Where it ran")
+    yield Heading("Where it ran")
     loads = [float(run.environment["load_average"][0]) for run in runs if "load_average" in run.environment]
     facts = dict(_facts(runs))
     if loads:
         facts["load average (1 min) after a run"] = f"{min(loads):.2f} to {max(loads):.2f}"
     facts["programs (hashes)"] = f"{len({run.program_hash for run in runs}):,}"
-    report.table(["", ""], [[name, value] for name, value in facts.items()])
+    yield Table(["", ""], [[name, value] for name, value in facts.items()])
     options: dict[str, set[str]] = {}
     for cell in measured.cells:
         for run in cell.ok:
             options.setdefault(str(cell["model"]), set()).add(" ".join(run.compile_options) or _NONE)
     rows = [[model, " or ".join(sorted(each))] for model, each in options.items()]
-    report.table(["model", "compile options"], rows)
+    yield Table(["model", "compile options"], rows)
 
 
 def _facts(runs: list[Sample]) -> Iterator[tuple[str, str]]:

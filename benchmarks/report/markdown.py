@@ -1,73 +1,46 @@
-"""A report as Markdown, with the parts that an HTML report has; its figures are files beside it."""
+"""Parts of views as Markdown; figures are files beside it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Iterator
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from harness.views.parts import Figure, Heading, Line, Paragraph, Sentences, Table, View
 
 
-class Report(Protocol):
-    """What a report is made of, whatever it becomes: `HtmlReport` and `MarkdownReport` are ones."""
-
-    def section(self, heading: str) -> None: ...
-    def paragraph(self, text: str, *, note: bool = False) -> None: ...
-    def bullets(self, texts: Iterable[str]) -> None: ...
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None: ...
-    def figure(self, name: str, figure: Figure, description: str, caption: str) -> None: ...
-
-
-class MarkdownReport:
-    """Collects a report's parts in order.
+def markdown(title: str, subtitle: str, view: View) -> str:
+    """Return a view as Markdown, with references to `<name>.png` of each figure.
 
     Guarantees: shows text as text, whatever is in it.  [test: tests/benchmarks/test_report.py]
     """
+    return "\n\n".join([f"# {_plain(title)}", _plain(subtitle), *_rendered(view)]) + "\n"
 
-    def __init__(self, title: str, subtitle: str) -> None:
-        self._parts = [f"# {_plain(title)}", _plain(subtitle)]
 
-    def section(self, heading: str) -> None:
-        """Begin a section."""
-        self._parts.append(f"## {_plain(heading)}")
+def _rendered(view: View) -> Iterator[str]:
+    for part in view:
+        match part:
+            case Heading():
+                yield f"## {_plain(part.text + part.detail)}"
+            case Paragraph():
+                yield f"> {_plain(part.text)}" if part.note else _plain(part.text)
+            case Sentences():
+                yield "\n".join(f"- {_plain(text)}" for text in part.texts)
+            case Table():
+                yield from _table(part)
+            case Figure():
+                yield f"![{_plain(part.description)}]({part.name}.png)"
+                yield _plain(part.caption)
+            case Line():
+                yield _plain(f"{part.label}: {part.text}")
+            case _:
+                yield _plain(part)
 
-    def paragraph(self, text: str, *, note: bool = False) -> None:
-        """Add prose. Args: note: set apart from the rest."""
-        self._parts.append(f"> {_plain(text)}" if note else _plain(text))
 
-    def bullets(self, texts: Iterable[str]) -> None:
-        """Add a list of sentences."""
-        self._parts.append("\n".join(f"- {_plain(text)}" for text in texts))
-
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
-        """Add a table of texts; all but the first column are aligned right.
-
-        Raises: ValueError: a row has another length than the header.
-        """
-        lines = [_row(header), "|" + "|".join(["---", *["---:"] * (len(header) - 1)]) + "|"]
-        for row in rows:
-            if len(row) != len(header):
-                raise ValueError(f"a row has {len(row)} values where the header has {len(header)}")
-            lines.append(_row(row))
-        self._parts.append("\n".join(lines))
-        if caption:
-            self._parts.append(_plain(caption))
-
-    def figure(self, name: str, figure: Figure, description: str, caption: str) -> None:  # noqa: ARG002
-        """Add a reference to `<name>.png`, which somebody else writes."""
-        self._parts.append(f"![{_plain(description)}]({name}.png)")
-        self._parts.append(_plain(caption))
-
-    def text(self) -> str:
-        """Return the report."""
-        return "\n\n".join(self._parts) + "\n"
-
-    def write(self, directory: Path) -> None:
-        """Write `report.md` into a directory that is there."""
-        (directory / "report.md").write_text(self.text(), encoding="utf-8")
+def _table(part: Table) -> Iterator[str]:
+    ruler = "|".join("---:" if side == "r" else "---" for side in part.aligned)
+    yield "\n".join([_row(part.columns), f"|{ruler}|", *(_row(row) for row in part.rows if row)])
+    if part.caption:
+        yield _plain(part.caption)
 
 
 def _row(cells: Iterable[str]) -> str:

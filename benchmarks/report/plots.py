@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from benchmarks.figures import panel, panels
 from benchmarks.measure.samples import Summary
 from benchmarks.papers import FigureClaim, privfairfl
-from benchmarks.report.html import Drawing
 from benchmarks.validation import Validation
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AS_PUBLISHED, Row
 from benchmarks.validation.texts import TITLES
 from harness.security_models import MODELS
+from harness.views import parts
 from harness.views.palette import COLOURS, GREY, MARKERS
 
 _COLOUR = dict(zip(MODELS, COLOURS, strict=False))
@@ -30,24 +30,29 @@ _VARIANTS = {
 }
 
 
-def drawings(measured: Measured, found: Validation) -> Iterator[Drawing]:
-    """Yield the figures that there are runs for."""
+def drawings(measured: Measured, found: Validation) -> Iterator[tuple[str, parts.Figure]]:
+    """Yield the figures that there are runs for, each with the report's section that it is in."""
     if any(row.published or row.default for row in found.rows):
-        yield Drawing(
+        yield (
             "table2",
-            "table2",
-            table2_figure(found.rows),
-            "Seconds of each model for weights and thresholds: the paper's, published protocol, default.",
-            "Table 2 for ADS, 109 clients with 26,160 records. Bars: from the least to the most of the runs.",
+            parts.Figure(
+                "table2",
+                table2_figure(found.rows),
+                "Seconds of each model for weights and thresholds: the paper's, published protocol, default.",
+                "Table 2 for ADS, 109 clients with 26,160 records. Bars: from the least to the most of the "
+                "runs.",
+            ),
         )
     if any(row.extrapolated for row in found.rows):
-        yield Drawing(
+        yield (
             "extrapolation",
-            "extrapolation",
-            extrapolation_figure(measured, found.rows),
-            "Seconds against the number of thresholds, with a line for each model, out to 1,001.",
-            "π_ROC as published on ADS: runs with some thresholds (filled), the line through them, where it "
-            "ends (hollow), and the paper's figures (crosses).",
+            parts.Figure(
+                "extrapolation",
+                extrapolation_figure(measured, found.rows),
+                "Seconds against the number of thresholds, with a line for each model, out to 1,001.",
+                "π_ROC as published on ADS: runs with some thresholds (filled), the line through them, where "
+                "it ends (hollow), and the paper's figures (crosses).",
+            ),
         )
     for name, claim in privfairfl().figures.items():
         cells = [
@@ -56,31 +61,37 @@ def drawings(measured: Measured, found: Validation) -> Iterator[Drawing]:
             if cell.ok and cell.number(claim.factor)
         ]
         if cells:
-            yield Drawing(
-                name,
+            yield (
                 "scale",
-                growth_figure(measured, cells, claim, found.rows),
-                f"Seconds against {claim.factor}, by variant and model.",
-                f"{claim.title} redrawn from our runs: medians, with the least and the most. Grey: what the "
-                "paper's text says of ring.",
+                parts.Figure(
+                    name,
+                    growth_figure(measured, cells, claim, found.rows),
+                    f"Seconds against {claim.factor}, by variant and model.",
+                    f"{claim.title} redrawn from our runs: medians, with the least and the most. Grey: what "
+                    "the paper's text says of ring.",
+                ),
             )
     networks = [cell for cell in measured.where("network") if cell.ok]
     if networks:
-        yield Drawing(
+        yield (
             "network",
-            "network",
-            network_figure(networks),
-            "Seconds of each protocol and model on no network, lan and wan.",
-            "Medians, with the least and the most, by network.",
+            parts.Figure(
+                "network",
+                network_figure(networks),
+                "Seconds of each protocol and model on no network, lan and wan.",
+                "Medians, with the least and the most, by network.",
+            ),
         )
     noise = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
     if noise:
-        yield Drawing(
+        yield (
             "noise",
-            "noise",
-            noise_figure(measured, noise),
-            "Seconds a sample against the number of samples, by model.",
-            "The default sampler at ε = 1, and the published one where it was run (hollow).",
+            parts.Figure(
+                "noise",
+                noise_figure(measured, noise),
+                "Seconds a sample against the number of samples, by model.",
+                "The default sampler at ε = 1, and the published one where it was run (hollow).",
+            ),
         )
 
 

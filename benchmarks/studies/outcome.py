@@ -16,7 +16,7 @@ from benchmarks.measure.samples import ABOUT, SAMPLES
 from harness.cli import terminal
 from harness.pipeline.manifest import environment
 from harness.system.result_files import default_out, new_directory, write_json
-from harness.views.weights import results
+from harness.views.run import results
 
 SUMMARY = "summary.csv"
 SCHEMA = 1
@@ -80,7 +80,7 @@ def carry_out(
         begin(list(steps)[-1])
         found.write(partial, f"./inv {task}{options}", time.monotonic() - started)
     found.show()
-    results(directory)
+    terminal.show(results(directory))
     if as_json:
         print(json.dumps(found.json, indent=2, ensure_ascii=False))
 

@@ -440,7 +440,7 @@ class NoiseOptions(Options):
     """Open samples of the noise, which then protect nothing: for audits and benchmarks (π_LAP)."""
 
     n = required(
-        whole(1, in_module("harness.pipeline.noise_samples:MOST_SAMPLES")),
+        whole(1, in_module("harness.releases.noise_samples:MOST_SAMPLES")),
         "how many samples, up to 100000",
         "1000",
     )

@@ -34,7 +34,9 @@ from harness.releases.score_curves import (
 )
 from harness.releases.weights import WeightsStatistic
 from harness.system.result_files import new_directory, write_json
-from harness.views.quickstart_report import Quickstart, write_report
+from harness.views.quickstart import TITLE, Quickstart
+from harness.views.quickstart import quickstart as view
+from harness.views.rendering.html import write_page
 from protocols import reference
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree
@@ -82,7 +84,14 @@ def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
             data, mitigations.by_name(), SPLITS, lambda done, of: progress.detail(f"{done} of {of}")
         )
         shown = Quickstart(
-            weights, curves, manifest, evaluation, len(train), len(test), len(SPLITS), mitigations.fallbacks
+            weights.found,
+            curves.found,
+            manifest,
+            evaluation,
+            len(train),
+            len(test),
+            len(SPLITS),
+            mitigations.fallbacks,
         )
         progress("report")
         for run in ("weights", "thresholds"):
@@ -93,7 +102,7 @@ def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
             (directory / run).rmdir()
         write_json(directory / "manifest.json", manifest)
         (directory / "evaluation.csv").write_text(evaluation.runs.to_csv(index=False), encoding="utf-8")
-        write_report(shown, directory)
+        write_page(TITLE, shown.subtitle, view(shown), directory)
     return shown
 
 

@@ -23,6 +23,8 @@ from harness.errors import (
     WriteError,
 )
 from harness.system.signals import take_interrupts
+from harness.views.parts import Part
+from harness.views.rendering.text import printable, render
 
 INTERRUPTED_EXIT = 130
 MAYBE_SPENT = (
@@ -49,9 +51,14 @@ def say(text: str, console: Console | None = None) -> None:
     console.print(text, soft_wrap=not console.is_terminal)
 
 
+def show(*parts: Part, console: Console | None = None) -> None:
+    """Print parts of a view, on stdout if no console is named."""
+    render(parts, console or out)
+
+
 def plain(text: str) -> str:
     """Return a name or a path as it may be printed: no markup, no control characters."""
-    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+    return escape(printable(text))
 
 
 @contextmanager

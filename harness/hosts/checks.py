@@ -41,6 +41,14 @@ class Finding:
     facts: dict[str, Any] = field(default_factory=dict)
     skew_s: float = 0.0
 
+    def marks(self) -> dict[str, bool | None]:
+        """Return what of `LOOKED_AT` is right and what is wrong, None for what was not looked at."""
+        found: dict[str, bool | None] = dict.fromkeys(LOOKED_AT, True if self.facts else None)
+        found["ssh"] = True
+        if not self.host.client_port:
+            found["clients"] = None
+        return found | dict.fromkeys(self.faults, False)
+
     def to_json(self) -> dict[str, Any]:
         """Return what `hosts.check --json` prints."""
         shown = ("commit", "engine_version", "free_bytes", "environment")

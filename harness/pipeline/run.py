@@ -33,6 +33,7 @@ from harness.pipeline.party_inputs import (
 )
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent
+from harness.privacy.statement import privacy_fields
 from harness.security_models import Model
 from harness.system.result_files import new_directory, write_json
 from protocols.accounting.calibration import (
@@ -287,7 +288,7 @@ def run_fed(
         )
         progress("read")
         found = statistic.read(result, domain, fed.clients, plan)
-        privacy = report.privacy_fields(
+        privacy = privacy_fields(
             statistic.spec, settings.form, model, plan, domain.inferred, domain.cap, domain.max_count
         )
         inputs, charged, wall_s = fed.public(settings.form), charging.fields(), time.monotonic() - started

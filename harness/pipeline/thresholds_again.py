@@ -12,8 +12,9 @@ import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError
 from harness.inputs.contribution_bounds import cap_from_json
-from harness.pipeline.manifest import SCHEMA, environment, privacy_statement
+from harness.pipeline.manifest import SCHEMA, environment
 from harness.postprocessing.curves import GroupCurves
+from harness.privacy.statement import privacy_statement
 from harness.releases.score_curves import NoisyCurves, ThresholdChoice, Thresholds, curve_noise, thresholds_on
 from harness.security_models import get_model
 from harness.system.result_files import new_directory, read_result, write_json

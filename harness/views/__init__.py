@@ -1,4 +1,5 @@
-"""What people read of a result: tables, sentences and pictures, for terminals and pages.
+"""What people read of a result: views give tables, sentences and figures as data, `rendering` shows them.
 
-Imports: `postprocessing`, `releases` and below. Start with `weights`.
+Imports: all that a result is made of, from `protocols` to `forecast`; not `pipeline`, `hosts` or `cli`: those
+hand results in. Start with `parts`, then `releases/weights`.
 """

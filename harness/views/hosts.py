@@ -1,16 +1,12 @@
-"""What the terminal shows of hosts."""
+"""Hosts: what was found there, what was set up, left and removed; and how these steps are called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.cli.terminal import out, plain, say
 from harness.engines.parties.certificates import fingerprint
-from harness.hosts.checks import LOOKED_AT, Finding
-from harness.hosts.inventory import Host
-from harness.security_models import Model
-from harness.views.weights import table_of
+from harness.views.parts import Bad, Good, Paragraph, Part, Sentences, Table
 
 CHECK_STEPS = {
     "connect": "Connecting",
@@ -25,69 +21,81 @@ SETUP_STEPS = {
 }
 COLLECT_STEPS = {"connect": "Connecting", "collect": "Collecting"}
 CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
+_MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
 
 
-def findings(found: Sequence[Finding], model: Model) -> None:
-    """Print a row per host, and a sentence per fault."""
-    table = table_of("party", "host", *LOOKED_AT)
-    for finding in found:
-        marks = [_mark(finding, name) for name in LOOKED_AT]
-        table.add_row(str(finding.host.party), plain(finding.host.address), *marks)
-    out.print(table)
-    for finding in found:
-        for fault in finding.faults.values():
-            say(f"[red]✗[/] {plain(fault)}")
-    if not any(finding.faults for finding in found):
-        version = plain(str(found[0].facts["engine_version"]))
-        say(f"All {len(found)} hosts can take their part in runs of model {model.name} ({version}).")
+def findings(
+    found: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
+) -> Iterator[Part]:
+    """View a row per host, and a sentence per fault.
+
+    Args: found: as `hosts.check --json` prints it; marks: what is right and what is wrong on each host, None
+    for what was not looked at.
+    """
+    rows = [
+        [str(host["party"]), host["address"], *(_MARKS[mark] for mark in each.values())]
+        for host, each in zip(found, marks, strict=True)
+    ]
+    columns = ["party", "host", *marks[0]]
+    yield Table(columns, rows, "l" * len(columns))
+    faults = [fault for host in found for fault in host["faults"].values()]
+    for fault in faults:
+        yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
+    if not faults:
+        version = found[0]["engine_version"]
+        yield f"All {len(found)} hosts can take their part in runs of model {model} ({version})."
 
 
-def certificates(hosts: Sequence[Host], found: Mapping[str, Mapping[int, str]]) -> None:
-    """Print the fingerprints by which the hosts' owners can tell that nobody exchanged a certificate."""
-    table = table_of("party", "host", "engine", "SHA-256 of its certificate")
-    for host in hosts:
-        for engine, texts in found.items():
-            table.add_row(
-                str(host.party), plain(host.address), engine, fingerprint(texts[host.party].encode())
-            )
-    out.print(table)
-    say(
-        "Every host made its keys itself, and they stay there; it takes these certificates from now on. "
-        "They came by way of this machine: to rely on no trust in it, let each host's owner compare them."
+def certificates(addresses: Mapping[int, str], found: Mapping[str, Mapping[int, str]]) -> Table:
+    """View the fingerprints by which the hosts' owners can tell that nobody exchanged a certificate.
+
+    Args: addresses: of the hosts, by party; found: certificates (PEM) by engine and party.
+    """
+    rows = [
+        [str(party), address, engine, fingerprint(texts[party].encode())]
+        for party, address in addresses.items()
+        for engine, texts in found.items()
+    ]
+    return Table(
+        ["party", "host", "engine", "SHA-256 of its certificate"],
+        rows,
+        "llll",
+        caption="Every host made its keys itself, and they stay there; it takes these certificates from "
+        "now on. They came by way of this machine: to rely on no trust in it, let each host's owner compare "
+        "them.",
     )
 
 
-def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row per run that nobody has read."""
-    table = table_of("run", "model", "protocol", "ended", "parties")
-    for run in runs:
-        parties = ", ".join(run["parties"]) + ("" if run["outputs"] is None else " (agree)")
-        table.add_row(*(plain(str(run[name])) for name in ("run", "model", "protocol", "ended")), parties)
-    out.print(table)
-    say(
-        "These values are as they were opened: noisy, private, and paid for. They stay on the hosts until "
-        "./inv hosts.clean."
+def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
+    """View a row per run that nobody has read."""
+    columns = ["run", "model", "protocol", "ended"]
+    return Table(
+        [*columns, "parties"],
+        [
+            [
+                *(str(run[name]) for name in columns),
+                ", ".join(run["parties"]) + ("" if run["outputs"] is None else " (agree)"),
+            ]
+            for run in runs
+        ],
+        "lllll",
+        caption="These values are as they were opened: noisy, private, and paid for. They stay on the hosts "
+        "until ./inv hosts.clean.",
     )
 
 
-def removed(hosts: Sequence[Host], found: Sequence[Mapping[str, int]]) -> None:
-    """Print what was removed, a line per host."""
-    for host, counts in zip(hosts, found, strict=True):
-        what = (
-            _counted(counts["processes"], "process", "processes") + " ended",
-            _counted(counts["directories"], "directory", "directories") + " removed",
-            _counted(counts["records"], "record", "records") + " removed",
-        )
-        say(f"{plain(host.title)}: {', '.join(what)}; its keys and its directory shares stay.")
+def removed(found: Mapping[str, Mapping[str, int]]) -> Sentences:
+    """View what was removed, a line per host. Args: found: how many of what, by the host's title."""
+    return Sentences(
+        [
+            f"{host}: {_counted(counts['processes'], 'process', 'processes')} ended, "
+            f"{_counted(counts['directories'], 'directory', 'directories')} removed, "
+            f"{_counted(counts['records'], 'record', 'records')} removed; its keys and its directory shares "
+            "stay."
+            for host, counts in found.items()
+        ]
+    )
 
 
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
-
-
-def _mark(finding: Finding, name: str) -> str:
-    if name in finding.faults:
-        return "[red]✗[/]"
-    if name == "clients" and not finding.host.client_port:
-        return "–"
-    return "[green]✓[/]" if finding.facts or (name == "ssh" and "ssh" not in finding.faults) else "–"

@@ -1,23 +1,21 @@
-"""Shows people what a plan says: what to expect of each release, and what all cost in each model."""
+"""A plan: what to expect of each release, and what all cost in each model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from rich.table import Table
-
-from harness.cli.terminal import out, plain, say
 from harness.engines.network.profiles import Network
 from harness.forecast.errors import Expected
 from harness.forecast.expected_accuracy import ExpectedCap, ExpectedCounts, ReleasePlan
 from harness.forecast.plan import ModelPlan, PlanRequest
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
-from harness.releases.contribution_cap import CONFIDENCE
 from harness.system.result_files import SCHEMA
-from harness.views.cap import doubt_of
+from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
+from harness.views.releases.cap import doubt_of, noise_moves
+from harness.views.releases.counts import guarantee
 from protocols.accounting.rounding import digits_up, float_up
 
 _MOST_ROWS = 20
@@ -27,68 +25,66 @@ _PARTIES_HERE = (
 )
 
 
-def show(
+def plan(
     stages: Sequence[PlanRequest],
     releases: Sequence[ReleasePlan],
     plans: Sequence[ModelPlan],
     network: Network | None,
     units: UnitCosts,
-) -> None:
-    """Print what to expect of each release, then what they cost."""
+) -> Iterator[Part]:
+    """View what to expect of each release, then what they cost."""
     if len(stages) > 1:
         of_cap, after = stages
-        say(
+        yield (
             f"Two releases: ε = {digits_up(of_cap.settings.epsilon, 4)} is for choosing the cap, ε = "
             f"{digits_up(after.settings.epsilon, 4)} for the {after.task.name} with it."
         )
     for each in releases:
-        _show_release(each, len(stages) > 1)
+        yield _heading(each, len(stages) > 1)
         found = each.found
         if isinstance(found, ExpectedCap):
-            _show_cap(found, each.asked.clients)
+            yield (
+                f"The least of {', '.join(map(str, found.caps))} that, by counts with noise, {found.above:,} "
+                f"clients or fewer exceed. {noise_moves(found.noise)}."
+            )
+            yield from doubt_of(found.above, found.noise, each.asked.clients)
         elif isinstance(found, ExpectedCounts):
-            _show_counts(found)
+            yield from _counts(found)
         else:
-            _show_errors(each, found, len(stages) > 1)
-    _show_costs(stages, plans, network, units)
+            yield from _errors(each, found, len(stages) > 1)
+    yield from _costs(stages, plans, network, units)
 
 
-def _show_release(release: ReleasePlan, one_of_two: bool) -> None:
+def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
     noise = release.asked.noise()
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
     task = f" of {release.asked.task.name}" if one_of_two else ""
     where = "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
-    say(f"[bold]What would come out{task}[/]{where}, at ε = {spent} and δ = {delta} ({noise.relation})")
+    detail = f"{where}, at ε = {spent} and δ = {delta} ({noise.relation})"
+    return Heading(f"What would come out{task}", detail)
 
 
-def _show_cap(found: ExpectedCap, clients: int) -> None:
-    say(
-        f"The least of {', '.join(map(str, found.caps))} that, by counts with noise, {found.above:,} clients "
-        f"or fewer exceed; noise moves such a comparison by up to {found.noise:,} clients, with at least "
-        f"{float(CONFIDENCE):.0%} probability."
-    )
-    if doubt := doubt_of(found.above, found.noise, clients):
-        say(doubt)
-
-
-def _show_counts(found: ExpectedCounts) -> None:
+def _counts(found: ExpectedCounts) -> Iterator[Part]:
     target = found.target
-    say(
+    yield (
         f"A count from {target.least:,} to {target.most:,} errs by {_share(target.relative)} of it on "
         "average, at most; the more records are in a cell, the less one of them gives away."
     )
-    table = Table("group, label")
-    for heading in ("records", "error, relative (mean)", "ε of one of them", "δ"):
-        table.add_column(heading, justify="right")
-    for name, each in list(found.each.items())[:_MOST_ROWS]:
-        epsilon, delta = digits_up(each.guarantee.epsilon, 3), digits_up(each.guarantee.delta, 2)
-        table.add_row(plain(name), f"{each.records:,.0f}", _share(each.error), epsilon, delta)
+    rows = [
+        [
+            name,
+            f"{each.records:,.0f}",
+            _share(each.error),
+            *guarantee(each.guarantee.epsilon, each.guarantee.delta),
+        ]
+        for name, each in list(found.each.items())[:_MOST_ROWS]
+    ]
     if len(found.each) > _MOST_ROWS:
-        table.add_row(f"… {len(found.each) - _MOST_ROWS} more")
-    out.print(table)
+        rows.append([f"… {len(found.each) - _MOST_ROWS} more", "", "", "", ""])
+    yield Table(["group, label", "records", "error, relative (mean)", "ε of one of them", "δ"], rows)
 
 
-def _show_errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> None:
+def _errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> Iterator[Part]:
     asked, needed = release.asked, release.needed
     valued, cap = asked.task.detail is RecordKind.VALUE, asked.cap
     if cap and not valued:
@@ -96,30 +92,28 @@ def _show_errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> No
         if one_of_two:
             each = f"{asked.records / asked.clients:,.3g}"
             described = f"if all clients have {each} records, the cap is about this; {described}"
-        say(f"{described[0].upper()}{described[1:]}.")
+        yield f"{described[0].upper()}{described[1:]}."
         if not cap.weight_one and asked.records > asked.clients * cap.slots:
-            say(f"What it leaves out of {asked.records / asked.clients:,.3g} records each is no error here.")
+            yield f"What it leaves out of {asked.records / asked.clients:,.3g} records each is no error here."
     counted = {
         RecordKind.SCORE: "of records at or above a threshold",
         RecordKind.VALUE: "of a group's clients",
     }
-    say(f"Count {counted.get(asked.task.detail, 'of a group and label')}: off by {errors.count:,.3g} (RMS).")
+    yield f"Count {counted.get(asked.task.detail, 'of a group and label')}: off by {errors.count:,.3g} (RMS)."
     worst = max(errors.each, key=errors.each.__getitem__)
-    table = Table("of" if valued else "group, label", f"error of the {errors.what} (RMS)")
-    table.columns[1].justify = "right"
-    for name, value in list(errors.each.items())[:_MOST_ROWS]:
-        table.add_row(plain(name), _share(value))
+    rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
     if len(errors.each) > _MOST_ROWS:
         more = len(errors.each) - _MOST_ROWS
-        table.add_row(f"… {more} more; the worst: {plain(worst)}", _share(errors.each[worst]))
-    out.print(table)
+        rows.append([f"… {more} more; the worst: {worst}", _share(errors.each[worst])])
+    yield Table(["of" if valued else "group, label", f"error of the {errors.what} (RMS)"], rows)
     if errors.gap is not None:
-        say(f"Groups that are alike would seem {_share(errors.gap)} apart, by the noise alone.")
+        yield f"Groups that are alike would seem {_share(errors.gap)} apart, by the noise alone."
     if not errors.known:
-        say("[bold]Mostly noise[/]: above 10 % these figures only say that it is too much.")
+        said = "Mostly noise"
+        yield Paragraph(f"{said}: above 10 % these figures only say that it is too much.", strong=said)
     if needed is not None:
         epsilon = "no ε up to 20" if needed.epsilon is None else f"ε = {digits_up(needed.epsilon, 4)}"
-        say(
+        yield (
             f"For an error of {_share(needed.error)}: {needed.people:,} {_unit(asked)} at this ε, or "
             f"{epsilon} with these {asked.people:,}."
         )
@@ -133,17 +127,15 @@ def _share(value: float) -> str:
     return f"{100 * value:.2g} %" if value < 1 else "over 100 %"
 
 
-def _show_costs(
+def _costs(
     stages: Sequence[PlanRequest], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
-) -> None:
-    where = "all parties on one machine" if network is None else f"network {plain(network.name)}"
+) -> Iterator[Part]:
+    where = "all parties on one machine" if network is None else f"network {network.name}"
     both = f", {' and '.join(each.task.name for each in stages)} together" if len(stages) > 1 else ""
-    say(f"\n[bold]What it would cost[/], {where}{both}")
-    table = Table("model", "withstands", "seconds", "sent by all", "rounds", "here")
-    for name in table.columns[2:5]:
-        name.justify = "right"
+    yield Heading("What it would cost", f", {where}{both}")
+    rows = []
     for each in plans:
-        here = "[green]yes[/]" if each.missing is None else "[red]no[/]"
+        here = Good("yes") if each.missing is None else Bad("no")
         figures = ["–"] * 3
         if (cost := each.cost) is not None:
             figures = [
@@ -151,15 +143,15 @@ def _show_costs(
                 _bytes(cost.sent_bytes),
                 "–" if cost.rounds is None else f"{cost.rounds:,.0f}",
             ]
-        table.add_row(each.model.name, f"{each.model.corruptions} {each.model.tolerates}", *figures, here)
-    out.print(table)
+        rows.append([each.model.name, f"{each.model.corruptions} {each.model.tolerates}", *figures, here])
+    yield Table(["model", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
         names = ", ".join(each.model.name for each in plans if each.refusal == reason)
-        say(f"{names}: {plain(reason)}")
+        yield f"{names}: {reason}"
     machine = units.measured["environment"]
-    say(
-        f"{_PARTIES_HERE} Measured on {plain(str(machine.get('cores')))} cores, "
-        f"{plain(str(units.measured['time'])[:10])}; docs/planning.md says how good such predictions were."
+    yield (
+        f"{_PARTIES_HERE} Measured on {machine.get('cores')} cores, "
+        f"{str(units.measured['time'])[:10]}; docs/planning.md says how good such predictions were."
     )
 
 

@@ -1,71 +1,143 @@
-"""Shows people what the quickstart did: the private runs, then, apart from them, the evaluation."""
+"""What the quickstart did: the private runs and, apart from them, the evaluation in the clear."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from harness.privacy.statement import bounds_shown
+from harness.views import run
+from harness.views.before_after import before_after
+from harness.views.parts import Figure, Heading, Paragraph, Part, Table
+from harness.views.releases import thresholds, weights
 
-from harness.cli.terminal import out, say
-from harness.evaluation import before_after
-from harness.pipeline import manifest as report
-from harness.views import thresholds as show_thresholds
-from harness.views import weights as show
-
-if TYPE_CHECKING:
-    from harness.views.quickstart_report import Quickstart
+if TYPE_CHECKING:  # their libraries take a second to load
+    from harness.evaluation.splits import Evaluation
+    from harness.releases.score_curves import Thresholds
+    from harness.releases.weights import Weights
 
 STEPS = {
-    **show.WEIGHT_STEPS,
+    **weights.STEPS,
     "records": "read the mortgage applications",
     "score": "clients: score themselves with models fitted without them",
-    **{f"second {step}": name for step, name in show_thresholds.STEPS.items()},
+    **{f"second {step}": name for step, name in thresholds.STEPS.items()},
     "evaluate": "fit and assess models on 20 splits",
     "report": "write the report",
 }
+TITLE = "Fair weights and thresholds from secret shares"
+NO_GUARANTEE = "evaluation in the clear on public data: no privacy guarantee; model training is not DP"
+_GIVEN_SCORES = (
+    "That guarantee is for the applicant's own record, given the scores: models that others' records trained "
+    "gave them, in the clear."
+)
 
 
-def quickstart(shown: Quickstart) -> None:
-    """Print the private results, then, apart from them, the evaluation in the clear."""
-    say(
-        f"\n[bold]DP weights for {shown.clients:,} mortgage applicants[/] "
-        "(each a client with one record: group, and whether the loan was approved)"
+@dataclass(frozen=True)
+class Quickstart:
+    """What the quickstart found: the private releases, and the evaluation in the clear beside them.
+
+    Attributes: manifest: of both releases together; fallbacks: splits whose simulated curves allowed no
+    thresholds, so that the model's own predictions were taken.
+    """
+
+    weights: Weights
+    thresholds: Thresholds
+    manifest: dict[str, Any]
+    evaluation: Evaluation
+    clients: int
+    test_rows: int
+    splits: int
+    fallbacks: int
+
+    @property
+    def subtitle(self) -> str:
+        """Say whose records were released, and how."""
+        model, engine = self.manifest["model"], self.manifest["engine_version"]
+        return f"{self.clients:,} mortgage applicants, each a client with one record; model {model}, {engine}"
+
+
+def quickstart(found: Quickstart) -> Iterator[Part]:
+    """View the private releases, what they spent and cost; then, apart from them, the evaluation."""
+    yield (
+        "Every applicant splits a record (group, whether the loan was approved, the score of a model that "
+        "was fitted without it) into shares, one for each computing party. The parties count on shares, add "
+        "noise that none of them knows, and open noisy counts only. Sample weights and thresholds follow "
+        "from these."
     )
-    show.weights(shown.weights)
-    say("\n[bold]DP score curves and thresholds for the same applicants[/] (their record also has a score)")
-    show_thresholds.thresholds(shown.thresholds)
-    if shown.thresholds.found.problem is not None:
-        say(f"No thresholds follow from these curves: {shown.thresholds.found.problem}")
-    say(before_after.GIVEN_SCORES)
-    total = shown.manifest["privacy"]
-    epsilon, delta = report.bounds_shown(total)
-    say(
-        f"\nBoth releases together: ε = {epsilon}, δ = {delta} "
-        f"(ε = {total['epsilon_requested']} was requested)."
+    yield Heading("DP sample weights", f" of {found.clients:,} applicants; label 1 is approved")
+    yield from weights.weights(found.weights.weights)
+    yield Heading("DP score curves and thresholds", " for each group of the same applicants")
+    yield from _curves(found.thresholds)
+    yield from run.privacy(found.manifest)
+    yield Paragraph(_GIVEN_SCORES, note=True)
+    yield from _parts(found.manifest)
+    yield Heading("Before and after")
+    yield from _before_after(found)
+
+
+def _curves(found: Thresholds) -> Iterator[Part]:
+    from harness.views.rendering.plots import rates_figure, roc_figure  # matplotlib is slow to load
+
+    yield Figure(
+        "roc",
+        roc_figure(found.curves.curves, found.thresholds),
+        "ROC curve of each group with the band that the noise leaves, and the chosen operating points",
+        "ROC curves from noisy counts. Bands: where the true points of all groups and thresholds are with "
+        "95 % probability, over the noise.",
     )
-    show.one_machine(saw_records=True)
-    say(f"\n[bold]Before and after: {before_after.NO_GUARANTEE}[/]")
-    say(
-        f"Logistic regression without the group, on the {shown.test_rows:,} applicants held out: "
-        "unmitigated; refitted with each scheme's weights; with thresholds for each group. Mean ± standard "
-        f"deviation over {shown.splits} splits."
+    if found.thresholds is not None:
+        yield Figure(
+            "rates",
+            rates_figure(found.thresholds),
+            "each group's rates under its thresholds, with intervals",
+            "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
+        )
+    yield from thresholds.thresholds(found)
+    if found.problem is not None:
+        yield Paragraph(f"No thresholds follow from these curves: {found.problem}", note=True)
+
+
+def _before_after(found: Quickstart) -> Iterator[Part]:
+    yield Paragraph(f"This is an {NO_GUARANTEE}.", note=True)
+    yield (
+        f"Logistic regression without the group, on the {found.test_rows:,} applicants held out: "
+        "unmitigated; refitted with each scheme's weights; with thresholds for each group. `balanced` gives "
+        "every group and label the same weight, `kamiran-calders` makes group and label independent, "
+        f"`thresholds` approves each group from a score of its own. {found.splits} splits; only the first "
+        "one's weights and thresholds are those above, the others' come from the same releases simulated in "
+        "the clear."
     )
-    table = Table("")
-    for model in before_after.models(shown.evaluation):
-        table.add_column(model.replace("-", "-\n"), justify="right", overflow="fold")
-    for row in before_after.table(shown.evaluation):
-        table.add_row(*row)
-    out.print(table)
-    for sentence in before_after.changes(shown.evaluation):
-        say(sentence)
-    say(
-        f"{before_after.HOW_TO_READ} `balanced` gives every group and label the same weight, "
-        "`kamiran-calders` makes group and label independent, `thresholds` approves each group from a score "
-        "of its own. Split 0's come from the values opened above, the other splits' from the same releases "
-        "simulated in the clear."
-    )
-    if shown.fallbacks:
-        say(
-            f"In {shown.fallbacks} splits the noisy curves allowed no thresholds, and the unmitigated "
+    yield from before_after(found.evaluation, found.splits)
+    if found.fallbacks:
+        yield (
+            f"In {found.fallbacks} splits the noisy curves allowed no thresholds, and the unmitigated "
             "model's predictions were taken: a larger ε helps."
         )
+
+
+def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
+    parts = manifest["parts"].items()
+    yield Table(
+        ["release", "ε requested", "ε", "δ"],
+        [
+            [name, part["privacy"]["epsilon_requested"], *bounds_shown(part["privacy"])]
+            for name, part in parts
+        ],
+        caption="They add up to the total above (basic composition).",
+    )
+    yield Heading("Cost")
+    yield Table(
+        ["release", "in the computation", "rounds", "sent by all parties", "from sharing to result"],
+        [
+            [
+                name,
+                run.computed(part),
+                "–" if part["rounds"] is None else str(part["rounds"]),
+                run.sent(part),
+                f"{part['wall_s']:.2f} s",
+            ]
+            for name, part in parts
+        ],
+        caption=run.one_machine(saw_records=True),
+    )

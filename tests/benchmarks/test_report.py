@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawn
 
 from benchmarks.measure.samples import Sample
 from benchmarks.report import html as report
-from benchmarks.report.markdown import MarkdownReport
+from benchmarks.report.markdown import markdown
 from benchmarks.report.plots import drawings
 from benchmarks.validation import texts, validate
 from benchmarks.validation.cells import Measured
+from harness.views.parts import Figure, Heading, Line, Paragraph, Part, Sentences, Table
 from tests.support import synthetic as made_up
 from tests.support.synthetic import spoilt
 
@@ -23,9 +24,7 @@ def fail(sample: Sample) -> Sample:
 
 
 def text_of(measured: Measured) -> str:
-    written = MarkdownReport(*report.titles(measured))
-    report.fill(written, measured, validate(measured, ()), [])
-    return written.text()
+    return markdown(*report.titles(measured), report.report(measured, validate(measured, ()), []))
 
 
 @pytest.fixture(scope="module")
@@ -97,30 +96,26 @@ def test_seconds_have_three_digits(value: float, shown: str) -> None:
     assert texts.seconds(value) == shown
 
 
-def test_parts_come_in_order(tmp_path: Path) -> None:
-    report = MarkdownReport("A title", "and more")
-    report.section("First")
-    report.paragraph("Read this.", note=True)
-    report.bullets(["one", "two"])
-    report.table(["model", "seconds"], [["ring", "0.1"]], "Medians.")
-    report.figure("growth", Figure(), "A line.", "It grows.")
-    report.write(tmp_path)
-    assert (tmp_path / "report.md").read_text() == (
-        "# A title\n\nand more\n\n## First\n\n> Read this.\n\n- one\n- two\n\n"
-        "| model | seconds |\n|---|---:|\n| ring | 0.1 |\n\nMedians.\n\n![A line.](growth.png)\n\nIt grows.\n"
+def test_parts_come_in_order() -> None:
+    view: list[Part] = [
+        Heading("First", " of two"),
+        Paragraph("Read this.", note=True),
+        "And this.",
+        Sentences(["one", "two"]),
+        Table(["model", "seconds"], [["ring", "0.1"], [], ["mpyc", "0.2"]], caption="Medians."),
+        Figure("growth", Drawn(), "A line.", "It grows."),
+        Line("Results", "runs"),
+    ]
+    assert markdown("A title", "and more", view) == (
+        "# A title\n\nand more\n\n## First of two\n\n> Read this.\n\nAnd this.\n\n- one\n- two\n\n"
+        "| model | seconds |\n|---|---:|\n| ring | 0.1 |\n| mpyc | 0.2 |\n\nMedians.\n\n"
+        "![A line.](growth.png)\n\nIt grows.\n\nResults: runs\n"
     )
 
 
 @pytest.mark.parametrize("text", ["a|b", "*bold*", "[link](x)", "<b>", "`code`", "pi_rw_x", "line\nbreak"])
 def test_text_stays_text(text: str) -> None:
-    report = MarkdownReport("t", "s")
-    report.table(["h"], [[text]])
-    row = report.text().splitlines()[-1]
+    row = markdown("t", "s", [Table(["h"], [[text]])]).splitlines()[-1]
     assert row.replace("\\", "") == f"| {' '.join(text.split())} |"
     for special in "|*[<`_":
         assert f"\\{special}" in row or special not in text
-
-
-def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 values where the header has 1"):
-        MarkdownReport("t", "s").table(["h"], [["a", "b"]])

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.commands.judged import RESULTS
 from benchmarks.report import html as report
-from benchmarks.report.markdown import MarkdownReport
+from benchmarks.report.markdown import markdown
 from benchmarks.report.plots import drawings
 from benchmarks.validation import multiplications, validate
 from benchmarks.validation.cells import Measured
@@ -67,10 +67,9 @@ def test_recorded_report_is_of_the_recorded_runs() -> None:
     measured = Measured.read(RESULTS)
     found = validate(measured, programs=multiplications.checks())
     drawn = list(drawings(measured, found))
-    written = MarkdownReport(*report.titles(measured))
-    report.fill(written, measured, found, drawn)
-    assert (REPORT / "report.md").read_text(encoding="utf-8") == written.text()
-    assert {path.name for path in REPORT.glob("*.png")} == {f"{drawing.name}.png" for drawing in drawn}
+    written = markdown(*report.titles(measured), report.report(measured, found, drawn))
+    assert (REPORT / "report.md").read_text(encoding="utf-8") == written
+    assert {path.name for path in REPORT.glob("*.png")} == {f"{figure.name}.png" for _, figure in drawn}
     assert (REPORT / "report.html").stat().st_size < 2**20
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.pipeline.noise_samples import WARNING
+from harness.releases.noise_samples import WARNING
 from tests.support.command import call, files_below
 
 

@@ -231,8 +231,8 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(model: Model, t
     taken = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     assert taken < 40 * max(slow, slowness())
     private, evaluation = printed.split("evaluation in the clear on public data: no privacy guarantee")
-    assert "DP weights for" in private and "mortgage applicants" in private
-    assert private.count("(ε, δ)-differential privacy") == 2 and "balanced accuracy" not in private
+    assert "DP sample weights" in private and "mortgage applicants" in private
+    assert private.count("(ε, δ)-differential privacy") == 1 and "balanced accuracy" not in private
     assert "differential privacy" not in evaluation and "balanced accuracy" in evaluation
     json_files = ("weights.json", "thresholds.json", "curves.json", "manifest.json")
     files = (*json_files, "evaluation.csv", "report.html", "roc.png", "rates.png", "before_after.png")

@@ -15,7 +15,7 @@ import pytest
 from harness.engines.base import Job
 from harness.engines.registry import engine_of
 from harness.inputs.rings import FIELD
-from harness.pipeline import manifest as report
+from harness.privacy.statement import assumes_honest_clients
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.circuits.coins import design_coins
@@ -87,6 +87,6 @@ def test_in_a_field_one_client_can_have_exact_counts_opened(model: Model, tmp_pa
         path.write_bytes(b"".join(value.to_bytes(FIELD.value_bytes, "little") for value in sums))
     opened = without_noise(shares, len(honest), model, tmp_path)
     assert [round((value - opened[0]) / steepness) for value in opened] == honest
-    assert report.assumes_honest_clients(PI_COUNT, SPLIT, model)
-    assert not report.assumes_honest_clients(PI_COUNT, SPLIT, MODELS["ring"])
-    assert not report.assumes_honest_clients(PI_RW, SPLIT, model)
+    assert assumes_honest_clients(PI_COUNT, SPLIT, model)
+    assert not assumes_honest_clients(PI_COUNT, SPLIT, MODELS["ring"])
+    assert not assumes_honest_clients(PI_RW, SPLIT, model)

@@ -11,11 +11,14 @@ from harness.cli.commands.releases import conclude, release, settings_of
 from harness.cli.commands.thresholds import VARIANTS
 from harness.cli.options import CapOptions, CapTargetOptions
 from harness.cli.parsers import parse_choice
+from harness.cli.terminal import show
 from harness.errors import OptionError
 from harness.inputs.record_schema import read_domain
 from harness.pipeline.run import Settings, check_supported
 from harness.releases.contribution_cap import CapStatistic, CapTarget
-from harness.views import cap as show_cap
+from harness.views.parts import Line
+from harness.views.releases import cap as view
+from harness.views.run import statement
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import MIN_EPSILON
 from protocols.spec import PI_CAP
@@ -37,9 +40,11 @@ def cap(options: CapOptions) -> None:
         thresholds=len(grid) or target.thresholds,
         malleable_slots=of_curves(settings, variant).malleable_slots if variant else settings.malleable_slots,
     )
-    run, out = release(options, CapStatistic(target), settings, show_cap.STEPS)
-    chosen, model = str(run.found.cap), run.manifest["model"]
-    show_cap.cap(run, _following(options, target.task, chosen, model, variant))
+    run, out = release(options, CapStatistic(target), settings, view.STEPS)
+    chosen, manifest = run.found, run.manifest
+    following = _following(options, target.task, str(chosen.cap), manifest["model"], variant)
+    clients = manifest["inputs"]["clients"]
+    show(*view.cap(chosen, clients, following), *statement(manifest, "the cap"))
     conclude(options, run, out)
 
 
@@ -70,10 +75,12 @@ def of_curves(settings: Settings, variant: str) -> Settings:
     return found
 
 
-def _following(options: CapOptions, task: str, cap: str, model: str, variant: str) -> list[tuple[str, str]]:
-    """Return what to do with the cap: a word on each step, and its command line."""
+def _following(options: CapOptions, task: str, cap: str, model: str, variant: str) -> list[Line]:
+    """Return what to do with the cap: the command line of each step."""
     if task == COUNTS:
-        return [("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")]
+        return [
+            Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
+        ]
     kept = options.given("model", "population", "ledger")
     unit = {
         "epsilon": options.given("release_epsilon")["release_epsilon"],
@@ -85,12 +92,14 @@ def _following(options: CapOptions, task: str, cap: str, model: str, variant: st
         form = {"input-form": next(iter(VARIANTS[variant].input_forms))}
     if options.records:
         own = options.given("records", "domain", "groups", "labels", "max_count")
-        return [("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]
+        return [Line("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]
     again = {"records": "FILE", "domain": "FILE", "task": task, "model": model, "cap": cap}
     where, run = ({**options.given("hosts"), "task": task}, "hosts.run") if options.hosts else ({}, task)
     return [
-        ("Next, each client, as what it shared for this is a cap's only", _line("share", {**again, **form})),
-        ("Then, the parties", _line(run, {**where, "shares": "SHARES", **kept, **unit})),
+        Line(
+            "Next, each client, as what it shared for this is a cap's only", _line("share", {**again, **form})
+        ),
+        Line("Then, the parties", _line(run, {**where, "shares": "SHARES", **kept, **unit})),
     ]
 
 

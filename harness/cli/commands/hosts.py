@@ -18,14 +18,14 @@ from harness.cli.options import (
     HostsRunOptions,
     HostsSetupOptions,
 )
-from harness.cli.terminal import say
+from harness.cli.terminal import show
 from harness.errors import HostUnfitError
 from harness.hosts.checks import check_hosts
 from harness.hosts.fleet import clean_up, leftover_runs, set_up
 from harness.hosts.inventory import read_hosts
 from harness.system.result_files import default_out, new_directory, write_json
-from harness.views import hosts as show_hosts
-from harness.views import weights as show
+from harness.views import hosts as view
+from harness.views.run import results
 
 RUNS: dict[str, Callable[[Any], None]] = {
     "weights": weights,
@@ -40,12 +40,13 @@ RUNS: dict[str, Callable[[Any], None]] = {
 def check(options: HostsCheckOptions) -> None:
     """Look at every host of a file."""
     hosts, chosen = chosen_hosts(options.hosts, options.model)
-    with cli.steps(show_hosts.CHECK_STEPS) as begin:
+    with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
+    found = [finding.to_json() for finding in findings]
     if options.json:
-        print(json.dumps([finding.to_json() for finding in findings], indent=2))
+        print(json.dumps(found, indent=2))
     else:
-        show_hosts.findings(findings, chosen)
+        show(*view.findings(found, [finding.marks() for finding in findings], chosen.name))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
@@ -56,9 +57,9 @@ def check(options: HostsCheckOptions) -> None:
 def setup(options: HostsSetupOptions) -> None:
     """Set up every host of a file."""
     hosts = read_hosts(options.hosts)
-    with cli.steps(show_hosts.SETUP_STEPS) as begin:
+    with cli.steps(view.SETUP_STEPS) as begin:
         certificates = set_up(hosts, options.renew, begin)
-    show_hosts.certificates(hosts, certificates)
+    show(view.certificates({host.party: host.address for host in hosts}, certificates))
 
 
 def run(options: HostsRunOptions) -> None:
@@ -69,22 +70,21 @@ def run(options: HostsRunOptions) -> None:
 def collect(options: HostsCollectOptions) -> None:
     """Write what runs opened that nobody has read, a file for each run."""
     hosts = read_hosts(options.hosts)
-    with cli.steps(show_hosts.COLLECT_STEPS) as begin:
+    with cli.steps(view.COLLECT_STEPS) as begin:
         runs = leftover_runs(hosts, begin)
     if not runs:
-        say("No host has results of a run that nobody has read.")
+        show("No host has results of a run that nobody has read.")
         return
     target = options.out or default_out("hosts.collect")
     with new_directory(target) as partial:
         for found in runs:
             write_json(partial / f"{found['run']}.json", found)
-    show_hosts.leftover_runs(runs)
-    show.results(target)
+    show(view.leftover_runs(runs), results(target))
 
 
 def clean(options: HostsCleanOptions) -> None:
     """End what runs left running on the hosts, and remove what they left there."""
     hosts = read_hosts(options.hosts)
-    with cli.steps(show_hosts.CLEAN_STEPS) as begin:
+    with cli.steps(view.CLEAN_STEPS) as begin:
         removed = clean_up(hosts, begin)
-    show_hosts.removed(hosts, removed)
+    show(view.removed({host.title: counts for host, counts in zip(hosts, removed, strict=True)}))

@@ -8,8 +8,9 @@ import sys
 
 from harness.cli.checks import run_checks
 from harness.cli.options import SchemesOptions, TestOptions
+from harness.cli.terminal import show
 from harness.engines.registry import schemes as find_schemes
-from harness.views import weights as show
+from harness.views import run as view
 
 
 def schemes(options: SchemesOptions) -> None:
@@ -18,7 +19,7 @@ def schemes(options: SchemesOptions) -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
     else:
-        show.schemes(rows)
+        show(*view.schemes(rows))
 
 
 def test(options: TestOptions) -> None:

@@ -10,6 +10,7 @@ from harness.cli.commands.choices import cap_and_release, chosen_form
 from harness.cli.commands.thresholds import VARIANTS
 from harness.cli.options import DEFAULT_ERROR, CapTargetOptions, ErrorOptions, PlanOptions
 from harness.cli.parsers import parse_choice, parse_shares
+from harness.cli.terminal import show
 from harness.errors import OptionError
 from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import TASKS, PlanRequest, Task, expected_cap, plan_model
@@ -47,7 +48,7 @@ def plan(options: PlanOptions) -> None:
         found = show_plan.to_json(stages, releases, plans, network, units)
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    show_plan.show(stages, releases, plans, network, units)
+    show(*show_plan.plan(stages, releases, plans, network, units))
 
 
 def requests(options: PlanOptions) -> list[PlanRequest]:

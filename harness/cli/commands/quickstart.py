@@ -6,10 +6,12 @@ from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_model
 from harness.cli.options import QuickstartOptions
 from harness.cli.parsers import parse_delta
+from harness.cli.terminal import show
 from harness.pipeline.run import DEFAULT_DELTA, Settings
 from harness.system.result_files import default_out
-from harness.views import quickstart as show_quickstart
-from harness.views import weights as show
+from harness.views import quickstart as view
+from harness.views.parts import Heading
+from harness.views.run import results
 from protocols.spec import SPLIT
 
 
@@ -19,7 +21,6 @@ def quickstart(options: QuickstartOptions) -> None:
 
     settings = Settings(chosen_model(options.model), SPLIT, options.epsilon, parse_delta(DEFAULT_DELTA))
     target = options.out or default_out("quickstart")
-    with cli.steps(show_quickstart.STEPS) as begin:
-        shown = run_quickstart(settings, target, begin)
-    show_quickstart.quickstart(shown)
-    show.results(target)
+    with cli.steps(view.STEPS) as begin:
+        found = run_quickstart(settings, target, begin)
+    show(Heading(view.TITLE, f": {found.subtitle}"), *view.quickstart(found), results(target))

@@ -18,10 +18,9 @@ from harness.cli.commands.choices import (
     declared_domain,
     with_cap,
 )
-from harness.cli.commands.ledger import show_charge
 from harness.cli.options import ConfusionOptions, CountOptions, GapOptions, ReleaseOptions, WeightsOptions
 from harness.cli.parsers import parse_cap, parse_choice
-from harness.cli.terminal import plain, say
+from harness.cli.terminal import show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
@@ -47,11 +46,14 @@ from harness.releases.counts import CountStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from harness.system.result_files import default_out
-from harness.views import cap as show_cap
-from harness.views import counts as show_counts
-from harness.views import gaps as show_gaps
-from harness.views import thresholds as show_thresholds
-from harness.views import weights as show
+from harness.views import run as run_view
+from harness.views.ledger import charge
+from harness.views.releases import cap as cap_view
+from harness.views.releases import confusion as confusion_view
+from harness.views.releases import counts as counts_view
+from harness.views.releases import gaps as gaps_view
+from harness.views.releases import weights as weights_view
+from harness.views.run import statement
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.noise.truncated import Guarantee
 from protocols.spec import (
@@ -84,12 +86,13 @@ def weights(options: WeightsOptions) -> None:
     run: Run[Any]
     if spec is PI_RW_WEIGHTS:
         run, out = release(
-            options, WeightsOnlyStatistic(options.reweighing), settings, show.WEIGHTS_ONLY_STEPS
+            options, WeightsOnlyStatistic(options.reweighing), settings, weights_view.WEIGHTS_ONLY_STEPS
         )
-        show.opened_weights(run)
+        shown = weights_view.opened_weights(run.found)
     else:
-        run, out = release(options, WeightsStatistic(options.reweighing, spec), settings, show.WEIGHT_STEPS)
-        show.weights(run)
+        run, out = release(options, WeightsStatistic(options.reweighing, spec), settings, weights_view.STEPS)
+        shown = weights_view.weights(run.found.weights)
+    show(*shown, *statement(run.manifest, "weights"))
     conclude(options, run, out)
 
 
@@ -100,8 +103,8 @@ def confusion(options: ConfusionOptions) -> None:
     score = options.threshold
     if score is not None and options.shares:
         raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
-    run, out = release(options, ConfusionStatistic(spec), settings, show_thresholds.CONFUSION_STEPS, score)
-    show_thresholds.confusion(run)
+    run, out = release(options, ConfusionStatistic(spec), settings, confusion_view.STEPS, score)
+    show(*confusion_view.confusion(run.found), *statement(run.manifest, "confusion matrices"))
     conclude(options, run, out)
 
 
@@ -109,16 +112,16 @@ def gap(options: GapOptions) -> None:
     """Run π_GAP on a file of clients' values or on shares."""
     spec = of_slots(options, PI_GAP_SLOTS, PI_GAP)
     settings = settings_of(options, spec)
-    run, out = release(options, GapStatistic(spec), settings, show_gaps.STEPS)
-    show_gaps.gaps(run)
+    run, out = release(options, GapStatistic(spec), settings, gaps_view.STEPS)
+    show(*gaps_view.gaps(run.found), *statement(run.manifest, "gaps"))
     conclude(options, run, out)
 
 
 def count(options: CountOptions) -> None:
     """Run π_COUNT on a records file or on shares."""
     settings = settings_of(options, PI_COUNT)
-    run, out = release(options, CountStatistic(settings, options.target()), settings, show_counts.STEPS)
-    show_counts.counts(run)
+    run, out = release(options, CountStatistic(settings, options.target()), settings, counts_view.STEPS)
+    show(*counts_view.counts(run.found), *statement(run.manifest, "counts"))
     conclude(options, run, out)
 
 
@@ -198,7 +201,7 @@ def release(
     Args: steps: what to call the steps; positive_from: as for `read_records`.
     """
     target = options.out or default_out(statistic.name)
-    with cli.steps({**show.HOST_STEPS, **show.CAP_STEPS, **steps}) as begin:
+    with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if settings.hosts is not None:
             return _run_on_hosts(options, statistic, settings, target, begin), target
         if options.shares:
@@ -250,7 +253,8 @@ def _run_after_cap(
     of_cap = replace(settings, form=form, epsilon=spent.epsilon, delta=spent.delta)
 
     def chosen(cap: ChosenCap) -> None:
-        show_cap.going_on_with(cap, records.clients, Guarantee(settings.epsilon, settings.delta))
+        left = Guarantee(settings.epsilon, settings.delta)
+        show(*cap_view.going_on_with(cap, records.clients, left), console=cli.err)
 
     return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
 
@@ -296,10 +300,10 @@ def _invited(options: ReleaseOptions, settings: Settings) -> tuple[RecordDomain,
     except OSError as error:
         raise OptionError(f"Cannot write to --invite {directory}: {error.strerror}.") from None
     check_directory(directory, clients)
-    say(
+    show(
         f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
-        f"{plain(str(directory / 'client-<k>.json'))}, k from 0, once that file is there.",
-        cli.err,
+        f"{directory / 'client-<k>.json'}, k from 0, once that file is there.",
+        console=cli.err,
     )
     return domain, (directory, clients)
 
@@ -312,13 +316,12 @@ def conclude(
     Raises: problem, if there is one: why the result falls short although its epsilon is spent.
     """
     if options.chooses_cap:
-        show.chosen_cap(run.manifest, cap_directory(target))
+        show(*run_view.chosen_cap(run.manifest, cap_directory(target)))
     if options.hosts:
-        show.on_hosts(bool(options.shares), bool(options.invite))
+        where = run_view.on_hosts(bool(options.shares), bool(options.invite))
     else:
-        show.one_machine(bool(options.records))
-    show_charge(run.charging, options.population == UNCHARGED)
-    show.results(target)
+        where = run_view.one_machine(bool(options.records))
+    show(where, charge(run.charging, options.population == UNCHARGED), run_view.results(target))
     if problem is not None:
         raise problem
     if options.json:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.cli.commands.releases import conclude, release, settings_of
 from harness.cli.options import ThresholdsOptions
+from harness.cli.terminal import show
 from harness.pipeline.thresholds_again import choose_again, read_curves
 from harness.releases.score_curves import (
     CurvesStatistic,
@@ -14,8 +15,8 @@ from harness.releases.score_curves import (
     ThresholdsStatistic,
 )
 from harness.system.result_files import default_out
-from harness.views import thresholds as show_thresholds
-from harness.views import weights as show
+from harness.views.releases import thresholds as view
+from harness.views.run import results, statement
 from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS
 
 VARIANTS = {"histogram": PI_ROC, "records": PI_ROC_RECORDS, "published": PI_ROC_PUBLISHED}
@@ -32,9 +33,9 @@ def thresholds(options: ThresholdsOptions) -> None:
     settings = settings_of(options, spec)
     statistic_of = PublishedCurvesStatistic if spec is PI_ROC_PUBLISHED else CurvesStatistic
     curves = statistic_of(settings, options.blocks == "flat", positive, spec)
-    run, target = release(options, ThresholdsStatistic(curves, choice), settings, show_thresholds.STEPS)
-    show_thresholds.thresholds(run)
-    show_thresholds.another_choice(target)
+    run, target = release(options, ThresholdsStatistic(curves, choice), settings, view.STEPS)
+    shown = (*view.thresholds(run.found), *statement(run.manifest, "thresholds"))
+    show(*shown, view.another_choice(target))
     conclude(options, run, target, run.found.problem)
 
 
@@ -44,7 +45,6 @@ def _choose_again(
     target = options.out or default_out("thresholds")
     released = read_curves(directory)
     found = choose_again(released, choice, positive, target)
-    show_thresholds.chosen_again(found, released)
-    show.results(target)
+    show(*view.chosen_again(found, released.run, released.manifest), results(target))
     if options.json:
         print((target / "thresholds.json").read_text(encoding="utf-8"), end="")

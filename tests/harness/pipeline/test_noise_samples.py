@@ -11,16 +11,9 @@ import pytest
 
 from harness.engines.base import PROGRAMS, EngineResult
 from harness.errors import OptionError, OutputError
-from harness.pipeline.noise_samples import (
-    WARNING,
-    Sampler,
-    choose_sampler,
-    distance,
-    noise_job,
-    summarise,
-    to_json,
-)
 from harness.pipeline.noise_samples import _read as read
+from harness.pipeline.noise_samples import noise_job
+from harness.releases.noise_samples import WARNING, Sampler, choose_sampler, distance, summarise, to_json
 from harness.security_models import MODELS, Model
 from protocols.accounting.exact_privacy import curve_of_law
 from protocols.circuits.coins import design_coins

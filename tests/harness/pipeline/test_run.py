@@ -13,8 +13,8 @@ from harness.errors import UnsupportedError
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.manifest import privacy_fields, privacy_statement
 from harness.pipeline.run import Settings, plan_release, run_on_records
+from harness.privacy.statement import privacy_fields, privacy_statement
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic

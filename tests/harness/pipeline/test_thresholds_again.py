@@ -32,7 +32,7 @@ from harness.releases.score_curves import (
     ThresholdsStatistic,
 )
 from harness.security_models import MODELS
-from harness.views import thresholds as show_thresholds
+from harness.views.releases.thresholds import another_choice
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
@@ -238,9 +238,8 @@ def test_the_command_says_what_it_did_not_do(
     assert "Nothing was computed or opened for this choice: it spent no ε, and no ledger is charged." in shown
     assert "Guarantee: (ε, δ)-differential privacy" in shown and shown.endswith("Results: again")
     assert [path.name for path in in_tmp.iterdir()] == ["again"]
-    show_thresholds.another_choice(Path("runs/thresholds-x"))
-    assert "costs no ε: ./inv thresholds --curves runs/thresholds-x" in " ".join(
-        capsys.readouterr().out.split()
+    assert "costs no ε: ./inv thresholds --curves runs/thresholds-x" in another_choice(
+        Path("runs/thresholds-x")
     )
 
 

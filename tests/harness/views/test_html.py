@@ -7,11 +7,23 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawn
 
-from harness.views.html import HtmlReport
+from harness.views.parts import (
+    Bad,
+    Figure,
+    Good,
+    Heading,
+    Line,
+    Paragraph,
+    Part,
+    Sentences,
+    Stacked,
+    Table,
+)
+from harness.views.rendering.html import write_page
 
-VOID = {"meta", "img"}
+VOID = {"meta", "img", "br"}
 PNG = b"\x89PNG\r\n"
 
 
@@ -40,23 +52,28 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
-def written(report: HtmlReport, directory: Path) -> Page:
-    report.write(directory)
+def written(title: str, subtitle: str, view: list[Part], directory: Path) -> Page:
+    write_page(title, subtitle, view, directory)
     return Page((directory / "report.html").read_text(encoding="utf-8"))
 
 
 def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -> None:
-    report = HtmlReport("Title", "subtitle")
-    report.section("One")
-    report.paragraph("Prose.", note=True)
-    report.bullets(["first", "second"])
-    report.table(["group", "weight"], [["a", "1.0"], ["b", "2.0"]], "a caption")
-    figure = Figure()
-    figure.subplots().plot([0, 1])
-    report.figure("curve", figure, "a line", "One line.")
-    page = written(report, tmp_path)
+    drawn = Drawn()
+    drawn.subplots().plot([0, 1])
+    rows = [["a", "1.0"], [], [Good("b"), Stacked("2.0\n3.0")]]
+    view: list[Part] = [
+        Heading("One", ", of two"),
+        Paragraph("Prose.", note=True),
+        Paragraph("Read this.", strong="Read"),
+        Sentences(["first", "second"]),
+        Table(["group", "weight"], rows, title="a title", caption="a caption"),
+        Line("Results", "runs/1"),
+        Figure("curve", drawn, "a line", "One line."),
+    ]
+    page = written("Title", "subtitle", view, tmp_path)
     assert page.open == []
-    assert page.tags.count("td") == 4
+    assert page.tags.count("td") == 5 and page.tags.count("tr") == 4
+    assert page.tags.count("strong") == 1 and page.tags.count("br") == 1
     (picture,) = page.references
     head, _, data = picture.partition(",")
     assert head == "data:image/png;base64"
@@ -69,17 +86,29 @@ HOSTILE = '<script>alert("x")</script>&\'"'
 
 
 def test_text_stays_text(tmp_path: Path) -> None:
-    report = HtmlReport(HOSTILE, HOSTILE)
-    report.section(HOSTILE)
-    report.paragraph(HOSTILE)
-    report.bullets([HOSTILE])
-    report.table([HOSTILE], [[HOSTILE]], HOSTILE)
-    report.figure("curve", Figure(), HOSTILE, HOSTILE)
-    page = written(report, tmp_path)
+    view: list[Part] = [
+        HOSTILE,
+        Heading(HOSTILE, HOSTILE),
+        Paragraph(HOSTILE, strong=HOSTILE),
+        Sentences([HOSTILE]),
+        Line(HOSTILE, HOSTILE),
+        Table([HOSTILE], [[HOSTILE], [Bad(HOSTILE)], [Stacked(f"{HOSTILE}\n{HOSTILE}")]], caption=HOSTILE),
+        Figure("curve", Drawn(), HOSTILE, HOSTILE),
+    ]
+    page = written(HOSTILE, HOSTILE, view, tmp_path)
     assert "script" not in page.tags and page.open == []
-    assert page.texts.count(HOSTILE) == 10
+    assert "".join(page.texts).count(HOSTILE) == 17
 
 
-def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 values where the header has 1"):
-        HtmlReport("t", "s").table(["one"], [["a", "b"]])
+@pytest.mark.parametrize(
+    ("columns", "rows", "alignment", "fault"),
+    [
+        (["one"], [["a", "b"]], "", "2 values where the header has 1"),
+        (["one", "two"], [["a", "b"]], "l", "alignment 'l' is not of 2 columns"),
+    ],
+)
+def test_a_table_that_does_not_fit_itself_is_refused(
+    columns: list[str], rows: list[list[str]], alignment: str, fault: str
+) -> None:
+    with pytest.raises(ValueError, match=fault):
+        Table(columns, rows, alignment)

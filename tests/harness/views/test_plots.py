@@ -14,7 +14,7 @@ from matplotlib.patches import Polygon
 from harness.postprocessing.curve_intervals import noise_bands
 from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.views.plots import rates_figure, roc_figure
+from harness.views.rendering.plots import rates_figure, roc_figure
 from protocols.circuits.coins import design_coins
 
 GRID = np.arange(21) / 20

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.evaluation import before_after
 from harness.evaluation.splits import METRICS, UNMITIGATED, Evaluation
-from harness.views.plots import before_after_figure
+from harness.views.before_after import METRICS as NAMES
+from harness.views.before_after import TOLD, before_after, models
+from harness.views.parts import Sentences, Table
+from harness.views.rendering.plots import before_after_figure
 
 
 @pytest.fixture
@@ -31,20 +33,21 @@ def evaluation() -> Evaluation:
 def test_before_and_after_shows_each_model_in_each_panel(evaluation: Evaluation) -> None:
     panels = before_after_figure(evaluation).axes
     assert [axes.get_title(loc="left").replace("\n", " ") for axes in panels] == [
-        before_after.METRICS[metric] for metric in before_after.TOLD
+        NAMES[metric] for metric in TOLD
     ]
     assert [label.get_text() for label in panels[0].get_yticklabels()] == [UNMITIGATED, "m"]
     summary = evaluation.summary()
-    for axes, metric in zip(panels, before_after.TOLD, strict=True):
+    for axes, metric in zip(panels, TOLD, strict=True):
         dots = [line for line in axes.lines if line.get_marker() == "o"]
         drawn = np.concatenate([np.asarray(line.get_xdata()) for line in dots])
         assert drawn.tolist() == summary[summary["metric"] == metric]["mean"].tolist()
 
 
 def test_changes_are_told_for_each_mitigation(evaluation: Evaluation) -> None:
-    (told,) = before_after.changes(evaluation)
+    _, table, changes = before_after(evaluation, 2)
+    assert isinstance(table, Table) and isinstance(changes, Sentences)
+    (told,) = changes.texts
     assert told.startswith("m: balanced accuracy rose in 2 of 2 splits (+0.250 on average)")
-    header = before_after.models(evaluation)
-    assert header == [UNMITIGATED, "m"]
-    row = {row[0]: row[1:] for row in before_after.table(evaluation)}["balanced accuracy"]
+    assert list(table.columns) == ["", *models(evaluation)] == ["", UNMITIGATED, "m"]
+    row = {row[0]: row[1:] for row in table.rows}["balanced accuracy"]
     assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in row] == ["0.075 ± 0.035", "0.325 ± 0.035"]

@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from harness.evaluation.before_after import METRICS, TOLD, models
 from harness.evaluation.splits import Evaluation
 from harness.postprocessing.curve_intervals import noise_bands
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.choose import CONFIDENCE, GroupThresholds
 from harness.postprocessing.thresholds.rules import in_words
+from harness.views.before_after import METRICS, TOLD, models
 from harness.views.palette import COLOURS, GREY, MARKERS
 
 RATES = {

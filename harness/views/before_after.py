@@ -1,8 +1,11 @@
-"""Words and numbers for what a mitigation changed: the same on a terminal and in a report."""
+"""What mitigations changed: each model's figures over the splits, in a table, drawn, and in words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from harness.views.parts import Figure, Part, Sentences, Table
 
 if TYPE_CHECKING:  # its libraries take a second to load
     from harness.evaluation.splits import Evaluation
@@ -17,11 +20,6 @@ METRICS = {
 }
 TOLD = ("balanced_accuracy", "demographic_parity_difference", "equalized_odds_difference")
 
-NO_GUARANTEE = "evaluation in the clear on public data: no privacy guarantee; model training is not DP"
-GIVEN_SCORES = (
-    "That guarantee is for the applicant's own record, given the scores: models that others' records trained "
-    "gave them, in the clear."
-)
 HOW_TO_READ = (
     "Differences are between the groups' rates (of approval; of approval among those who were approved; "
     "the larger of that and the same among those who were denied), best at 0. A model that approves almost "
@@ -34,28 +32,34 @@ def models(evaluation: Evaluation) -> list[str]:
     return list(dict.fromkeys(evaluation.runs["model"]))
 
 
-def table(evaluation: Evaluation) -> list[list[str]]:
-    """Return a row per metric: its name, then each model's mean and standard deviation over the splits."""
-    summary = evaluation.summary()
-    rows = []
-    for metric, name in METRICS.items():
-        of_metric = summary[summary["metric"] == metric].set_index("model")
-        figures = [of_metric.loc[model] for model in models(evaluation)]
-        rows.append([name, *(_spread(figure) for figure in figures)])
-    return rows
+def before_after(evaluation: Evaluation, splits: int) -> Iterator[Part]:
+    """View each model's mean and standard deviation over the splits, and how often they changed."""
+    from harness.views.rendering.plots import before_after_figure  # matplotlib is slow to load
+
+    yield Figure(
+        "before_after",
+        before_after_figure(evaluation),
+        "balanced accuracy and differences between the groups, of each model",
+        f"Mean and standard deviation over {splits} splits.",
+    )
+    summary = evaluation.summary().set_index(["metric", "model"])
+    names = models(evaluation)
+    rows = [
+        [name, *(_spread(summary.loc[(metric, model)]) for model in names)]
+        for metric, name in METRICS.items()
+    ]
+    yield Table(["", *names], rows, caption=HOW_TO_READ)
+    found = evaluation.changes().set_index(["model", "metric"])
+    yield Sentences(
+        [
+            f"{model}: {', '.join(_moved(METRICS[metric], found.loc[(model, metric)]) for metric in TOLD)}."
+            for model in names[1:]
+        ]
+    )
 
 
 def _spread(figure: Any) -> str:
     return f"{figure['mean']:.3f} ± {figure['std']:.3f}".replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def changes(evaluation: Evaluation) -> list[str]:
-    """Say for each mitigation in how many splits what is told rose or fell, and by how much on average."""
-    found = evaluation.changes().set_index(["model", "metric"])
-    return [
-        f"{model}: {', '.join(_moved(METRICS[metric], found.loc[(model, metric)]) for metric in TOLD)}."
-        for model in models(evaluation)[1:]
-    ]
 
 
 def _moved(name: str, change: Any) -> str:

@@ -1,0 +1,210 @@
+"""π_LAP's samplers: samples of each, opened, held against their exact law.
+
+Opened noise protects nothing; the guarantee that is stated is that of a sample which stays secret.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from math import log, sqrt
+from typing import Any
+
+from harness.errors import OptionError
+from harness.system.result_files import SCHEMA
+from protocols.accounting.calibration import bits_at_most
+from protocols.accounting.exact_privacy import curve_of_law
+from protocols.accounting.rounding import float_up
+from protocols.circuits.coins import MIN_DELTA_BITS, design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
+from protocols.noise import symmetric
+from protocols.noise import truncated as noise
+from protocols.noise.truncated import Guarantee
+from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
+from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC, ProtocolSpec
+
+WARNING = "The samples were opened, so they protect nothing: never add one to a count that is released."
+MOST_SAMPLES = 100_000
+FALSE_ALARM = 1e-9  # the probability that fair noise is further from its law than the bound
+
+_EPSILON_GRID = 10**12  # the program's epsilon is rounded down to it: it names the compiled program
+_LEAST_PUBLISHED_EPSILON = Fraction(1, 1000)  # MP-SPDZ's 15 bits before the point hold no more
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """One way to make noise, at one epsilon and delta.
+
+    Attributes: arguments: of the program, by name, all but the parties and the samples; fair_bits: of
+    each party, per sample; unit: what 1 stands for in what is opened; centre: the law's mean, in units;
+    mean_square: around it, in squared units; edges: least and largest value; cumulative: P(X <= x);
+    guarantee: of one count that moves by 1 and carries a secret sample.
+    """
+
+    name: str
+    spec: ProtocolSpec
+    arguments: Mapping[str, object]
+    fair_bits: int
+    unit: Fraction
+    centre: Fraction
+    mean_square: Fraction
+    edges: tuple[int, int]
+    cumulative: Callable[[int], Fraction]
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Opened samples beside their exact law; means in the noise's own scale, edges too.
+
+    Attributes: distance: sup |F_n - F|; bound: fair noise exceeds it with probability 1e-9 at most
+    (Dvoretzky, Kiefer, Wolfowitz; Massart's constant), whatever the law.
+    """
+
+    mean: float
+    exact_mean: float
+    mean_square: float
+    exact_mean_square: float
+    extremes: tuple[float, float]
+    exact_extremes: tuple[float, float]
+    distance: float
+    bound: float
+
+
+def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool) -> Sampler:
+    """Return the sampler of that name. Args: rounded: what the published one opens.
+
+    Raises: OptionError: no coins reach epsilon and delta.
+    """
+    if name == "published":
+        return _published(epsilon, rounded)
+    grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
+    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+    try:
+        return {"default": _default, "symmetric": _symmetric}[name](grid, bits)
+    except ValueError as error:
+        raise OptionError(
+            f"No noise fits --epsilon {epsilon} and --delta {float(delta):.3g}: {error}."
+        ) from None
+
+
+def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
+    coins = design_coins(epsilon, delta_bits)
+    edge = noise.largest_noise(coins)
+    return Sampler(
+        name="default",
+        spec=PI_LAP,
+        arguments={"epsilon": epsilon, "delta_bits": delta_bits},
+        fair_bits=fair_bits_per_sample(coins),
+        unit=Fraction(1),
+        centre=Fraction(-1, 2),
+        mean_square=noise.mean_square_error(coins),
+        edges=(-1 - edge, edge),
+        cumulative=lambda x: noise.cumulative(coins, x),
+        guarantee=noise.guarantee(coins),
+    )
+
+
+def _symmetric(epsilon: Fraction, delta_bits: int) -> Sampler:
+    coins = design_symmetric_coins(epsilon, delta_bits)
+    edge = symmetric.largest_noise(coins)
+    return Sampler(
+        name="symmetric",
+        spec=PI_LAP_SYMMETRIC,
+        arguments={"epsilon": epsilon, "delta_bits": delta_bits},
+        fair_bits=fair_bits_per_symmetric_sample(coins),
+        unit=Fraction(1),
+        centre=Fraction(0),
+        mean_square=symmetric.mean_square_error(coins),
+        edges=(-edge, edge),
+        cumulative=lambda x: symmetric.cumulative(coins, x),
+        guarantee=symmetric.guarantee(coins),
+    )
+
+
+def _published(epsilon: Fraction, rounded: bool) -> Sampler:
+    if epsilon < _LEAST_PUBLISHED_EPSILON:
+        raise OptionError(
+            f"--sampler published takes --epsilon from {_LEAST_PUBLISHED_EPSILON}: its fixed point holds no "
+            f"larger noise; got {epsilon}."
+        )
+    law = laplace_law(1 / epsilon, mp_spdz_log, rounded=rounded)
+    unit = 1 if rounded else ONE  # values per unit of a count
+    values = list(law)
+    below = [Fraction(0), *accumulate(law.values())]
+    centre = sum((p * x for x, p in law.items()), Fraction(0))
+    return Sampler(
+        name="published",
+        spec=PI_LAP_PUBLISHED,
+        arguments={"epsilon": epsilon, "form": "rounded" if rounded else "raw"},
+        fair_bits=0,
+        unit=Fraction(1, unit),
+        centre=centre,
+        mean_square=sum((p * x * x for x, p in law.items()), Fraction(0)) - centre**2,
+        edges=(values[0], values[-1]),
+        cumulative=lambda x: below[bisect_right(values, x)],
+        guarantee=Guarantee(epsilon, curve_of_law(law, [unit]).delta_bounds(epsilon)[1]),
+    )
+
+
+def summarise(samples: Sequence[int], sampler: Sampler) -> Summary:
+    """Hold opened samples against the sampler's exact law."""
+    n, unit, edges = len(samples), float(sampler.unit), sampler.edges
+    centre = float(sampler.centre)
+    return Summary(
+        mean=sum(samples) / n * unit,
+        exact_mean=centre * unit,
+        mean_square=sum((x - centre) ** 2 for x in samples) / n * unit**2,
+        exact_mean_square=float(sampler.mean_square) * unit**2,
+        extremes=(min(samples) * unit, max(samples) * unit),
+        exact_extremes=(edges[0] * unit, edges[1] * unit),
+        distance=distance(samples, sampler.cumulative),
+        bound=sqrt(log(2 / FALSE_ALARM) / (2 * n)),
+    )
+
+
+def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> float:
+    """Return sup |F_n - F| over all integers: reached at a sample, or right below one."""
+    n, seen, furthest = len(samples), 0, Fraction(0)
+    for x, times in sorted(Counter(samples).items()):
+        below = abs(Fraction(seen, n) - cumulative(x - 1))
+        seen += times
+        furthest = max(furthest, below, abs(Fraction(seen, n) - cumulative(x)))
+    return float(furthest)
+
+
+def to_json(sampler: Sampler, samples: Sequence[int], summary: Summary) -> dict[str, Any]:
+    """Return `noise.json`."""
+    stated = sampler.guarantee
+    return {
+        "schema": SCHEMA,
+        "warning": WARNING,
+        "sampler": sampler.name,
+        "parameters": {name: str(value) for name, value in sampler.arguments.items()},
+        "guarantee_of_one_secret_sample": {
+            "epsilon": float_up(stated.epsilon),
+            "delta": float_up(stated.delta),
+            "epsilon_exact": str(stated.epsilon),
+            "delta_exact": str(stated.delta),
+            "sensitivity": 1,
+        },
+        "unit": str(sampler.unit),
+        "summary": {
+            "samples": len(samples),
+            "mean": summary.mean,
+            "exact_mean": summary.exact_mean,
+            "mean_square": summary.mean_square,
+            "exact_mean_square": summary.exact_mean_square,
+            "extremes": list(summary.extremes),
+            "exact_extremes": list(summary.exact_extremes),
+            "distance": summary.distance,
+            "distance_bound": summary.bound,
+            "false_alarm": FALSE_ALARM,
+        },
+        "samples": list(samples),
+    }

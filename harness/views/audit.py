@@ -1,0 +1,115 @@
+"""An audit: what noise and releases protect, beside what is claimed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from harness.privacy.audit.samplers import DELTAS, Audited
+from harness.views.parts import Part, Table
+from protocols.accounting.rounding import digits_up
+
+
+def audit(audits: Sequence[Audited]) -> Iterator[Part]:
+    """View each kind of what was audited as a table, and whether all claims hold."""
+    if noise := [audited for audited in audits if "largest_noise" in audited.figures]:
+        yield from _noise(noise)
+    for audited in audits:
+        if "samples" in audited.parameters:
+            yield _empirical(audited)
+    if releases := [audited for audited in audits if "values_moved" in audited.figures]:
+        yield _releases(releases)
+    if local := [audited for audited in audits if "epsilon_claimed" in audited.figures]:
+        yield _local(local)
+    ours = [audited for audited in audits if audited.claimed]
+    if ours and not any(audited.fault for audited in ours):
+        yield "What is claimed for this project's noise and releases holds, by this second derivation."
+
+
+def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
+    columns = ["noise on one count"]
+    columns += ["ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits"]
+    rows = []
+    for audited in audits:
+        figures = audited.figures
+        square = figures["mean_square_error"]
+        assert isinstance(square, Fraction)
+        row = [
+            audited.name,
+            str(audited.epsilon),
+            _short(figures["delta"], 3),
+            _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
+            *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
+            _short(figures["largest_noise"]),
+            f"{math.sqrt(square):.2f}",
+            f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
+        ]
+        rows.append(row)
+    yield Table(
+        columns,
+        rows,
+        caption="δ, any ε: what no ε takes away. ε at: the least with this δ, ∞ if none has it. max: largest "
+        "noise. ANDs, bits: of one sample. All is exact; what is shown of ε and δ is rounded up.",
+        if_wide=[*columns[5:7], columns[-1]],
+    )
+    if any(audited.name.startswith("published") for audited in audits):
+        yield (
+            "published: PrivFairFL's Protocol 1 with 16 fractional bits, opened raw, or after rounding to an "
+            "integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
+        )
+
+
+def _empirical(audited: Audited) -> str:
+    low, value, high = (Fraction(str(audited.figures[name])) for name in ("delta_low", "delta", "delta_high"))
+    at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
+    return (
+        f"Empirical: {audited.name}, ε = {audited.epsilon}: δ is at least {at_least:.3f}. One event tells "
+        f"neighbours apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence 1 − 10⁻⁹) in "
+        f"{audited.parameters['samples']:,} samples that MP-SPDZ opened; another may do better."
+    )
+
+
+def _releases(audits: Sequence[Audited]) -> Table:
+    rows = []
+    for audited in audits:
+        figures = audited.figures
+        row = [
+            audited.name,
+            str(audited.parameters["neighboring_relation"]),
+            str(audited.epsilon),
+            str(figures["values_moved"]),
+            _short(figures["epsilon"]),
+            _short(figures.get("delta", 0)),
+            _short(figures["epsilon_at_1e-6"]) if "epsilon_at_1e-6" in figures else "",
+        ]
+        rows.append(row)
+    return Table(
+        ["release", "neighbouring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
+        rows,
+        "llrrrrr",
+        caption="Moved: how many noisy values two neighbours differ in, from the linear map that is noised.",
+        if_wide=["ε at 10⁻⁶"],
+    )
+
+
+def _local(audits: Sequence[Audited]) -> Table:
+    return Table(
+        ["local mechanism, replace_one", "ε asked", "ε claimed", "ε"],
+        [
+            [
+                audited.name,
+                str(audited.epsilon),
+                *(_short(audited.figures[name]) for name in ("epsilon_claimed", "epsilon")),
+            ]
+            for audited in audits
+        ],
+        caption="ε claimed: by the theorems of Juarez and Korolova 2022. ε: over all inputs and outputs; ∞: "
+        "the ratio of two inputs' probabilities has no bound.",
+    )
+
+
+def _short(figure: Fraction | int | str | None, digits: int = 4) -> str:
+    if figure is None:
+        return "∞"
+    return digits_up(figure, digits) if isinstance(figure, Fraction) else str(figure)

@@ -1,0 +1,131 @@
+"""The ledger: what each population has spent, and its budget; and where a run was charged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from harness.privacy.ledger.charge import Entry
+from harness.privacy.ledger.populations import (
+    Charge,
+    Population,
+    Status,
+    budget_text,
+    exact_json,
+    left_text,
+    runs_text,
+    spent_text,
+)
+from harness.views.parts import Heading, Part, Table
+from protocols.accounting.rounding import digits_up, float_up
+
+SCHEMA = 1
+NUMERICAL_DELTAS = (1e-9, 1e-6)
+NOT_CHARGED = "Charged to no ledger: what this run spent adds to what others on the same records spend."
+TO_BE_CHARGED = " To have it counted, name whose records they are with --population."
+_COLUMNS = ["run", "started (UTC)", "task", "model", "ε", "δ", "status", "results"]
+
+
+def charge(charging: Entry, asked_for_none: bool) -> str:
+    """Say where a finished run was charged, and what its population has spent and has left with it.
+
+    Args: asked_for_none: whether the user said that nobody is to be charged.
+    """
+    found = charging.population
+    if found is None:
+        return NOT_CHARGED if asked_for_none else NOT_CHARGED + TO_BE_CHARGED
+    left = "; no budget is set" if found.left is None else f"; left of its budget: {left_text(found.left)}"
+    return (
+        f"Charged to population {found.name!r} in {charging.account.ledger.path}. "
+        f"Spent in {runs_text(found.charges)}: {spent_text(found.spent)}{left}."
+    )
+
+
+def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
+    """View what each population was charged for, has spent and has left."""
+    if not populations:
+        yield f"Nothing is charged in {path} yet: runs with --population are."
+    for each in populations:
+        yield from _population(each)
+
+
+def _population(population: Population) -> Iterator[Part]:
+    protects = "" if population.unit is None else f", per {population.unit}, {population.relation}"
+    yield Heading(f"Population {population.name!r}", protects)
+    if population.charges:
+        yield Table(_COLUMNS, [_row(charge) for charge in population.charges], "l" * len(_COLUMNS))
+    left = "" if population.left is None else f"; left of it: {left_text(population.left)}"
+    budget = budget_text(population.budget)
+    yield f"Spent: {spent_text(population.spent)}, by basic composition. Budget: {budget}{left}."
+    if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
+        yield "Runs that were aborted, or whose end is unknown, may have opened their values: they are spent."
+    tighter = [
+        f"ε = {digits_up(Fraction(found), 4)} at δ = {at:g}"
+        for at, found in _numerical(population)
+        if found is not None
+    ]
+    if tighter:
+        yield f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}."
+
+
+def _row(charge: Charge) -> list[str]:
+    epsilon, delta = (digits_up(value, 4) for value in (charge.exact.epsilon, charge.exact.delta))
+    started = charge.time.partition("+")[0].replace("T", " ")
+    status, results = str(charge.status), _from_here(charge.out)
+    return [str(charge.id), started, charge.task, charge.model, epsilon, delta, status, results]
+
+
+def _from_here(path: str) -> str:
+    """Return a path as short as it is from here, if it is below."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
+def _numerical(population: Population) -> list[tuple[float, float | None]]:
+    """Return an epsilon for each of a few deltas."""
+    if not population.charges:
+        return []
+    from harness.privacy.ledger.composition import numerical_epsilon  # takes a second or two to load
+
+    return [(delta, numerical_epsilon(population.charges, delta)) for delta in NUMERICAL_DELTAS]
+
+
+def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
+    """Return what `ledger --json` prints."""
+    return {
+        "schema": SCHEMA,
+        "ledger": str(path),
+        "populations": [
+            {
+                "population": each.name,
+                "privacy_unit": each.unit,
+                "neighboring_relation": each.relation,
+                "budget": exact_json(each.budget),
+                "spent": exact_json(each.spent),
+                "left": exact_json(each.left),
+                "for_information_only": [
+                    {"method": "dp_accounting", "delta": delta, "epsilon": found}
+                    for delta, found in _numerical(each)
+                ],
+                "charges": [_charge_json(charge) for charge in each.charges],
+            }
+            for each in populations
+        ],
+    }
+
+
+def _charge_json(charge: Charge) -> dict[str, Any]:
+    return {
+        "id": charge.id,
+        "time": charge.time,
+        "task": charge.task,
+        "model": charge.model,
+        "epsilon": float_up(charge.exact.epsilon),
+        "delta": float_up(charge.exact.delta),
+        "epsilon_exact": str(charge.exact.epsilon),
+        "delta_exact": str(charge.exact.delta),
+        "out": charge.out,
+        "status": charge.status,
+    }

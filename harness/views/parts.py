@@ -1,0 +1,105 @@
+"""What views are made of: headings, sentences, tables and figures, as plain text without any markup.
+
+A view is a sequence of parts; a bare string in it is a paragraph. Whoever renders them takes care that text
+stays text, whatever names and paths are in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # takes a second to load
+    from matplotlib import figure
+
+
+class Good(str):
+    """A word of good news, which is green where there are colours."""
+
+
+class Bad(str):
+    """A word of bad news, which is red where there are colours."""
+
+
+class Stacked(str):
+    """A cell of two lines, whose second is in softer ink; other texts have one."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Begins a section. Attributes: detail: what follows in the same line, in plain type."""
+
+    text: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Prose. Attributes: strong: a piece of the text that stands out; note: set apart from the rest."""
+
+    text: str
+    strong: str = ""
+    note: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A path or a command to be copied, which is never broken. Attributes: label: a word on it."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences that stand on a line of their own each."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts.
+
+    Attributes: rows: a text per column each; an empty row is a rule between the others; alignment: "l" or
+    "r" for each column, all but the first to the right if left out; if_wide: columns that a narrow terminal
+    goes without, so that the numbers of the others stay whole.
+    Raises: ValueError: a row or the alignment has another length than the columns.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    alignment: str = ""
+    title: str = ""
+    caption: str = ""
+    if_wide: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if row and len(row) != len(self.columns):
+                raise ValueError(f"a row has {len(row)} values where the header has {len(self.columns)}")
+        if len(self.aligned) != len(self.columns):
+            raise ValueError(f"alignment {self.alignment!r} is not of {len(self.columns)} columns")
+
+    @property
+    def aligned(self) -> str:
+        """Return "l" or "r" for each column."""
+        return self.alignment or "l" + "r" * (len(self.columns) - 1)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, of which a terminal shows nothing.
+
+    Attributes: name: of its file beside a page; description: for those who cannot see it.
+    """
+
+    name: str
+    drawn: figure.Figure
+    description: str
+    caption: str
+
+
+Part = str | Heading | Paragraph | Line | Sentences | Table | Figure
+View = Iterable[Part]

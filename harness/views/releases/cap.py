@@ -1,0 +1,69 @@
+"""Which cap was chosen, and what to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
+from harness.views import run
+from harness.views.parts import Line, Part, Table
+from protocols.noise.truncated import Guarantee
+
+STEPS = {
+    **run.STEPS,
+    "share": "clients: share how many caps they exceed",
+    "aggregate": "parties: put uploads together",
+    "run": "parties: run π_CAP",
+    "read": "read the cap",
+}
+
+
+def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[Part]:
+    """View a cap and what to do with it. Args: following: the command lines that come next."""
+    yield Table(
+        ["cap", "clients above it, wanted", f"noise, {float(CONFIDENCE):.0%}"],
+        [[f"{found.cap:,}", f"{found.above:,} at most", f"± {found.noise:,}"]],
+        "rrr",
+    )
+    yield f"Caps to choose from: {', '.join(map(str, found.caps))}. " + (
+        "This is the largest: by counts with noise, too many clients exceed all others."
+        if found.index == len(found.caps) - 1
+        else f"This is the first that, by counts with noise, {found.above:,} clients or fewer exceed."
+    )
+    yield f"{noise_moves(found.noise)}; another run may choose another cap."
+    yield from doubt_of(found.above, found.noise, clients)
+    yield from following
+    yield "What choosing the cap spent adds to what the release spends."
+
+
+def going_on_with(found: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
+    """View what the first of two runs chose, since its epsilon is spent whatever the other does.
+
+    Args: left: epsilon and delta of the other, which spends them when its parties start.
+    """
+    rest = f"--cap {found.cap} --epsilon {left.epsilon} --delta {left.delta}"
+    yield (
+        f"Cap: {found.cap} of a client's records, by counts with noise; its part of ε is spent. If the run "
+        f"that follows fails, repeat it with {rest}: as much in all as was asked for if its parties had not "
+        "started, else that ε and δ come on top."
+    )
+    yield from doubt_of(found.above, found.noise, clients)
+
+
+def noise_moves(noise: int) -> str:
+    """Begin a sentence on how far noise moves the counts that a cap is chosen by."""
+    return (
+        f"Noise moves such a comparison by up to {noise:,} clients, with at least "
+        f"{float(CONFIDENCE):.0%} probability"
+    )
+
+
+def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
+    """Say of a cap that hardly depends on the clients that it does not; of others, nothing."""
+    if above >= clients:
+        yield (
+            f"As all {clients:,} clients may exceed it, 1 is best whatever they hold, and which cap was "
+            "chosen shows noise alone."
+        )
+    elif noise >= clients:
+        yield f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."

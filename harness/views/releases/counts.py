@@ -1,0 +1,49 @@
+"""Counts with a relative error, and whom they protect how well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from harness.releases.counts import CONFIDENCE, GroupCounts
+from harness.views import run
+from harness.views.parts import Part, Table
+from protocols.accounting.rounding import digits_up, interval_shown
+
+STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
+
+
+def counts(found: GroupCounts) -> Iterator[Part]:
+    """View estimated counts, how far they err, and whom they protect how well."""
+    rows = []
+    for s, group in enumerate(found.domain.groups):
+        for y, label in enumerate(found.domain.labels):
+            low, high = found.intervals[s, y]
+            estimate = f"{found.estimates[s, y]:,.0f}"
+            rows.append([group, label, estimate, interval_shown(low, high, 0)])
+    target = found.target
+    most = digits_up(Fraction(str(target.relative)), 2)
+    yield Table(
+        ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
+        rows,
+        "llrr",
+        caption=f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at "
+        "most; smaller ones by more. Intervals hold all counts with at least that probability.",
+    )
+    yield Table(
+        ["records in a cell", "ε of one of them", "δ"],
+        [
+            [f"{each['records']:,.0f}", *guarantee(Fraction(each["epsilon"]), Fraction(each["delta"]))]
+            for each in found.privacy_by_size()
+        ],
+        "rrr",
+        caption="The more records are in a cell, the less one of them gives away, added or removed. How "
+        "large a cell is stays secret, so the run is charged for the smallest; of the ε requested, no more "
+        "is spent than the error takes. A client that shares other counts than it has can take from others "
+        "in a cell what protects them better than records of the smallest.",
+    )
+
+
+def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
+    """Return what one record of a cell gives away at most, for a table."""
+    return digits_up(epsilon, 3), digits_up(delta, 2)

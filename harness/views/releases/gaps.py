@@ -1,0 +1,55 @@
+"""Means of groups, and the gaps between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from harness.releases.gaps import CONFIDENCE, USEFUL, Gaps, Interval
+from harness.views import run
+from harness.views.parts import Part, Table
+from protocols.accounting.rounding import interval_shown
+
+STEPS = {
+    **run.STEPS,
+    "share": "clients: split values into shares",
+    "run": "parties: run π_GAP",
+    "read": "derive gaps from the noisy sums",
+}
+
+
+def gaps(found: Gaps) -> Iterator[Part]:
+    """View means and gaps, and what they are worth."""
+    groups, interval = found.domain.groups, f"{float(CONFIDENCE):.0%} interval"
+    yield Table(
+        ["group", "noisy size", "mean", interval],
+        [
+            [group, f"{size:,.1f}", *_cells(mean)]
+            for group, size, mean in zip(groups, found.sizes, found.means, strict=True)
+        ],
+    )
+    yield Table(
+        ["gap", "mean - mean", interval],
+        [[f"{groups[a]} - {groups[b]}", *_cells(gap)] for (a, b), gap in found.gaps.items()],
+        caption="Each interval holds the mean, or the gap, of these clients with at least that probability, "
+        "over the noise.",
+    )
+    for group, size, near in zip(groups, found.sizes, found.near_zero, strict=True):
+        if near:
+            yield (
+                f"Group {group} has {size:,.1f} clients by its noisy size, which the noise hides: "
+                "nothing can be said of its mean."
+            )
+    empty = not all(gap.says_something for gap in found.gaps.values())
+    if empty:
+        yield "A gap whose interval is all that the range allows says nothing."
+    if empty or any(found.near_zero):
+        yield (
+            f"At this ε, {found.useful:,} clients in each of two groups put their gap within "
+            f"{USEFUL:.0%} of the range; more clients or a larger ε help."
+        )
+
+
+def _cells(found: Interval) -> tuple[str, str]:
+    estimate = "none" if math.isnan(found.estimate) else f"{found.estimate:,.4f}"
+    return estimate, interval_shown(found.low, found.high, 4)

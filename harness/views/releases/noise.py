@@ -1,0 +1,48 @@
+"""Opened samples of noise, beside their exact law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler, Summary
+from harness.views import run
+from harness.views.parts import Bad, Paragraph, Part, Table
+from protocols.accounting.rounding import digits_up
+
+STEPS = {
+    "compile": "compile the program",
+    "run": "parties: run π_LAP",
+    "read": "compare with the exact law",
+}
+
+
+def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, Any]) -> Iterator[Part]:
+    """View a summary of so many samples, what one of them protects while it is secret, and the cost."""
+    extremes = zip(("least", "largest"), summary.extremes, summary.exact_extremes, strict=True)
+    yield Table(
+        [f"{samples:,} samples, sampler {sampler.name}", "opened", "exact law"],
+        [
+            ["mean", f"{summary.mean:,.4f}", f"{summary.exact_mean:,.4f}"],
+            ["mean square around it", f"{summary.mean_square:,.4f}", f"{summary.exact_mean_square:,.4f}"],
+            *([name, f"{found:,.6g}", f"{exact:,.6g}"] for name, found, exact in extremes),
+        ],
+    )
+    verdict = "within" if summary.distance <= summary.bound else Bad("beyond")
+    yield Paragraph(
+        f"Largest difference of the two distribution functions: {summary.distance:.5f}, {verdict} the "
+        f"{summary.bound:.5f} that fair noise exceeds with probability {FALSE_ALARM:g} at most.",
+        strong=verdict if isinstance(verdict, Bad) else "",
+    )
+    yield Paragraph(WARNING, strong=WARNING)
+    epsilon, delta = digits_up(sampler.guarantee.epsilon, 4), digits_up(sampler.guarantee.delta, 4)
+    of = "A count that moves by 1 and carries such a sample, kept secret, has"
+    if sampler.name == "published":
+        yield f"{of} δ = {delta} at the requested ε = {epsilon}: this sampler is here for comparison only."
+    else:
+        yield f"{of} ε = {epsilon} and δ = {delta}."
+    each = f"{manifest['mpc_s'] / samples * 1e6:,.1f} µs a sample, "
+    yield (
+        f"Cost: {run.seconds_and_traffic(manifest, each)} ({manifest['engine_version']}, model "
+        f"{manifest['model']})."
+    )

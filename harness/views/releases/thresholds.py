@@ -1,0 +1,86 @@
+"""Score curves, and the thresholds that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.postprocessing.thresholds.rules import in_words
+from harness.views import run
+from harness.views.parts import Part, Table
+from harness.views.releases.confusion import RATE_COLUMNS, rates_shown
+from protocols.accounting.rounding import interval_shown
+
+if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
+    from harness.postprocessing.thresholds.choose import GroupThresholds
+    from harness.releases.score_curves import Thresholds
+
+STEPS = {
+    **run.STEPS,
+    "share": "clients: split counts per score bin into shares",
+    "run": "parties: run π_ROC",
+    "read": "derive curves and thresholds from the noisy counts",
+}
+
+
+def thresholds(found: Thresholds) -> Iterator[Part]:
+    """View each group's rule, or how many records it has if none follows, and what the curves are worth."""
+    curves = found.curves.curves
+    if found.thresholds is None:
+        sizes = zip(curves.groups, curves.positives, curves.negatives, strict=True)
+        rows = [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes]
+        yield Table(["group", "positives", "negatives"], rows)
+    else:
+        yield rules(found.thresholds)
+    assert curves.noise is not None
+    worst = float(curves.noise.standard_errors().max())
+    yield (
+        f"Positive is the label {found.curves.positive}. "
+        f"The curves' counts, at {len(curves.thresholds):,} thresholds per group and label, have a standard "
+        f"error of at most {worst:,.1f} records from the noise. The scores have to be of records that the "
+        "model was not trained on: on those it looks better than it is, and the thresholds come out wrong."
+    )
+    if not found.curves.blocks:
+        yield (
+            "As published, each opened count has the noise that ε would take if it were the only one. "
+            "What all of them protect together is the guarantee below."
+        )
+
+
+def chosen_again(found: Thresholds, earlier: str, manifest: dict[str, Any]) -> Iterator[Part]:
+    """View thresholds that were chosen on an earlier run's curves, and that run's privacy statement.
+
+    Args: earlier: the run's directory; manifest: the run's.
+    """
+    yield from thresholds(found)
+    yield (
+        f"The curves are those that {earlier} opened. Nothing was computed or opened for this "
+        "choice: it spent no ε, and no ledger is charged. What was opened then is stated here again."
+    )
+    yield from run.privacy(manifest)
+
+
+def another_choice(directory: Path) -> str:
+    """Say that these curves allow other thresholds, too. Args: directory: of the run's files."""
+    return (
+        "Another --constraint, --objective, --tolerance or --positive-label, or --deterministic, costs no ε: "
+        f"./inv thresholds --curves {directory} chooses again on these curves."
+    )
+
+
+def rules(found: GroupThresholds) -> Table:
+    """View each group's rule and rates."""
+    constraint, objective = in_words(found.constraint), in_words(found.objective)
+    return Table(
+        ["group", f"positive if score ≥ ({constraint})", *RATE_COLUMNS],
+        [
+            [group, rule.described(), *rates_shown(found.rates, found.intervals, i)]
+            for i, (group, rule) in enumerate(found.rules.items())
+        ],
+        "ll" + "r" * len(RATE_COLUMNS),
+        caption=f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} "
+        f"probability over the noise and the sample. Largest difference between groups in what {constraint} "
+        f"compares: {found.gap:.3f} ({interval_shown(*found.gap_interval, 3)}). {objective.capitalize()}: "
+        f"{found.objective_value:.3f}.",
+    )

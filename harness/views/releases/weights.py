@@ -1,0 +1,78 @@
+"""Weights, from noisy counts or opened alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from harness.views import run
+from harness.views.parts import Part, Table
+from protocols.accounting.rounding import interval_shown
+
+if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
+    from harness.inputs.record_schema import RecordDomain
+    from harness.postprocessing.reweighing.formulas import GroupWeights
+    from harness.postprocessing.reweighing.revealed import OpenedWeights
+
+STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
+WEIGHTS_ONLY_STEPS = {**STEPS, "read": "read the weights"}
+
+
+def weights(found: GroupWeights) -> Iterator[Part]:
+    """View noisy counts and the weights that follow from them."""
+    step = "1" if found.unit == 1 else f"1/{found.unit}"
+    rows = []
+    for s, group in enumerate(found.domain.groups):
+        for y, label in enumerate(found.domain.labels):
+            noisy = found.noisy_counts[s, y] / found.unit
+            count = (f"below {step}, so {step}: " if found.floored[s, y] else "") + f"{noisy:,.1f}"
+            low, high = found.interval[s, y]
+            weight = f"{found.weights[s, y]:,.4f}"
+            rows.append([group, label, count, weight, interval_shown(low, high, 4)])
+    heading, interval = f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"
+    halves = "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
+    yield Table(
+        ["group", "label", "noisy count", heading, interval],
+        rows,
+        "llrrr",
+        caption=(halves if found.unit == 1 else f"Counts are of clients, in steps of {step}. ")
+        + f"Each interval holds its weight of the true counts{of_what(found.domain)} with at least that "
+        "probability, over the noise.",
+    )
+    if found.floored.any():
+        yield (
+            f"A noisy count below {step} was raised to that: its weight means little. More records or a "
+            "larger ε help."
+        )
+
+
+def opened_weights(found: OpenedWeights) -> Iterator[Part]:
+    """View weights that were opened alone, and what that hides."""
+    intervals = found.interval is not None
+    rows = []
+    for s, group in enumerate(found.domain.groups):
+        for y, label in enumerate(found.domain.labels):
+            cells = [group, label, f"{found.weights[s, y]:,.4f}"]
+            if found.interval is not None:
+                low, high = found.interval[s, y]
+                cells.append(interval_shown(low, high, 4))
+            rows.append(cells)
+    columns = ["group", "label", f"weight ({found.reweighing})", *["95% interval"] * intervals]
+    yield Table(
+        columns,
+        rows,
+        "llr" + "r" * intervals,
+        caption=f"Each interval holds its weight of the true counts{of_what(found.domain)} with at least "
+        "that probability."
+        if intervals
+        else "No intervals: Kamiran–Calders weights do not tell how many records there are.",
+    )
+    yield (
+        "No count was opened; one below 1 after the noise was raised to 1. But balanced weights tell "
+        "all ratios of the noisy counts: opening weights alone guarantees no more than opening the counts."
+    )
+
+
+def of_what(domain: RecordDomain) -> str:
+    """Return which records an interval's true counts are of, where a cap leaves some out."""
+    return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""

@@ -1,0 +1,118 @@
+"""What every run says of itself: privacy of what was opened, cost, where it ran; and what its steps are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.inputs.aggregation import described
+from harness.privacy.statement import bounds_shown, privacy_statement
+from harness.security_models import get_model
+from harness.views.parts import Bad, Good, Heading, Line, Part, Sentences, Table
+
+STEPS = {
+    "records": "read records",
+    "share": "clients: split counts into shares",
+    "aggregate": "parties: add up their own columns",
+    "compile": "compile the program",
+}
+HOST_STEPS = {
+    "connect": "connect to the hosts",
+    "look": "look at each host",
+    "ports": "hosts: reach each other",
+    "send": "send each party's shares to its host",
+}
+CAP_STEPS = {  # of a run that chooses a cap before another
+    "cap share": "clients: split their numbers of records into shares",
+    "cap aggregate": "parties: take the shares of sizes",
+    "cap compile": "compile the choice of the cap",
+    "cap run": "parties: run π_CAP",
+    "cap read": "read the cap",
+}
+
+
+def schemes(rows: Iterable[dict[str, Any]]) -> Iterator[Part]:
+    """View which models can run here, and why one cannot. Args: rows: of the engines' registry."""
+    shown, missing = [], dict[str, list[str]]()
+    for row in rows:
+        available = Good("yes") if row["available"] else Bad("no")
+        engine = row["engine_version"] or row["engine"]
+        shown.append([row["model"], engine, str(row["parties"]), row["adversary"], available])
+        if row["reason"]:
+            missing.setdefault(row["reason"], []).append(row["model"])
+    yield Table(["model", "engine", "parties", "adversary", "available"], shown, "lllll")
+    for reason, models in missing.items():
+        yield f"{', '.join(models)}: {reason}"
+
+
+def results(directory: Path) -> Line:
+    """View where the result files are."""
+    return Line("Results", str(directory))
+
+
+def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
+    """View what the first of two runs chose. Args: manifest: of both; directory: of the first's files."""
+    epsilon, _ = bounds_shown(manifest["parts"]["cap"]["privacy"])
+    yield (
+        f"The cap, {manifest['privacy']['cap']} of a client's records, was chosen by π_CAP, a release "
+        f"of its own with ε = {epsilon} of the total. Its files:"
+    )
+    yield Line("", str(directory))
+
+
+def one_machine(saw_records: bool) -> str:
+    """Say what a run with all parties on one machine does not protect."""
+    seen = "and it saw all records" if saw_records else "and it held all shares"
+    return f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner."
+
+
+def on_hosts(held_shares: bool, invited: bool) -> str:
+    """Say what a run with its parties on hosts does not protect."""
+    seen = (
+        "This machine held all shares, so the run protects nothing against its owner."
+        if held_shares
+        else "This machine saw no share, no key and no random bit of theirs."
+    )
+    if invited:
+        seen += (
+            " It made the clients' keys and could have sent in a client's place; that it could not read what "
+            "they sent rests on certificates that clients and hosts' owners compared without it."
+        )
+    return (
+        f"Each party ran on its own host. {seen} Whoever can act as the hosts' users on more of them than "
+        "the model tolerates, by ssh for example, can see all records."
+    )
+
+
+def privacy(manifest: dict[str, Any]) -> Iterator[Part]:
+    """View a run's privacy statement."""
+    yield Heading("Privacy of what the computation opened")
+    yield Sentences(privacy_statement(manifest["privacy"], get_model(manifest["model"])))
+
+
+def statement(manifest: dict[str, Any], result: str) -> Iterator[Part]:
+    """View a run's privacy statement and its cost. Args: result: what it ended in."""
+    yield from privacy(manifest)
+    if excluded := manifest["inputs"].get("excluded_because"):
+        yield f"Uploads left out, by all parties alike: {described(excluded)}."
+    yield (
+        f"Cost: {seconds_and_traffic(manifest)}; {manifest['wall_s']:.2f} s from sharing to {result} "
+        f"({manifest['engine_version']})."
+    )
+
+
+def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:
+    """Say how long the computation took, what was sent and how often. Args: each: what else to say first."""
+    rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
+    return f"{computed(manifest)} in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
+
+
+def computed(manifest: dict[str, Any]) -> str:
+    """Return the seconds of the computation."""
+    return f"{manifest['mpc_s']:.3f} s"
+
+
+def sent(manifest: dict[str, Any]) -> str:
+    """Return what all parties sent."""
+    return f"{sum(manifest['sent_bytes']) / 1e3:,.0f} kB"

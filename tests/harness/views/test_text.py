@@ -1,0 +1,59 @@
+"""Views on a terminal: text stays text, tables are never cut short, tones are colours only."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from harness.views.parts import Bad, Good, Heading, Line, Paragraph, Part, Sentences, Stacked, Table
+from harness.views.rendering.text import render
+
+HOSTILE = "[bold]a\x1b[31m\nb\\"
+SHOWN = "[bold]a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b\\"
+
+
+def shown(*view: Part, width: int = 120, colours: bool = False) -> str:
+    file = io.StringIO()
+    render(view, Console(file=file, width=width, highlight=False, force_terminal=colours, emoji=False))
+    return file.getvalue()
+
+
+def test_text_stays_text() -> None:
+    rows = [[HOSTILE, Good(HOSTILE)], [], [Bad(HOSTILE), HOSTILE]]
+    text = shown(
+        HOSTILE,
+        Heading(HOSTILE, HOSTILE),
+        Paragraph(HOSTILE, strong=HOSTILE),
+        Sentences([HOSTILE]),
+        Line(HOSTILE, HOSTILE),
+        Table([HOSTILE, "x"], rows, title=HOSTILE, caption=HOSTILE),
+    )
+    assert text.count(SHOWN) == 14 and "\x1b" not in text
+
+
+def test_what_is_copied_is_in_one_piece() -> None:
+    assert shown(Line("Next", "x" * 200), width=40) == f"Next: {'x' * 200}\n"
+
+
+@pytest.mark.parametrize("width", [30, 80, 120])
+def test_a_narrow_terminal_breaks_cells_and_cuts_nothing(width: int) -> None:
+    text = shown(Table(["group", "count"], [["x" * 40, "1" * 30]]), width=width)
+    assert (text.count("x"), text.count("1")) == (40, 30)
+
+
+def test_columns_that_a_narrow_terminal_goes_without() -> None:
+    table = Table(["of", "ε", "max"], [["weights", "1", "2,048"]], if_wide=["max"])
+    assert "2,048" in shown(table)
+    narrow = shown(table, width=80)
+    assert "2,048" not in narrow and narrow.endswith("A terminal of 110 columns shows also: max.\n")
+
+
+def test_tones_and_second_lines() -> None:
+    table = Table(["", "is"], [[Good("yes"), Stacked("above\nbelow")]])
+    coloured = shown(
+        table, Paragraph("not good", strong=Bad("not")), Paragraph("so", strong="so"), colours=True
+    )
+    assert "\x1b[32myes\x1b[0m" in coloured and "\x1b[2mbelow" in coloured
+    assert "\x1b[31mnot\x1b[0m good" in coloured and "\x1b[1mso" in coloured
