@@ -103,7 +103,7 @@ INPUT_PATH = usual(
     "shares (default), or clients: each sends while the parties run, and none of these can change its "
     "values; so active models take product",
 )
-HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts; see docs/hosts.md")
+HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/hosts.md")
 INVITE = optional(
     parse_path, "instead of --records: a directory; each client takes an invitation there, and sends"
 )
@@ -307,7 +307,7 @@ class ErrorOptions(Options):
         return ErrorTarget(self.relative_error, low, high)
 
 
-class CountOptions(ReleaseOptions, ErrorOptions):
+class CountOptions(ErrorOptions, ReleaseOptions):
     """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
 
     epsilon = EPSILON.but(
@@ -336,7 +336,7 @@ class CapTargetOptions(Options):
     )
 
 
-class CapOptions(ReleaseOptions, CapTargetOptions):
+class CapOptions(CapTargetOptions, ReleaseOptions):
     """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
 
     shares = SHARES.but(help="instead of --records: what `share --task cap` or `aggregate` wrote")
@@ -451,7 +451,8 @@ class NoiseOptions(Options):
     sampler = usual(
         "default",
         one_of(lambda: ("default", "symmetric", "published")),
-        "default, symmetric (discrete Laplace, mean 0), or published (for comparison; MP-SPDZ only)",
+        "default (default: as in all releases), symmetric (discrete Laplace, mean 0), or published (for "
+        "comparison; MP-SPDZ only)",
     )
     rounded = switch("round the published sampler's noise to integers in the computation")
     model = MODEL

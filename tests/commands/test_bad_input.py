@@ -79,18 +79,8 @@ RECORDS = {
 }
 
 OPTIONS = {
-    **{
-        f"epsilon {text}": (f"--records good.csv --epsilon {text}", rf"--epsilon must be .* got '{text}'")
-        for text in ("0", "-1", "-0.5", "abc", "nan", "inf", "1/0", "21", "1e99999")
-    },
     "epsilon too small": ("--records good.csv --epsilon 1e-9", r"--epsilon .*must be|between 10\^-7 and 20"),
-    "delta 0": ("--records good.csv --epsilon 1 --delta 0", "--delta must be .* between 0 and 1"),
     "delta too small": ("--records good.csv --epsilon 1 --delta 2^-200", r"No noise fits .* 2\^-128"),
-    "timeout 0": ("--records good.csv --epsilon 1 --timeout 0", "--timeout must be"),
-    "relation": (
-        "--records good.csv --epsilon 1 --neighboring-relation swap",
-        "--neighboring-relation must be add_or_remove_one, replace_one or zero_out_one; got 'swap'",
-    ),
     "input form": (
         "--records good.csv --epsilon 1 --input-form sum",
         "--input-form must be split or product",
@@ -192,7 +182,6 @@ def test_a_virtual_machine_that_is_not_built(directory: Path, tmp_path: Path) ->
         ("share --records good.csv --out new", "share needs --domain, or --groups and --labels"),
         (f"share --records two-groups.csv {DECLARED} --input-form product --out new", "two groups"),
         (f"share --records nan.csv {DECLARED} --out new", r"nan\.csv, row 5"),
-        ("aggregate --party one --shares there --out new", "--party must be the number of a party"),
         ("aggregate --party 0 --shares nowhere --out new", "nowhere"),
         ("quickstart --model mpyc --epsilon 0 --out new", "--epsilon must be"),
         ("quickstart --model nonsense --out new", "There is no model 'nonsense'"),

@@ -1,0 +1,86 @@
+"""Options of all commands: each reads its default and its example, and refuses what makes no sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.cli.command_line import Command, Option, as_given
+from harness.cli.options import (
+    RELEASES,
+    CapOptions,
+    CountOptions,
+    ErrorOptions,
+    HostsRunOptions,
+    ThresholdsOptions,
+    WeightsOptions,
+)
+from harness.cli.parsers import parse_path, parse_population
+from harness.errors import FairSharesError, OptionError
+from protocols.accounting.calibration import PrivacyUnit
+from tasks import namespace
+
+
+def commands() -> dict[str, Command]:
+    return {name: namespace[name] for name in namespace.task_names}
+
+
+def options() -> Iterator[tuple[str, Option[object]]]:
+    for name, command in commands().items():
+        for option in command.options.values():
+            yield f"{name} {option.flag}", option
+
+
+@pytest.mark.parametrize(("name", "option"), list(options()), ids=[name for name, _ in options()])
+def test_every_option_reads_what_it_says_and_nothing_else(name: str, option: Option[object]) -> None:
+    assert option.help and not option.help.endswith(".")
+    if option.parse is None:
+        assert option.read(True) is True and option.read("") is False
+        return
+    assert (option.read("") is None) == (not option.default or name == "plan --network")
+    if option.example:
+        assert option.read(option.example) is not None
+    if option.parse not in (as_given, parse_path, parse_population):
+        with pytest.raises(FairSharesError) as error:
+            option.read("no\n,,such:thing")
+        assert str(error.value).isprintable() and str(error.value).endswith(".")
+
+
+def test_commands_have_help_and_options_with_two_dashes() -> None:
+    assert len(commands()) == 35
+    for name, command in commands().items():
+        assert command.__doc__ and command.__doc__.endswith("."), name
+        assert all(flag.startswith("--") and said for flag, said in command.help_rows())
+
+
+def test_shared_code_asks_options_that_a_release_has_not_got() -> None:
+    texts = {"epsilon": "1", "release_epsilon": "1"}
+    for release in RELEASES.values():
+        found = release(**{name: text for name, text in texts.items() if name in release.declared})
+        assert not found.chooses_cap and found.range is None and found.hosts is None
+    assert CapOptions(**texts).privacy_unit is PrivacyUnit.CLIENT
+    assert not CountOptions.declared["input_form"].offered
+
+
+def test_a_cap_is_chosen_where_records_are_at_hand() -> None:
+    assert WeightsOptions(epsilon="1", records="r.csv", cap="auto").chooses_cap
+    assert not WeightsOptions(epsilon="1", shares="shares", cap="auto").chooses_cap
+    assert not WeightsOptions(epsilon="1", records="r.csv", cap="9").chooses_cap
+
+
+def test_an_error_has_a_range_of_counts() -> None:
+    target = ErrorOptions().target()
+    assert (target.relative, target.least, target.most) == (0.1, 100, 1 << 20)
+    with pytest.raises(OptionError, match="--error-from 9 is above --error-to 3; give a range of counts"):
+        ErrorOptions(error_from="9", error_to="3").target()
+
+
+def test_hosts_read_the_options_of_the_release_that_they_run() -> None:
+    found = HostsRunOptions(task="thresholds", epsilon="1", blocks="flat", shares="shares").of_the_release()
+    assert isinstance(found, ThresholdsOptions)
+    assert (found.blocks, found.variant, str(found.hosts)) == ("flat", "histogram", "hosts.toml")
+    with pytest.raises(OptionError, match="--blocks does not go with --task weights"):
+        HostsRunOptions(epsilon="1", blocks="flat").of_the_release()
+    with pytest.raises(OptionError, match="--epsilon is missing"):
+        HostsRunOptions(task="cap").of_the_release()
