@@ -27,22 +27,15 @@ from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline import manifest as report
 from harness.pipeline.noise_samples import noise_job, open_noise
-from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import (
-    DEFAULT_DELTA,
-    Settings,
-    Statistic,
-    check_supported,
-    make_job,
-    plan_release,
-    run_on_records,
-)
+from harness.pipeline.party_inputs import PartyInputs, RecordsSource
+from harness.pipeline.run import DEFAULT_DELTA, RunSettings, make_job, run_release
+from harness.releases.base import Release, Statistic
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.counts import CountStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.noise_samples import Sampler, choose_sampler
-from harness.releases.score_curves import CurvesStatistic, PublishedCurvesStatistic
+from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from harness.security_models import Model, get_model
 from protocols.accounting.calibration import PrivacyUnit
@@ -53,6 +46,7 @@ from protocols.spec import (
     PI_CAP,
     PI_CF_SLOTS,
     PI_GAP_SLOTS,
+    PI_ROC_PUBLISHED,
     PI_ROC_RECORDS,
     PI_RW_SLOTS,
     PRODUCT,
@@ -62,7 +56,7 @@ from protocols.spec import (
 )
 
 _TARGET = ErrorOptions().target()
-_STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
+_STATISTICS: dict[tuple[str, str], Callable[[Release], Statistic[Any]]] = {
     ("pi_rw", "default"): lambda _: WeightsStatistic(),
     ("pi_rw", "product"): lambda _: WeightsStatistic(),
     ("pi_rw", "weights"): lambda _: WeightsOnlyStatistic(),
@@ -71,13 +65,13 @@ _STATISTICS: dict[tuple[str, str], Callable[[Settings], Statistic[Any]]] = {
     ("pi_rw", "slots"): lambda _: WeightsStatistic(spec=PI_RW_SLOTS),
     ("pi_cf", "slots"): lambda _: ConfusionStatistic(PI_CF_SLOTS),
     ("pi_gap", "slots"): lambda _: GapStatistic(PI_GAP_SLOTS),
-    ("pi_roc", "default"): CurvesStatistic,
-    ("pi_roc", "records"): lambda settings: CurvesStatistic(settings, spec=PI_ROC_RECORDS),
-    ("pi_roc", "published"): PublishedCurvesStatistic,
-    ("pi_cap", "default"): lambda settings: CapStatistic(
-        CapTarget("weights", settings.epsilon, settings.delta, malleable_slots=settings.malleable_slots)
+    ("pi_roc", "default"): lambda _: CurvesStatistic(),
+    ("pi_roc", "records"): lambda _: CurvesStatistic(spec=PI_ROC_RECORDS),
+    ("pi_roc", "published"): lambda _: CurvesStatistic(spec=PI_ROC_PUBLISHED),
+    ("pi_cap", "default"): lambda release: CapStatistic(
+        CapTarget("weights", release.epsilon, release.delta, malleable_slots=release.malleable_slots)
     ),
-    ("pi_count", "default"): lambda settings: CountStatistic(settings, _TARGET),
+    ("pi_count", "default"): lambda _: CountStatistic(_TARGET),
 }
 
 
@@ -156,12 +150,13 @@ def job_of(cell: Mapping[str, Level]) -> Job:
     if cell["protocol"] == "pi_lap":
         return noise_job(_sampler(cell), int(cell["samples"]), model)
     statistic, settings = _prepare(cell)
-    federation, form = _federation(cell, statistic), settings.form
+    release = settings.release
+    federation, form = _federation(cell, statistic), release.form
     domain, clients = federation.domain, federation.clients
     rows = federation.records if is_per_record(domain, form.name) else clients
     sending = _stand_ins(domain, clients, form) if form.path is CLIENTS else None
     fed = PartyInputs(domain, clients, 1, rows, [None] * model.parties, sending)
-    return make_job(statistic, settings, plan_release(statistic, settings, domain), fed)
+    return make_job(statistic.prepare(release, domain), fed)
 
 
 def _stand_ins(domain: RecordDomain, clients: int, form: InputForm) -> ClientInputs:
@@ -183,7 +178,7 @@ def _unsupported(cell: Mapping[str, Level]) -> str | None:
         statistic, settings = _prepare(cell)
         spec = statistic.spec
     try:
-        check_supported(spec, settings)
+        settings.check_supported(spec)
     except UnsupportedError as error:
         return str(error)
     return None
@@ -195,15 +190,15 @@ def _run(cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progr
         return open_noise(_sampler(cell), int(cell["samples"]), settings, out, progress).manifest
     statistic, settings = _prepare(cell)
     settings = replace(settings, timeout_s=timeout_s)
-    records = _federation(cell, statistic).made_up()
-    return run_on_records(statistic, records, settings, out, progress).manifest
+    source = RecordsSource(_federation(cell, statistic).made_up())
+    return run_release(statistic, source, settings, out, progress).manifest
 
 
-def _prepare(cell: Mapping[str, Level]) -> tuple[Statistic[Any], Settings]:
+def _prepare(cell: Mapping[str, Level]) -> tuple[Statistic[Any], RunSettings]:
     make = _STATISTICS[str(cell["protocol"]), str(cell["variant"])]
-    spec = make(_settings(cell, SPLIT)).spec
+    spec = make(_settings(cell, SPLIT).release).spec
     settings = _settings(cell, _form(cell, spec))
-    return make(settings), settings
+    return make(settings.release), settings
 
 
 def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
@@ -212,12 +207,12 @@ def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
     return spec.input_forms[name].by(PATHS[str(cell["input_path"])])
 
 
-def _settings(cell: Mapping[str, Level], form: InputForm) -> Settings:
+def _settings(cell: Mapping[str, Level], form: InputForm) -> RunSettings:
     epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
     network = parse_network(str(cell["network"]))
     of_clients = cell.get("cap") or cell["protocol"] == PI_CAP.name
     unit = PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD
-    return Settings(model_of(cell), form, epsilon, delta, unit=unit, network=network)
+    return RunSettings(Release(model_of(cell), form, epsilon, delta, unit=unit), network=network)
 
 
 def _federation(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
@@ -225,7 +220,7 @@ def _federation(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federat
         int(cell[name]) for name in ("clients", "records", "groups", "labels")
     )
     thresholds, cap = int(cell.get("thresholds", 0)), int(cell.get("cap", 0))
-    return Federation(clients, records, groups, labels, statistic.detail, thresholds, cap)
+    return Federation(clients, records, groups, labels, statistic.kind, thresholds, cap)
 
 
 def _sampler(cell: Mapping[str, Level]) -> Sampler:

@@ -504,7 +504,7 @@ class PlanOptions(Options):
 
     task = usual(
         "weights",
-        one_of(in_module("harness.forecast.plan:TASKS")),
+        one_of(in_module("harness.releases.registry:STATISTICS")),
         "weights (default), confusion, thresholds, gap, count or cap",
     )
     clients = required(whole(1, MOST_PLANNED), "how many there would be", "100")

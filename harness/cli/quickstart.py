@@ -18,12 +18,14 @@ from harness.evaluation.splits import Fold, evaluate, held_out_scores, reweighed
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, records_from_frame
 from harness.pipeline.manifest import combined_manifest
-from harness.pipeline.run import Settings, run_on_records
+from harness.pipeline.party_inputs import RecordsSource
+from harness.pipeline.run import RunSettings, run_release
 from harness.postprocessing.curve_intervals import simulated_noise
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable
 from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
+from harness.releases.base import Release
 from harness.releases.score_curves import (
     CurvesStatistic,
     NoisyCurves,
@@ -50,32 +52,31 @@ _GRID = even_grid(21)  # 1,393 people do not fill a finer one
 _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 
-def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
+def quickstart(release: Release, out: Path, progress: Steps) -> Quickstart:
     """Run π_RW and π_ROC over the training applicants' shares, mitigate, assess on the others.
 
     The fixed split's weights and thresholds come from what the computations opened. For the other splits
     the same releases are simulated in the clear (same counts, same noise distribution), because what is
     asked there is how much the figures vary, and the data are public.
-    Args: settings: epsilon and delta are for both runs together.
+    Args: release: epsilon and delta are for both runs together.
     Raises: FairSharesError: `out` does not exist then.
     """
     progress("records")
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
-    of_weights = replace(settings, epsilon=settings.epsilon * _WEIGHTS_SHARE, delta=settings.delta / 2)
-    of_curves = replace(of_weights, epsilon=settings.epsilon - of_weights.epsilon)
+    of_weights = replace(release, epsilon=release.epsilon * _WEIGHTS_SHARE, delta=release.delta / 2)
+    of_curves = replace(of_weights, epsilon=release.epsilon - of_weights.epsilon)
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
-    statistic = ThresholdsStatistic(CurvesStatistic(of_curves), choice)
+    statistic = ThresholdsStatistic(CurvesStatistic(), choice)
 
     with new_directory(out) as directory:
-        weights = run_on_records(
-            WeightsStatistic(), applicants(data, train), of_weights, directory / "weights", progress
-        )
+        source, settings = RecordsSource(applicants(data, train)), RunSettings(of_weights)
+        weights = run_release(WeightsStatistic(), source, settings, directory / "weights", progress)
         progress("score")
-        records = applicants(data, train, scores(FIXED_SPLIT))
+        source = RecordsSource(applicants(data, train, scores(FIXED_SPLIT)))
         again = partial(_second, progress)
-        curves = run_on_records(statistic, records, of_curves, directory / "thresholds", again)
+        curves = run_release(statistic, source, RunSettings(of_curves), directory / "thresholds", again)
         parts = {"weights": weights.manifest, "thresholds": curves.manifest}
         manifest = combined_manifest("quickstart", parts)
         progress("evaluate")
@@ -94,12 +95,12 @@ def quickstart(settings: Settings, out: Path, progress: Steps) -> Quickstart:
             mitigations.fallbacks,
         )
         progress("report")
-        for run in ("weights", "thresholds"):
-            for path in (directory / run).glob("*.json"):
+        for task in ("weights", "thresholds"):
+            for path in (directory / task).glob("*.json"):
                 if path.name != "manifest.json":  # the combined one holds it
                     path.rename(directory / path.name)
-            (directory / run / "manifest.json").unlink()
-            (directory / run).rmdir()
+            (directory / task / "manifest.json").unlink()
+            (directory / task).rmdir()
         write_json(directory / "manifest.json", manifest)
         (directory / "evaluation.csv").write_text(evaluation.runs.to_csv(index=False), encoding="utf-8")
         write_page(TITLE, shown.subtitle, view(shown), directory)

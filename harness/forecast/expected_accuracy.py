@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
-
 from harness.errors import OptionError
 from harness.forecast import errors
 from harness.forecast.errors import Expected
@@ -18,13 +16,8 @@ from harness.forecast.plan import PlanRequest
 from harness.inputs.contribution_bounds import caps_to_choose_from, scale_of
 from harness.inputs.record_schema import RecordKind
 from harness.releases.contribution_cap import CapStatistic, comparison_noise
-from harness.releases.counts import CountStatistic
-from harness.releases.score_curves import (
-    CurvesStatistic,
-    PublishedCurvesStatistic,
-    curves_as_published,
-    noisy_curves,
-)
+from harness.releases.counts import PreparedCounts
+from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from harness.security_models import Model
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors
@@ -99,9 +92,7 @@ def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> 
     """
     plans = []
     for malleable_slots in (False, True):
-        alike = tuple(
-            model for model in models if asked.by(model).settings.malleable_slots is malleable_slots
-        )
+        alike = tuple(model for model in models if asked.by(model).release.malleable_slots is malleable_slots)
         if alike:
             here, needed = asked.by(alike[0]), None
             found = outlook(here)
@@ -114,19 +105,17 @@ def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> 
 
 def outlook(asked: PlanRequest) -> Expected | ExpectedCap | ExpectedCounts:
     """Return what to expect. Raises: OptionError: no noise fits the budget."""
-    statistic = asked.statistic(asked.settings)
+    prepared, statistic = asked.prepare(), asked.statistic
     if isinstance(statistic, CapStatistic):
-        noise = comparison_noise(asked.noise())
-        above = statistic.release.allowed_above(asked.domain)
+        noise, above = comparison_noise(prepared.plan), statistic.allowed_above(asked.release, asked.domain)
         return ExpectedCap(caps_to_choose_from(asked.max_count), above, noise)
-    if isinstance(statistic, CountStatistic):
-        return _expected_counts(asked, statistic)
+    if isinstance(prepared, PreparedCounts):
+        return _expected_counts(asked, prepared)
     return expected(asked)
 
 
-def _expected_counts(asked: PlanRequest, statistic: CountStatistic) -> ExpectedCounts:
-    plan, sizes, found = asked.noise(), asked.sizes, {}
-    law, _ = statistic.planned(asked.settings, asked.domain)
+def _expected_counts(asked: PlanRequest, prepared: PreparedCounts) -> ExpectedCounts:
+    plan, law, sizes, found = prepared.plan, prepared.law, asked.sizes, {}
     for name, size in _by(_names(asked), sizes).items():
         if size > law.most:
             raise OptionError(
@@ -135,7 +124,7 @@ def _expected_counts(asked: PlanRequest, statistic: CountStatistic) -> ExpectedC
             )
         error = float(expected_errors(law, size, plan.coins)) / size
         found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), plan.coins))
-    return ExpectedCounts(found, law, statistic.target)
+    return ExpectedCounts(found, law, prepared.target)
 
 
 def _names(asked: PlanRequest) -> list[str]:
@@ -144,30 +133,25 @@ def _names(asked: PlanRequest) -> list[str]:
 
 def expected(asked: PlanRequest) -> Expected:
     """Return the errors to expect. Raises: OptionError: no noise fits the budget."""
-    plan, domain, sizes = asked.noise(), asked.domain, asked.sizes
+    prepared, domain, sizes = asked.prepare(), asked.domain, asked.sizes
+    plan = prepared.plan
     noise = errors.deviation(plan) / scale_of(domain.cap)
     names = _names(asked)
-    if asked.task.detail is RecordKind.VALUE:
+    if asked.statistic.kind is RecordKind.VALUE:
         means = noise * errors.mean_errors(sizes, asked.steps)
         each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
         return Expected(noise / asked.steps, "mean, share of the range", each, errors.expected_gap(means))
-    if asked.task.detail is RecordKind.SCORE:
-        empty = np.zeros(plan.nodes)
-        if isinstance(statistic := asked.statistic(asked.settings), PublishedCurvesStatistic):
-            curves = curves_as_published(empty, domain, domain.labels[-1], plan.coins).curves
-        else:
-            assert isinstance(statistic, CurvesStatistic)
-            tree = statistic.tree(domain)
-            curves = noisy_curves(empty, domain, domain.labels[-1], tree, plan.coins).curves
-        assert curves.noise is not None
-        found = errors.curve_errors(curves.noise, sizes)
-        count = math.sqrt(float((curves.noise.standard_errors()[:-1] ** 2).mean()))
+    if asked.statistic.kind is RecordKind.SCORE:
+        noise_of_curve = prepared.read({"nodes": (0,) * plan.nodes}, 0).curves.noise
+        found = errors.curve_errors(noise_of_curve, sizes)
+        count = math.sqrt(float((noise_of_curve.standard_errors()[:-1] ** 2).mean()))
         return Expected(count, "rate", _by(names, found), errors.expected_gap(found))
-    if asked.task.detail is RecordKind.PREDICTION:
+    if asked.statistic.kind is RecordKind.PREDICTION:
         found = noise * errors.rate_errors(sizes, len(domain.labels))
         return Expected(noise, "rate", _by(names, found), errors.expected_gap(found))
+    assert isinstance(asked.statistic, WeightsStatistic | WeightsOnlyStatistic)
     return Expected(
-        noise, "weight, relative", _by(names, noise * errors.weight_errors(sizes, asked.reweighing))
+        noise, "weight, relative", _by(names, noise * errors.weight_errors(sizes, asked.statistic.reweighing))
     )
 
 
@@ -184,13 +168,13 @@ def epsilon_for(asked: PlanRequest, found: Expected, error: float) -> Fraction |
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
     def enough(i: int) -> bool:
-        settings = replace(asked.settings, epsilon=grid[i])
+        release = replace(asked.release, epsilon=grid[i])
         try:
-            return expected(replace(asked, settings=settings)).worst <= error
+            return expected(replace(asked, release=release)).worst <= error
         except OptionError:  # so small that no noise fits
             return False
 
-    near = bisect_left(grid, asked.settings.epsilon * Fraction(found.worst / error))
+    near = bisect_left(grid, asked.release.epsilon * Fraction(found.worst / error))
     low, high = max(0, near - _NEAR), min(len(grid), near + _NEAR)
     if low and enough(low - 1):
         low, high = 0, low - 1

@@ -20,33 +20,10 @@ from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import Settings, Statistic, make_job, plan_release
-from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import CapStatistic, CapTarget
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
-from harness.releases.score_curves import CurvesStatistic, PublishedCurvesStatistic
-from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
+from harness.pipeline.run import make_job
+from harness.releases.base import PreparedRelease, Release, Statistic
 from harness.security_models import Model
-from protocols.accounting.calibration import NoisePlan
-from protocols.mechanisms.shifted_log import ErrorTarget
-from protocols.spec import (
-    KEYS,
-    PI_CAP,
-    PI_CF,
-    PI_CF_SLOTS,
-    PI_COUNT,
-    PI_GAP,
-    PI_GAP_SLOTS,
-    PI_ROC,
-    PI_ROC_PUBLISHED,
-    PI_ROC_RECORDS,
-    PI_RW,
-    PI_RW_SLOTS,
-    PI_RW_WEIGHTS,
-    SLOTS,
-    ProtocolSpec,
-)
+from protocols.spec import KEYS, SLOTS
 
 Shares = Mapping[str, Fraction]
 """What part of the records each group, or each label, has; they add up to 1."""
@@ -56,47 +33,17 @@ MOST_SLOTS = 10**6  # the same of slots
 
 
 @dataclass(frozen=True)
-class Task:
-    """One way to run one command.
-
-    Attributes: detail: what its records hold; of_slots: what runs on clients' slots, if something does.
-    """
-
-    name: str
-    spec: ProtocolSpec
-    detail: RecordKind = RecordKind.NONE
-    of_slots: ProtocolSpec | None = None
-
-
-TASKS: dict[str, dict[str, Task]] = {
-    "weights": {
-        "counts": Task("weights", PI_RW, of_slots=PI_RW_SLOTS),
-        "weights": Task("weights", PI_RW_WEIGHTS),
-    },
-    "confusion": {"counts": Task("confusion", PI_CF, RecordKind.PREDICTION, PI_CF_SLOTS)},
-    "thresholds": {
-        "histogram": Task("thresholds", PI_ROC, RecordKind.SCORE),
-        "records": Task("thresholds", PI_ROC_RECORDS, RecordKind.SCORE),
-        "published": Task("thresholds", PI_ROC_PUBLISHED, RecordKind.SCORE),
-    },
-    "gap": {"sums": Task("gap", PI_GAP, RecordKind.VALUE, PI_GAP_SLOTS)},
-    "count": {"logarithms": Task("count", PI_COUNT)},
-    "cap": {"index": Task("cap", PI_CAP, RecordKind.SIZE)},
-}
-
-
-@dataclass(frozen=True)
 class PlanRequest:
     """What a plan is for.
 
-    Attributes: settings: of the release; clients, records: how many; groups, labels: with their shares;
-    max_count, thresholds, steps: of the domain, where the task has such; cap: where clients are the unit;
-    following: the release that a cap is chosen for, `malleable_slots` if its noise is for exchanged records
-    in models that add such; target: of counts.
+    Attributes: task: the command's name; clients, records: how many; groups, labels: with their shares;
+    max_count, thresholds, steps: of the domain, where the statistic has such; cap: where clients are the
+    unit.
     """
 
-    task: Task
-    settings: Settings
+    task: str
+    statistic: Statistic[Any]
+    release: Release
     clients: int
     records: int
     groups: Shares
@@ -104,53 +51,29 @@ class PlanRequest:
     max_count: int
     thresholds: int
     steps: int
-    reweighing: str
     cap: Cap | None = None
-    following: CapTarget | None = None
-    target: ErrorTarget | None = None
 
     def by(self, model: Model) -> PlanRequest:
         """Return the same, in another model."""
-        return replace(self, settings=replace(self.settings, model=model))
+        return replace(self, release=replace(self.release, model=model))
 
     @property
     def domain(self) -> RecordDomain:
         """What would be declared."""
         groups, labels = tuple(sorted(self.groups)), tuple(sorted(self.labels))
-        if self.task.detail is RecordKind.VALUE:
+        if self.statistic.kind is RecordKind.VALUE:
             grid = ValueGrid(0.0, 1.0, self.steps)
             return RecordDomain(groups, (), 1, kind=RecordKind.VALUE, values=grid, cap=self.cap)
-        bins = even_grid(self.thresholds) if self.task.detail is RecordKind.SCORE else ()
+        bins = even_grid(self.thresholds) if self.statistic.kind is RecordKind.SCORE else ()
         return RecordDomain(
-            groups, labels, self.max_count, kind=self.task.detail, thresholds=bins, cap=self.cap
+            groups, labels, self.max_count, kind=self.statistic.kind, thresholds=bins, cap=self.cap
         )
-
-    def statistic(self, settings: Settings) -> Statistic[Any]:
-        """Return what would be computed."""
-        if self.task.spec in (PI_RW, PI_RW_SLOTS):
-            return WeightsStatistic(self.reweighing, self.task.spec)
-        if self.task.spec is PI_RW_WEIGHTS:
-            return WeightsOnlyStatistic(self.reweighing)
-        if self.task.detail is RecordKind.PREDICTION:
-            return ConfusionStatistic(self.task.spec)
-        if self.task.spec is PI_COUNT:
-            assert self.target is not None
-            return CountStatistic(settings, self.target)
-        if self.task.spec is PI_CAP:
-            assert self.following is not None
-            malleable_slots = self.following.malleable_slots and settings.malleable_slots
-            return CapStatistic(replace(self.following, malleable_slots=malleable_slots))
-        if self.task.detail is RecordKind.VALUE:
-            return GapStatistic(self.task.spec)
-        if self.task.spec is PI_ROC_PUBLISHED:
-            return PublishedCurvesStatistic(settings)
-        return CurvesStatistic(settings, spec=self.task.spec)
 
     @property
     def sizes(self) -> errors.Floats:
         """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
         groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
-        if self.task.detail is RecordKind.VALUE:
+        if self.statistic.kind is RecordKind.VALUE:
             return np.asarray(self.clients * groups[:, np.newaxis])
         labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
         return np.asarray(self.counted * groups[:, np.newaxis] * labels)
@@ -166,28 +89,27 @@ class PlanRequest:
     @property
     def by_clients(self) -> bool:
         """Whether an error depends on how many clients there are, not records."""
-        return self.task.detail is RecordKind.VALUE or self.cap is not None
+        return self.statistic.kind is RecordKind.VALUE or self.cap is not None
 
     @property
     def people(self) -> int:
         """How many of them there are."""
         return self.clients if self.by_clients else self.records
 
-    def noise(self) -> NoisePlan:
-        """Choose the noise. Raises: OptionError: none fits the budget."""
-        domain, statistic = self.domain, self.statistic(self.settings)
-        plan = plan_release(statistic, self.settings, domain)
-        statistic.check(domain, self.clients, plan)
-        return plan
+    def prepare(self) -> PreparedRelease[Any]:
+        """Work the release out. Raises: OptionError: no noise fits the budget."""
+        prepared = self.statistic.prepare(self.release, self.domain)
+        prepared.check(self.clients)
+        return prepared
 
     def check_size(self) -> None:
         """Raise OptionError where parties would handle one by one more than was measured."""
-        form = self.settings.form.name
+        form = self.release.form.name
         if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
                 f"--records is at most {MOST_PLANNED} where parties handle each record; got {self.records}."
             )
-        if self.task.detail is RecordKind.SIZE and self.clients > MOST_SLOTS:
+        if self.statistic.kind is RecordKind.SIZE and self.clients > MOST_SLOTS:
             raise OptionError(
                 f"--clients is at most {MOST_SLOTS} where parties handle each client's slot, as more was not "
                 f"measured; got {self.clients}."
@@ -201,11 +123,10 @@ class PlanRequest:
 
     def job(self) -> Job:
         """Return the job that a run would have, without clients' values."""
-        settings, domain, model = self.settings, self.domain, self.settings.model
-        statistic = self.statistic(settings)
-        rows = self.records if is_per_record(domain, settings.form.name) else self.clients
-        fed = PartyInputs(domain, self.clients, 1, rows, [None] * model.parties)
-        return make_job(statistic, settings, plan_release(statistic, settings, domain), fed)
+        domain, release = self.domain, self.release
+        rows = self.records if is_per_record(domain, release.form.name) else self.clients
+        nothing = [None] * release.model.parties
+        return make_job(self.prepare(), PartyInputs(domain, self.clients, 1, rows, nothing))
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:
@@ -243,7 +164,7 @@ def plan_model(
     engine, costs = engine_of(model), []
     missing = engine.availability(model)
     for asked in stages:
-        refusal = engine.refusal(asked.task.spec, model, asked.settings.form)
+        refusal = engine.refusal(asked.statistic.spec, model, asked.release.form)
         if refusal is not None:
             return ModelPlan(model, None, refusal, missing)
         try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
 from harness.inputs.aggregation import ANY, UploadPolicy, common_uploads, report_from_json
 from harness.inputs.shares import SUFFIX
-from harness.pipeline.party_inputs import PartyInputs, feed_heads, kind_of_run, sound_uploads
+from harness.pipeline.party_inputs import PartyInputs, Source, feed_heads, kind_of_run, sound_uploads
+from harness.releases.base import Release
 from harness.security_models import Model
 from protocols.spec import CLIENTS, ENFORCED, InputForm, ProtocolSpec
 
@@ -256,6 +257,28 @@ class HostsRunner(Runner):
             tuple(prepared[0]["compile_options"]),
             max(facts["compile_s"] for facts in prepared),
         )
+
+
+@dataclass(frozen=True)
+class HostsSource(Source):
+    """Shares that each host has, or is sent. Args: policy: what uploads have to be."""
+
+    hosts: HostsRunner
+    policy: UploadPolicy
+
+    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:
+        return self.hosts.feed(release.form, scratch, progress, self.policy)
+
+    def deliver(
+        self,
+        described: PartyInputs,
+        release: Release,  # noqa: ARG002
+        terms: dict[str, Any],  # noqa: ARG002
+        scratch: Path,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+        seconds: float,  # noqa: ARG002
+    ) -> PartyInputs:
+        return described  # each host has its party's values
 
 
 def _files_to_send(

@@ -350,7 +350,7 @@ def _promised(asked: Job, model: Model, clients: dict[str, Any]) -> Job:
     assert job.clients is not None
     terms_of_job, same = job.clients.terms, ("spec", "source", "arguments", "fair_bits")
     differs = [name for name in same if getattr(job, name) != getattr(asked, name)]
-    if differs or terms_of_job != clients["terms"] or terms.settings.model != model:
+    if differs or terms_of_job != clients["terms"] or terms.release.model != model:
         raise HostUnfitError("It was asked to run something else than clients are told.")
     return job
 

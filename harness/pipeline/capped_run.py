@@ -12,9 +12,11 @@ from harness.errors import OptionError
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import Run, Settings, Statistic, plan_release, run_on_records
+from harness.pipeline.party_inputs import RecordsSource
+from harness.pipeline.run import Run, RunSettings, run_release
 from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.populations import PrivacyEvent
+from harness.releases.base import Statistic
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
 from protocols.accounting.calibration import compose
 from protocols.noise.truncated import Guarantee
@@ -30,8 +32,8 @@ def cap_directory(out: Path) -> Path:
 def run_with_chosen_cap(
     statistic: Statistic[T],
     records: ClientRecords,
-    of_cap: Settings,
-    settings: Settings,
+    of_cap: RunSettings,
+    settings: RunSettings,
     out: Path,
     progress: Progress,
     chosen: Callable[[ChosenCap], None],
@@ -54,21 +56,22 @@ def run_with_chosen_cap(
         if directory.exists():
             raise OptionError(f"{directory} exists already; name another directory by --out.")
     thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
-    next_release = CapTarget(
-        statistic.name, settings.epsilon, settings.delta, thresholds, settings.malleable_slots
-    )
+    release = settings.release
+    target = CapTarget(statistic.name, release.epsilon, release.delta, thresholds, release.malleable_slots)
     caps = caps_to_choose_from(domain.max_count)
-    largest = replace(domain, cap=Cap(caps[-1]))
-    plan = plan_release(statistic, settings, largest)
-    statistic.check(largest, records.clients, plan)
-    both = compose(Guarantee(each.epsilon, each.delta) for each in (of_cap, settings))
-    release = PrivacyEvent(statistic.name, settings.model.name, both, plan.unit, plan.relation, out)
-    Entry(settings.account).check(release)
+    prepared = statistic.prepare(release, replace(domain, cap=Cap(caps[-1])))
+    prepared.check(records.clients)
+    plan = prepared.plan
+    both = compose(Guarantee(each.release.epsilon, each.release.delta) for each in (of_cap, settings))
+    event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
+    Entry(settings.account).check(event)
 
     def first(step: str) -> None:
         progress(f"cap {step}")
 
-    cap = run_on_records(CapStatistic(next_release), sizes_alone(records), of_cap, cap_out, first)
+    cap = run_release(CapStatistic(target), RecordsSource(sizes_alone(records)), of_cap, cap_out, first)
     chosen(cap.found)
     capped = replace(records, domain=replace(domain, cap=Cap(cap.found.cap)))
-    return run_on_records(statistic, capped, settings, out, progress, earlier={"cap": cap.manifest})
+    return run_release(
+        statistic, RecordsSource(capped), settings, out, progress, earlier={"cap": cap.manifest}
+    )

@@ -11,7 +11,7 @@ from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.engines.registry import engine_of
 from harness.errors import OutputError
 from harness.pipeline import manifest as report
-from harness.pipeline.run import Settings, check_supported
+from harness.pipeline.run import RunSettings
 from harness.releases.noise_samples import WARNING, Sampler, Summary, summarise, to_json
 from harness.security_models import Model
 from harness.system.result_files import new_directory, write_json
@@ -28,13 +28,13 @@ class NoiseRun:
     manifest: dict[str, Any]
 
 
-def open_noise(sampler: Sampler, n: int, settings: Settings, out: Path, progress: Progress) -> NoiseRun:
+def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress) -> NoiseRun:
     """Run π_LAP, write `noise.json` and `manifest.json` into `out`.
 
     Raises: FairSharesError: `out` does not exist then.
     """
-    started, model = time.monotonic(), settings.model
-    check_supported(sampler.spec, settings)
+    started, model = time.monotonic(), settings.release.model
+    settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
         job = noise_job(sampler, n, model)
         result = engine_of(model).run(job, model, partial / "parties", settings.timeout_s, progress)

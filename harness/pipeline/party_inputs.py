@@ -1,17 +1,22 @@
-"""What the parties are fed: each its aggregate of share files, or what clients send while they run."""
+"""Where the parties' inputs come from: clients' records, their share files, or clients that send."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from harness.clients.invitations import invitations
+from harness.clients.sender import Sender, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
 from harness.engines.base import Progress
 from harness.engines.parties.certificates import make_key
@@ -33,9 +38,9 @@ from harness.inputs.encoding import columns_of, count_columns, is_per_record, sh
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import SUFFIX, in_uploads, share
-from harness.pipeline.local_clients import local_clients
+from harness.releases.base import Release
 from harness.security_models import Model
-from protocols.spec import ENFORCED, InputForm
+from protocols.spec import CLIENTS, ENFORCED, InputForm
 
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
@@ -83,55 +88,198 @@ class PartyInputs:
         return found
 
 
-def feed_shares(
-    aggregates: Sequence[Path],
-    form: InputForm,
-    model: Model,
-    scratch: Path,
-    lasting: bool,
-    uploaded: tuple[int, ...] = (),
-    rules: UploadPolicy = ANY,
-) -> PartyInputs:
-    """Check the parties' aggregates, and take the values out of them into `scratch`.
+class Source(ABC):
+    """Where the inputs of a run come from; asked twice, so that what cannot run is refused in between."""
 
-    Args: lasting: whether the uploads stay, so that they could go into another run; rules: what uploads
-    have to be.
-    Raises: ShareError: they do not go together, or are for another model, input form or domain.
+    @abstractmethod
+    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:
+        """Return what is public of the inputs, without values.
+
+        Raises: ShareError: they do not go together, or are for another model, input form or domain.
+        """
+
+    @abstractmethod
+    def deliver(
+        self,
+        described: PartyInputs,
+        release: Release,
+        terms: dict[str, Any],
+        scratch: Path,
+        progress: Progress,
+        seconds: float,
+    ) -> PartyInputs:
+        """Have the inputs ready, in `scratch` what is needed meanwhile.
+
+        Args: terms: what clients who send have to agree with; seconds: that the parties may take.
+        """
+
+
+@dataclass(frozen=True)
+class RecordsSource(Source):
+    """Clients' records in one place: one process plays all clients, and takes the parties' steps."""
+
+    records: ClientRecords
+
+    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:  # noqa: ARG002
+        nothing = [None] * release.model.parties
+        return PartyInputs(self.records.domain, self.records.clients, 1, self.records.clients, nothing)
+
+    def deliver(
+        self,
+        described: PartyInputs,
+        release: Release,
+        terms: dict[str, Any],
+        scratch: Path,
+        progress: Progress,
+        seconds: float,
+    ) -> PartyInputs:
+        if release.form.path is CLIENTS:
+            return self._sending(described, release.form, terms, scratch, seconds)
+        progress("share")
+        form, model = release.form, release.model
+        aggregates, share_s, uploaded = share_and_aggregate(self.records, form, model, scratch, progress)
+        heads = feed_heads(aggregates, form, model, uploaded)
+        values = _extracted(aggregates, scratch)
+        return replace(heads, domain=described.domain, values=values, batches=(), share_s=share_s)
+
+    def _sending(
+        self,
+        described: PartyInputs,
+        form: InputForm,
+        terms: dict[str, Any],
+        scratch: Path,
+        seconds: float,
+    ) -> PartyInputs:
+        """Have the clients send from this process, with keys in `scratch`.
+
+        Raises: RecordsError: the input form does not fit a client; ShareError: too many values.
+        """
+        rows = columns_of(self.records, form).T  # a client's values in each
+        check_sent(rows.size)
+        each = rows if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
+        keys = scratch / "clients"
+        keys.mkdir(mode=0o700)
+        return replace(described, uploads=len(each), sending=local_clients(list(each), terms, keys, seconds))
+
+
+@dataclass(frozen=True)
+class SharesSource(Source):
+    """What `share` or `aggregate` wrote, all parties on this machine.
+
+    Args: directory: with a directory `party-<i>` of share files per party, or a file `party-<i>.aggregate`
+    per party; it stays as it is; policy: what uploads have to be.
     """
-    fed = feed_heads(aggregates, form, model, uploaded, rules)
-    values = [extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)]
-    return replace(fed, values=values, batches=fed.batches if lasting else ())
+
+    directory: Path
+    policy: UploadPolicy = ANY
+
+    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:
+        form, model = release.form, release.model
+        aggregates = sorted(self.directory.glob("party-*.aggregate"))
+        parties = len(aggregates or [path for path in self.directory.glob("party-*") if path.is_dir()])
+        if not parties:
+            raise ShareError(
+                f"{self.directory} holds no shares: there is neither a directory party-0, as `share` makes, "
+                "nor a file party-0.aggregate, as `aggregate` does."
+            )
+        if parties != model.parties:
+            raise ShareError(
+                f"{self.directory} holds shares for {parties} parties, model {model.name} has "
+                f"{model.parties}; share for this model, or choose the one it was shared for."
+            )
+        progress("aggregate")
+        if aggregates:
+            return replace(feed_heads(aggregates, form, model, policy=self.policy), values=aggregates)
+        uploads, excluded = sound_uploads(self.directory, form, model, self.policy)
+        written = [scratch / f"party-{i}.aggregate" for i in range(parties)]
+        for i, (path, taken) in enumerate(zip(written, uploads, strict=True)):
+            aggregate(i, self.directory / f"party-{i}", path, taken)
+        heads = feed_heads(written, form, model, policy=self.policy)
+        return replace(heads, values=written, excluded=excluded)
+
+    def deliver(
+        self,
+        described: PartyInputs,
+        release: Release,  # noqa: ARG002
+        terms: dict[str, Any],  # noqa: ARG002
+        scratch: Path,
+        progress: Progress,  # noqa: ARG002
+        seconds: float,  # noqa: ARG002
+    ) -> PartyInputs:
+        aggregates = [path for path in described.values if path is not None]
+        return replace(described, values=_extracted(aggregates, scratch))
 
 
-def feed_directory(
-    shares: Path, form: InputForm, model: Model, scratch: Path, rules: UploadPolicy = ANY
-) -> PartyInputs:
-    """Take all parties' steps on what `share` wrote, which stays.
+@dataclass(frozen=True)
+class InvitedSource(Source):
+    """Invited clients that send, one each, while the parties run.
 
-    Args: rules: as for `sound_uploads`.
+    Args: domain: what they may have; directory: for the invitations, which are gone when the run is over;
+    clients: how many.
     """
-    aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
-    uploads, excluded = sound_uploads(shares, form, model, rules)
-    for i, (path, taken) in enumerate(zip(aggregates, uploads, strict=True)):
-        aggregate(i, shares / f"party-{i}", path, taken)
-    fed = feed_shares(aggregates, form, model, scratch, lasting=True, rules=rules)
-    return replace(fed, excluded=excluded)
+
+    domain: RecordDomain
+    directory: Path
+    clients: int
+
+    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:  # noqa: ARG002
+        nothing = [None] * release.model.parties
+        return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
+
+    def deliver(
+        self,
+        described: PartyInputs,  # noqa: ARG002
+        release: Release,
+        terms: dict[str, Any],
+        scratch: Path,
+        progress: Progress,  # noqa: ARG002
+        seconds: float,  # noqa: ARG002
+    ) -> PartyInputs:
+        keys = scratch / "clients"
+        keys.mkdir(mode=0o700)
+        paths = [make_key(keys, f"C{number}", f"C{number}") for number in range(self.clients)]
+        pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
+        begin = partial(invitations, pairs, terms, self.directory)
+        certificates = [certificate for certificate, _ in pairs]
+        return sent_inputs(self.domain, certificates, release.form, release.model, terms, begin)
+
+
+def local_clients(
+    sent: Sequence[npt.NDArray[np.int64]], terms: dict[str, Any], directory: Path, seconds: float
+) -> ClientInputs:
+    """Return clients that send from this process, with a key and one connection each.
+
+    Args: sent: what each sends, client by client, flat; directory: for their keys, made and to be removed by
+    the caller; seconds: that the parties may take.
+    """
+    senders, uploads = [], []
+    for number, values in enumerate(sent):
+        certificate = make_key(directory, f"C{number}", f"C{number}")
+        senders.append(Sender(number, certificate, certificate.with_suffix(".key"), values))
+        uploads.append(Upload(len(values), certificate.read_text()))
+    begin = partial(sending, senders, expected=terms, seconds=seconds)
+    return ClientInputs(tuple(uploads), terms, begin)
+
+
+def _extracted(aggregates: Sequence[Path], scratch: Path) -> list[Path]:
+    """Take the values out of the parties' aggregates; return a file of them per party."""
+    return [extract_values(path, scratch / f"party-{i}.values") for i, path in enumerate(aggregates)]
 
 
 def sound_uploads(
-    shares: Path, form: InputForm, model: Model, rules: UploadPolicy = ANY
+    shares: Path, form: InputForm, model: Model, policy: UploadPolicy = ANY
 ) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
     Where an upload's form keeps its client to a cap, those that are not sound at every party, or of another
     kind than most, are left out. In other forms clients are trusted, so what is not right is an error.
-    Args: rules: what uploads have to be.
+    Args: policy: what uploads have to be.
     Returns: each party's, None for all that there are; how many are left out, by why.
     """
     if form.capped != ENFORCED:
         return [None] * model.parties, {}
     own = [shares / f"party-{i}" for i in range(model.parties)]
-    found = [uploads_at(i, directory, rules) for i, directory in enumerate(own)]
+    found = [uploads_at(i, directory, policy) for i, directory in enumerate(own)]
     agreement = common_uploads(found, kind_of_run(form, model))
     paths = [paths_of(agreement.taken, each, own[each.party]) for each in found]
     return paths, agreement.left_out
@@ -147,11 +295,13 @@ def feed_heads(
     form: InputForm,
     model: Model,
     uploaded: tuple[int, ...] = (),
-    rules: UploadPolicy = ANY,
+    policy: UploadPolicy = ANY,
 ) -> PartyInputs:
     """Check what the parties' aggregates say of themselves; their values are elsewhere, or not needed yet.
 
-    Args: heads: aggregates, or their first two lines. Raises: ShareError, as `feed_shares`.
+    Args: heads: aggregates, or their first two lines; uploaded: bytes of the shares' files, per party;
+    policy: what uploads have to be.
+    Raises: ShareError: they do not go together, or are for another model, input form or domain.
     """
     header = check_aggregates(heads)
     _, shared, _ = kind_of_run(form, model)
@@ -160,7 +310,7 @@ def feed_heads(
             f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
             f"{form.name} takes {form.name} over {shared}."
         )
-    if rules.domain is not None and header.record_domain != rules.domain.to_json():
+    if policy.domain is not None and header.record_domain != policy.domain.to_json():
         raise ShareError(
             f"These shares are of another domain than --domain declares; correct it, or share again. {HINT}"
         )
@@ -172,68 +322,27 @@ def feed_heads(
         header.batches,
         header.rows,
         [None] * model.parties,
-        batches=_batches(heads[0], rules),
+        batches=_batches(heads[0], policy),
         uploaded=uploaded,
     )
 
 
-def _batches(head: Path, rules: UploadPolicy) -> tuple[str, ...]:
+def _batches(head: Path, policy: UploadPolicy) -> tuple[str, ...]:
     """Return which uploads are in an aggregate. Raises: ShareError: one is of more clients than may be."""
     found = [re.fullmatch("(.+):([0-9]{1,18}):[0-9]+", each) for each in read_uploads(head)]
     batches = tuple(each[1] for each in found if each)
     if len(batches) < len(found):
         raise ShareError(f"{head} is damaged: its list of uploads is not one; aggregate again.")
     most = max(int(each[2]) for each in found if each)
-    if most > rules.clients:
+    if most > policy.clients:
         raise ShareError(
-            f"One of these uploads is of {most} clients and --clients-per-upload {rules.clients} the most; "
+            f"One of these uploads is of {most} clients and --clients-per-upload {policy.clients} the most; "
             "leave it out by ./inv uploads."
         )
     return batches
 
 
-def feed_from_clients(
-    records: ClientRecords,
-    form: InputForm,
-    model: Model,
-    terms: dict[str, Any],
-    scratch: Path,
-    seconds: float,
-) -> PartyInputs:
-    """Have the clients of a records file send from this process, with keys in `scratch`.
-
-    Args: terms: what they are to agree with; seconds: that the parties may take.
-    Raises: RecordsError: the input form does not fit a client; ShareError: too many values.
-    """
-    rows = columns_of(records, form).T  # a client's values in each
-    check_sent(rows.size)
-    each = rows if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
-    keys = scratch / "clients"
-    keys.mkdir(mode=0o700)
-    sending = local_clients(list(each), terms, keys, seconds)
-    nothing = [None] * model.parties
-    return PartyInputs(records.domain, records.clients, len(each), records.clients, nothing, sending)
-
-
-def feed_invited(
-    domain: RecordDomain,
-    clients: int,
-    form: InputForm,
-    model: Model,
-    terms: dict[str, Any],
-    scratch: Path,
-    directory: Path,
-) -> PartyInputs:
-    """Have invited clients send, one each, from wherever their invitations in `directory` are taken."""
-    keys = scratch / "clients"
-    keys.mkdir(mode=0o700)
-    certificates = [make_key(keys, f"C{k}", f"C{k}") for k in range(clients)]
-    pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in certificates]
-    begin = partial(invitations, pairs, terms, directory)
-    return feed_sent(domain, [certificate for certificate, _ in pairs], form, model, terms, begin)
-
-
-def feed_sent(
+def sent_inputs(
     domain: RecordDomain,
     certificates: Sequence[str],
     form: InputForm,
@@ -241,7 +350,10 @@ def feed_sent(
     terms: dict[str, Any],
     begin: Begin = elsewhere,
 ) -> PartyInputs:
-    """Have clients with these certificates send, one each. Args: begin: see `ClientInputs`."""
+    """Return the inputs of a run to which clients with these certificates send, one each.
+
+    Args: begin: see `ClientInputs`. Raises: ShareError: they would send too many values.
+    """
     each, clients = count_columns(domain, form.name), len(certificates)
     check_sent(each * clients)
     uploads = tuple(Upload(each, certificate) for certificate in certificates)

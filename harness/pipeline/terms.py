@@ -11,14 +11,15 @@ from typing import Any
 from harness.engines.base import Job
 from harness.errors import OptionError, ShareError
 from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.pipeline.party_inputs import feed_sent
-from harness.pipeline.run import Settings, Statistic, check_supported, make_job, plan_release, terms_of
-from harness.releases.weights import WeightsStatistic
+from harness.pipeline.party_inputs import sent_inputs
+from harness.pipeline.run import RunSettings, make_job, terms_of
+from harness.releases.base import Release, Statistic
+from harness.releases.registry import STATISTICS
 from harness.security_models import get_model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.spec import CLIENTS
 
-_STATISTICS = {"weights": WeightsStatistic()}  # that clients can send to; all schemes open the same
+_ONLINE = {name: made() for name, made in STATISTICS.items() if made.online}  # what they open has no options
 _POSITIVE = re.compile("[1-9][0-9]{0,199}(/[1-9][0-9]{0,199})?")
 
 
@@ -27,7 +28,7 @@ class Terms:
     """What clients are told, as `terms_of` says it. Attributes: relation: whom it protects."""
 
     statistic: Statistic[Any]
-    settings: Settings
+    release: Release
     domain: RecordDomain
     relation: NeighboringRelation
 
@@ -36,11 +37,11 @@ class Terms:
 
         Raises: UnsupportedError, OptionError, ShareError: there is no such job.
         """
-        statistic, settings, domain = self.statistic, self.settings, self.domain
-        check_supported(statistic.spec, settings)
-        plan, told = plan_release(statistic, settings, domain), terms_of(statistic, settings, domain)
-        fed = feed_sent(domain, certificates, settings.form, settings.model, told)
-        return make_job(statistic, settings, plan, fed)
+        release, domain = self.release, self.domain
+        RunSettings(release).check_supported(self.statistic.spec)
+        prepared = self.statistic.prepare(release, domain)
+        terms = terms_of(self.statistic.name, release, domain)
+        return make_job(prepared, sent_inputs(domain, certificates, release.form, release.model, terms))
 
 
 def read_terms(told: Mapping[str, Any], where: str) -> Terms:
@@ -50,10 +51,10 @@ def read_terms(told: Mapping[str, Any], where: str) -> Terms:
     """
     said = {name: str(value) for name, value in told.items()}
     try:
-        statistic = _STATISTICS[said["task"]]
+        statistic = _ONLINE[said["task"]]
         relation = NeighboringRelation(said["neighboring_relation"])
         of_clients = relation is NeighboringRelation.ZERO_OUT_ONE
-        settings = Settings(
+        release = Release(
             get_model(said["model"]),
             statistic.spec.input_forms[said["input_form"]].by(CLIENTS),
             _fraction(said["epsilon"]),
@@ -65,7 +66,7 @@ def read_terms(told: Mapping[str, Any], where: str) -> Terms:
         raise ShareError(
             f"{where} is for a run that this version cannot describe; nothing was sent."
         ) from None
-    return Terms(statistic, settings, domain_from_json(told.get("domain"), where), relation)
+    return Terms(statistic, release, domain_from_json(told.get("domain"), where), relation)
 
 
 def _fraction(text: str) -> Fraction:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
 from protocols.circuits.coins import Coin
@@ -45,23 +45,23 @@ class NoisyCounts:
 
 
 def read_counts(
-    result: EngineResult, domain: RecordDomain, clients: int, coins: tuple[Coin, ...]
+    opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, coins: tuple[Coin, ...]
 ) -> NoisyCounts:
     """Return the counts that a run opened, one per cell of the domain. Raises: as `read_unbiased`."""
-    opened = read_unbiased(result, "counts", domain.cells, clients * domain.max_contribution, coins)
-    return NoisyCounts(domain, opened.reshape(domain.shape), coins)
+    counts = read_unbiased(opened["counts"], "counts", domain.cells, clients * domain.max_contribution, coins)
+    return NoisyCounts(domain, counts.reshape(domain.shape), coins)
 
 
 def read_unbiased(
-    result: EngineResult, name: str, expected: int, most: int, coins: tuple[Coin, ...], least: int = 0
+    opened: Sequence[int], name: str, expected: int, most: int, coins: tuple[Coin, ...], least: int = 0
 ) -> npt.NDArray[np.float64]:
     """Return the opened values of one output line, plus 1/2.
 
-    Args: expected: how many; least, most: the ends of what there is without noise.
+    Args: name: what they are called in messages; expected: how many; least, most: the ends of what there is
+    without noise.
     Raises: OutputError: there are too few or too many, or one is beyond what clients and noise could
     make; the message gives no value.
     """
-    opened = result.outputs[name]
     if len(opened) != expected:
         raise OutputError(f"The parties opened {len(opened)} {name} where {expected} belong.")
     noise = largest_noise(coins)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult
 from harness.inputs.contribution_bounds import scale_of
 from harness.inputs.record_schema import RecordDomain, RecordKind
-from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from protocols.accounting.calibration import NoisePlan
-from protocols.spec import PI_CF, ProtocolSpec
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
+from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
@@ -111,13 +109,18 @@ class ConfusionStatistic(Statistic[Confusion]):
 
     spec: ProtocolSpec = PI_CF
     name = "confusion"
-    detail = RecordKind.PREDICTION
+    kind = RecordKind.PREDICTION
+    specs: ClassVar = {"counts": PI_CF}
+    slots = PI_CF_SLOTS
 
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
-        return {"groups": len(domain.groups), "labels": len(domain.labels)}
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Confusion]:
+        arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
+        plan = plan_release(self.spec, arguments, release, domain)
 
-    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Confusion:
-        return confusion(read_counts(result, domain, clients, plan.coins))
+        def read(opened: Opened, clients: int) -> Confusion:
+            return confusion(read_counts(opened, domain, clients, plan.coins))
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def files(self, found: Confusion) -> Mapping[str, Mapping[str, Any]]:
         return {"confusion.json": found.to_json()}

@@ -6,19 +6,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
-from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import Statistic
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, within_budget
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.sums import noise_sum
-from protocols.spec import PI_CAP
+from protocols.spec import PI_CAP, ProtocolSpec
 
 # What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
 # times the clients above it. All as `./inv reproduce.capping` found: docs/decisions/0021-choosing-a-cap.md
@@ -104,26 +103,40 @@ class ChosenCap:
 
 @dataclass(frozen=True)
 class CapStatistic(Statistic[ChosenCap]):
-    """The least cap that few enough clients exceed, up to noise. Args: release: that it is for."""
+    """The least cap that few enough clients exceed, up to noise. Args: target: the release that it is for."""
 
-    release: CapTarget
+    target: CapTarget
+    spec: ProtocolSpec = PI_CAP
     name = "cap"
-    spec = PI_CAP
-    detail = RecordKind.SIZE
+    kind = RecordKind.SIZE
+    specs: ClassVar = {"index": PI_CAP}
 
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+    def allowed_above(self, release: Release, domain: RecordDomain) -> int:
+        """Return how many clients may exceed the cap: more where the release that follows has more noise.
+
+        Raises: OptionError: no noise fits that release.
+        """
+        malleable = self.target.malleable_slots and release.model.tolerates == "active"
+        with within_budget(release):
+            return replace(self.target, malleable_slots=malleable).allowed_above(domain)
+
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[ChosenCap]:
         caps = caps_to_choose_from(domain.max_count)
         if len(caps) == 1:
             raise RecordDomainError(
                 "A client has one record at most: there is no cap to choose; say --cap 1."
             )
-        return {"queries": len(caps) - 1, "above": self.release.allowed_above(domain)}
+        above = self.allowed_above(release, domain)
+        arguments = {"queries": len(caps) - 1, "above": above}
+        plan = plan_release(self.spec, arguments, release, domain)
 
-    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> ChosenCap:  # noqa: ARG002
-        caps, opened = caps_to_choose_from(domain.max_count), result.outputs["index"]
-        if len(opened) != 1 or not 0 <= opened[0] < len(caps):
-            raise OutputError("The parties opened something else than the place of a cap in its grid.")
-        return ChosenCap(caps, opened[0], self.release.allowed_above(domain), comparison_noise(plan))
+        def read(opened: Opened, clients: int) -> ChosenCap:  # noqa: ARG001
+            index = opened["index"]
+            if len(index) != 1 or not 0 <= index[0] < len(caps):
+                raise OutputError("The parties opened something else than the place of a cap in its grid.")
+            return ChosenCap(caps, index[0], above, comparison_noise(plan))
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def files(self, found: ChosenCap) -> Mapping[str, Mapping[str, Any]]:
         return {"cap.json": found.to_json()}

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult
 from harness.errors import OptionError
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.run import Settings, Statistic
 from harness.postprocessing.noisy_counts import read_unbiased
-from protocols.accounting.calibration import NoisePlan
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
 from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, plan_logarithm
-from protocols.spec import PI_COUNT
+from protocols.spec import PI_COUNT, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 SIZES = (0, *(10**power for power in range(1, 7)))  # whose privacy is shown; of no group in particular
@@ -72,42 +70,48 @@ class GroupCounts:
 
 
 @dataclass(frozen=True)
+class PreparedCounts(PreparedRelease[GroupCounts]):
+    """A release of counts. Attributes: law: the logarithm and its offset; target: that it keeps to."""
+
+    law: ShiftedLog = field(kw_only=True)
+    target: ErrorTarget = field(kw_only=True)
+
+
+@dataclass(frozen=True)
 class CountStatistic(Statistic[GroupCounts]):
-    """Counts with a relative error. Args: settings: of the run; target: for the counts' expected error."""
+    """Counts with a relative error. Args: target: for the counts' expected error."""
 
-    settings: Settings
     target: ErrorTarget
+    spec: ProtocolSpec = PI_COUNT
     name = "count"
-    spec = PI_COUNT
+    specs: ClassVar = {"logarithms": PI_COUNT}
 
-    def charged(self, settings: Settings, domain: RecordDomain) -> Fraction:
-        return self.planned(settings, domain)[1]
-
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
-        law, _ = self.planned(self.settings, domain)
-        return {
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedCounts:
+        try:
+            law, epsilon = plan_logarithm(
+                self.target, release.relation_in(domain), release.epsilon, release.delta
+            )
+        except ValueError as error:
+            raise OptionError(
+                f"--epsilon {release.epsilon} does not do: {error}. Allow a larger --epsilon, "
+                "--relative-error or --error-from."
+            ) from None
+        arguments = {
             "groups": len(domain.groups),
             "labels": len(domain.labels),
             "offset": law.offset,
             "most": law.most,
         }
+        plan = plan_release(self.spec, arguments, release, domain, epsilon)
 
-    def planned(self, settings: Settings, domain: RecordDomain) -> tuple[ShiftedLog, Fraction]:
-        """Return the logarithm, and the epsilon that is charged. Raises: OptionError: none will do."""
-        try:
-            return plan_logarithm(self.target, settings.relation_in(domain), settings.epsilon, settings.delta)
-        except ValueError as error:
-            raise OptionError(
-                f"--epsilon {settings.epsilon} does not do: {error}. Allow a larger --epsilon, "
-                "--relative-error or --error-from."
-            ) from None
+        def read(opened: Opened, clients: int) -> GroupCounts:
+            most = law.highest(clients * domain.max_count)
+            values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, plan.coins)
+            table = values.reshape(domain.shape)
+            intervals = law.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells)
+            return GroupCounts(domain, law.estimate(table), intervals, law, self.target, plan.coins)
 
-    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> GroupCounts:
-        law, _ = self.planned(self.settings, domain)
-        most = law.highest(clients * domain.max_count)
-        opened = read_unbiased(result, "logarithms", domain.cells, most, plan.coins).reshape(domain.shape)
-        intervals = law.interval(opened, plan.coins, (1 - CONFIDENCE) / domain.cells)
-        return GroupCounts(domain, law.estimate(opened), intervals, law, self.target, plan.coins)
+        return PreparedCounts(self.spec, release, domain, arguments, plan, read, law=law, target=self.target)
 
     def files(self, found: GroupCounts) -> Mapping[str, Mapping[str, Any]]:
         return {"count.json": found.to_json()}

@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
-from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import read_unbiased
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
 from protocols.accounting.calibration import NoisePlan
 from protocols.noise.truncated import error_bound
-from protocols.spec import PI_GAP, ProtocolSpec
+from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: an error of a gap that people can work with
@@ -154,15 +153,21 @@ class GapStatistic(Statistic[Gaps]):
 
     spec: ProtocolSpec = PI_GAP
     name = "gap"
-    detail = RecordKind.VALUE
+    kind = RecordKind.VALUE
+    specs: ClassVar = {"sums": PI_GAP}
+    slots = PI_GAP_SLOTS
 
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Gaps]:
         assert domain.values is not None
-        return {"groups": len(domain.groups), "steps": domain.values.steps}
+        arguments = {"groups": len(domain.groups), "steps": domain.values.steps}
+        plan = plan_release(self.spec, arguments, release, domain)
 
-    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Gaps:
-        most = clients * domain.max_contribution
-        return gaps(read_unbiased(result, "sums", domain.cells, most, plan.coins, -most), domain, plan)
+        def read(opened: Opened, clients: int) -> Gaps:
+            most = clients * domain.max_contribution
+            sums = read_unbiased(opened["sums"], "sums", domain.cells, most, plan.coins, -most)
+            return gaps(sums, domain, plan)
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def files(self, found: Gaps) -> Mapping[str, Mapping[str, Any]]:
         return {"gap.json": found.to_json()}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult
 from harness.errors import (
     FairSharesError,
     InfeasibleError,
@@ -19,14 +18,13 @@ from harness.errors import (
 )
 from harness.inputs.contribution_bounds import Cap, scale_of
 from harness.inputs.record_schema import RecordDomain, RecordKind
-from harness.pipeline.run import Settings, Statistic
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.choose import GroupThresholds, choose_thresholds
-from protocols.accounting.calibration import NoisePlan
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, within_budget
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, ProtocolSpec
+from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
 
 Floats = npt.NDArray[np.float64]
 
@@ -82,27 +80,20 @@ class NoisyCurves:
 class CurvesStatistic(Statistic[NoisyCurves]):
     """Score curves of each group's positives and negatives.
 
-    Args: settings: those of the run, on which the blocks depend; flat: open every bin's count and
-    nothing else, instead of the blocks with the least error; positive: the label that counts as
-    positive, the last one if empty; spec: π_ROC of clients' counts, or of records.
+    Args: flat: open every bin's count and nothing else, instead of the blocks with the least error; positive:
+    the label that counts as positive, the last one if empty; spec: π_ROC of clients' counts, or of records;
+    or as in Protocol 4, for comparison: noise for each count at each threshold, as if it were the only one,
+    so that all that is opened spends epsilon once per threshold.
     """
 
-    settings: Settings
     flat: bool = False
     positive: str = ""
     spec: ProtocolSpec = PI_ROC
     name = "curves"
-    detail = RecordKind.SCORE
+    kind = RecordKind.SCORE
+    specs: ClassVar = {"histogram": PI_ROC, "records": PI_ROC_RECORDS, "published": PI_ROC_PUBLISHED}
 
-    def tree(self, domain: RecordDomain) -> CountTree:
-        """Return which blocks are counted. Raises: ValueError: no noise fits the budget."""
-        bins, settings = len(domain.thresholds), self.settings
-        if self.flat:
-            return CountTree(bins, (1,))
-        relation, together = settings.relation_in(domain), domain.max_records_per_unit
-        return best_tree(bins, relation, settings.epsilon, settings.delta, together, settings.malleable_slots)
-
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
         if len(domain.labels) != 2:
             raise RecordDomainError(
                 f"A score curve tells two labels apart, and the domain has {len(domain.labels)}: run once "
@@ -113,69 +104,57 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 f"The positive label {self.positive!r} is not declared "
                 f"(declared: {', '.join(domain.labels)})."
             )
+        published = self.spec is PI_ROC_PUBLISHED
+        tree = None if published else self._tree(release, domain)
         groups, labels, bins = domain.shape
-        return {"groups": groups, "labels": labels, "bins": bins, **self._blocks(domain)}
+        arguments: dict[str, object] = {"groups": groups, "labels": labels, "bins": bins}
+        if tree is not None:
+            arguments["blocks"] = ".".join(map(str, tree.blocks))
+        plan = plan_release(self.spec, arguments, release, domain, per_value=published)
+        positive = self.positive or domain.labels[-1]
 
-    def _blocks(self, domain: RecordDomain, /) -> Mapping[str, object]:
-        return {"blocks": ".".join(map(str, self.tree(domain).blocks))}
+        def read(opened: Opened, clients: int) -> NoisyCurves:
+            most = clients * domain.max_contribution
+            nodes = read_unbiased(opened["nodes"], "nodes", plan.nodes, most, plan.coins)
+            return noisy_curves(nodes, domain, positive, tree, plan.coins)
 
-    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> NoisyCurves:
-        most = clients * domain.max_contribution
-        opened = read_unbiased(result, "nodes", plan.nodes, most, plan.coins)
-        return self._curves(opened, domain, self.positive or domain.labels[-1], plan.coins)
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def _curves(
-        self, opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
-    ) -> NoisyCurves:
-        return noisy_curves(opened, domain, positive, self.tree(domain), coins)
+    def _tree(self, release: Release, domain: RecordDomain) -> CountTree:
+        """Return which blocks are counted. Raises: OptionError: no noise fits the budget."""
+        bins = len(domain.thresholds)
+        if self.flat:
+            return CountTree(bins, (1,))
+        with within_budget(release):
+            return best_tree(
+                bins,
+                release.relation_in(domain),
+                release.epsilon,
+                release.delta,
+                domain.max_records_per_unit,
+                release.malleable_slots,
+            )
 
     def files(self, found: NoisyCurves) -> Mapping[str, Mapping[str, Any]]:
         return {"curves.json": found.to_json()}
 
 
-@dataclass(frozen=True)
-class PublishedCurvesStatistic(CurvesStatistic):
-    """Score curves as in Protocol 4: noise for each count at each threshold, as if it were the only one.
-
-    For comparison: all that is opened spends epsilon once per threshold.
-    """
-
-    spec: ProtocolSpec = PI_ROC_PUBLISHED
-
-    @property
-    def nominal(self) -> bool:
-        return True
-
-    def _blocks(self, _domain: RecordDomain, /) -> Mapping[str, object]:
-        return {}
-
-    def _curves(
-        self, opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
-    ) -> NoisyCurves:
-        return curves_as_published(opened, domain, positive, coins)
-
-
 def noisy_curves(
-    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree, coins: tuple[Coin, ...]
+    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree | None, coins: tuple[Coin, ...]
 ) -> NoisyCurves:
-    """Estimate score curves by least squares from unbiased block counts.
+    """Estimate score curves from unbiased counts.
 
-    Args: opened: level by level, in each a (group, label) pair after the other, from the lowest block up.
+    Computes: by least squares from the blocks of a tree; without one, as published, takes the count at each
+    threshold as it is, and as the total the mean of both counts' sum.
+    Args: opened: of a tree level by level, in each a (group, label) pair after the other, from the lowest
+    block up; else per pair the counts predicted positive at each threshold, then the others.
     """
+    if tree is None:
+        return _estimated(opened.reshape(-1, 2 * len(domain.thresholds)), domain, positive, (), coins)
     pairs = len(domain.groups) * len(domain.labels)
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
     levels = [level.reshape(pairs, -1) for level in np.split(opened, ends)]
     return _estimated(np.concatenate(levels, axis=1), domain, positive, tree.blocks, coins)
-
-
-def curves_as_published(
-    opened: Floats, domain: RecordDomain, positive: str, coins: tuple[Coin, ...]
-) -> NoisyCurves:
-    """Take the noisy count at each threshold as it is; the total is the mean of both counts' sum.
-
-    Args: opened: per (group, label), the counts predicted positive at each threshold, then the others.
-    """
-    return _estimated(opened.reshape(-1, 2 * len(domain.thresholds)), domain, positive, (), coins)
 
 
 def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, coins: tuple[Coin, ...]) -> CurveNoise:
@@ -266,21 +245,20 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     curves: CurvesStatistic
     choice: ThresholdChoice
     name = "thresholds"
-    detail = RecordKind.SCORE
+    kind = RecordKind.SCORE
+    specs: ClassVar = CurvesStatistic.specs
 
     @property
-    def spec(self) -> ProtocolSpec:
+    def spec(self) -> ProtocolSpec:  # type: ignore[override]
         return self.curves.spec
 
-    @property
-    def nominal(self) -> bool:
-        return self.curves.nominal
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Thresholds]:
+        curves = self.curves.prepare(release, domain)
 
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
-        return self.curves.shape(domain)
+        def read(opened: Opened, clients: int) -> Thresholds:
+            return thresholds_on(curves.read(opened, clients), self.choice)
 
-    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Thresholds:
-        return thresholds_on(self.curves.read(result, domain, clients, plan), self.choice)
+        return PreparedRelease(self.spec, release, domain, curves.arguments, curves.plan, read)
 
     def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
         return found.files()

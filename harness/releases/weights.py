@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from harness.engines.base import EngineResult
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.run import Statistic
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
 from harness.postprocessing.reweighing.revealed import OpenedWeights, layout_for, read_opened_weights
-from protocols.accounting.calibration import NoisePlan
-from protocols.spec import PI_RW, PI_RW_WEIGHTS, ProtocolSpec
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
+from protocols.spec import PI_RW, PI_RW_SLOTS, PI_RW_WEIGHTS, ProtocolSpec
 
 
 @dataclass(frozen=True)
@@ -34,13 +32,19 @@ class WeightsStatistic(Statistic[Weights]):
     reweighing: str = "balanced"
     spec: ProtocolSpec = PI_RW
     name = "weights"
+    specs: ClassVar = {"counts": PI_RW, "weights": PI_RW_WEIGHTS}
+    slots = PI_RW_SLOTS
+    online = True
 
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
-        return {"groups": len(domain.groups), "labels": len(domain.labels)}
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
+        arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
+        plan = plan_release(self.spec, arguments, release, domain)
 
-    def read(self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan) -> Weights:
-        counts = read_counts(result, domain, clients, plan.coins)
-        return Weights(counts, REWEIGHINGS[self.reweighing](counts))
+        def read(opened: Opened, clients: int) -> Weights:
+            counts = read_counts(opened, domain, clients, plan.coins)
+            return Weights(counts, REWEIGHINGS[self.reweighing](counts))
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def files(self, found: Weights) -> Mapping[str, Mapping[str, Any]]:
         return {"weights.json": found.weights.to_json()}
@@ -51,20 +55,25 @@ class WeightsOnlyStatistic(Statistic[OpenedWeights]):
     """Sample weights computed inside the MPC, which opens nothing else. Args: as `WeightsStatistic`."""
 
     reweighing: str = "balanced"
+    spec: ProtocolSpec = PI_RW_WEIGHTS
     name = "weights"
-    spec = PI_RW_WEIGHTS
+    specs: ClassVar = {"weights": PI_RW_WEIGHTS}
 
-    def shape(self, domain: RecordDomain) -> Mapping[str, object]:
-        sizes = {"groups": len(domain.groups), "labels": len(domain.labels)}
-        return {**sizes, "reweighing": self.reweighing}
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[OpenedWeights]:
+        arguments = {
+            "groups": len(domain.groups),
+            "labels": len(domain.labels),
+            "reweighing": self.reweighing,
+        }
+        plan = plan_release(self.spec, arguments, release, domain)
 
-    def check(self, domain: RecordDomain, clients: int, plan: NoisePlan) -> None:
-        layout_for(domain, clients, self.reweighing, len(plan.coins))
+        def read(opened: Opened, clients: int) -> OpenedWeights:
+            return read_opened_weights(opened["weights"], domain, clients, plan.coins, self.reweighing)
 
-    def read(
-        self, result: EngineResult, domain: RecordDomain, clients: int, plan: NoisePlan
-    ) -> OpenedWeights:
-        return read_opened_weights(result, domain, clients, plan.coins, self.reweighing)
+        def check(clients: int) -> None:
+            layout_for(domain, clients, self.reweighing, len(plan.coins))
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read, check)
 
     def files(self, found: OpenedWeights) -> Mapping[str, Mapping[str, Any]]:
         return {"weights.json": found.to_json()}

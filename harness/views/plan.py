@@ -36,8 +36,8 @@ def plan(
     if len(stages) > 1:
         of_cap, after = stages
         yield (
-            f"Two releases: ε = {digits_up(of_cap.settings.epsilon, 4)} is for choosing the cap, ε = "
-            f"{digits_up(after.settings.epsilon, 4)} for the {after.task.name} with it."
+            f"Two releases: ε = {digits_up(of_cap.release.epsilon, 4)} is for choosing the cap, ε = "
+            f"{digits_up(after.release.epsilon, 4)} for the {after.task} with it."
         )
     for each in releases:
         yield _heading(each, len(stages) > 1)
@@ -56,9 +56,9 @@ def plan(
 
 
 def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
-    noise = release.asked.noise()
+    noise = release.asked.prepare().plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
-    task = f" of {release.asked.task.name}" if one_of_two else ""
+    task = f" of {release.asked.task}" if one_of_two else ""
     where = "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
     detail = f"{where}, at ε = {spent} and δ = {delta} ({noise.relation})"
     return Heading(f"What would come out{task}", detail)
@@ -86,7 +86,7 @@ def _counts(found: ExpectedCounts) -> Iterator[Part]:
 
 def _errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> Iterator[Part]:
     asked, needed = release.asked, release.needed
-    valued, cap = asked.task.detail is RecordKind.VALUE, asked.cap
+    valued, cap = asked.statistic.kind is RecordKind.VALUE, asked.cap
     if cap and not valued:
         described = cap.described
         if one_of_two:
@@ -99,7 +99,8 @@ def _errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> Iterato
         RecordKind.SCORE: "of records at or above a threshold",
         RecordKind.VALUE: "of a group's clients",
     }
-    yield f"Count {counted.get(asked.task.detail, 'of a group and label')}: off by {errors.count:,.3g} (RMS)."
+    what = counted.get(asked.statistic.kind, "of a group and label")
+    yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
     if len(errors.each) > _MOST_ROWS:
@@ -131,7 +132,7 @@ def _costs(
     stages: Sequence[PlanRequest], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
 ) -> Iterator[Part]:
     where = "all parties on one machine" if network is None else f"network {network.name}"
-    both = f", {' and '.join(each.task.name for each in stages)} together" if len(stages) > 1 else ""
+    both = f", {' and '.join(each.task for each in stages)} together" if len(stages) > 1 else ""
     yield Heading("What it would cost", f", {where}{both}")
     rows = []
     for each in plans:
@@ -171,19 +172,19 @@ def to_json(
 ) -> dict[str, Any]:
     """Return a plan as JSON; where a cap is chosen first, the inputs are those of the release after it."""
     asked = stages[-1]
-    valued, sized = asked.task.detail is RecordKind.VALUE, asked.task.detail is RecordKind.SIZE
+    valued, sized = asked.statistic.kind is RecordKind.VALUE, asked.statistic.kind is RecordKind.SIZE
     return {
         "schema": SCHEMA,
-        "task": asked.task.name,
-        "protocol": asked.task.spec.name,
-        "input_form": asked.settings.form.name,
+        "task": asked.task,
+        "protocol": asked.statistic.spec.name,
+        "input_form": asked.release.form.name,
         "clients": asked.clients,
         "records": None if sized else asked.clients if valued else asked.records,
         "cap": None if asked.cap is None else asked.cap.to_json(),
         "cap_is_expected": len(stages) > 1,
         "groups": _floats(asked.groups),
         "labels": None if valued else _floats(asked.labels),
-        "thresholds": asked.thresholds if asked.task.detail is RecordKind.SCORE else None,
+        "thresholds": asked.thresholds if asked.statistic.kind is RecordKind.SCORE else None,
         "releases": [_release_json(each) for each in releases],
         "network": None
         if network is None
@@ -202,12 +203,12 @@ def _floats(shares: Mapping[str, Fraction]) -> dict[str, float]:
 
 
 def _release_json(release: ReleasePlan) -> dict[str, Any]:
-    asked, needed, noise = release.asked, release.needed, release.asked.noise()
+    asked, needed, noise = release.asked, release.needed, release.asked.prepare().plan
     return {
-        "task": asked.task.name,
+        "task": asked.task,
         "models": [model.name for model in release.models],
         "privacy": {
-            "epsilon_requested": str(asked.settings.epsilon),
+            "epsilon_requested": str(asked.release.epsilon),
             "epsilon": float_up(noise.exact.epsilon),
             "delta": float_up(noise.exact.delta),
             "neighboring_relation": str(noise.relation),
@@ -256,9 +257,7 @@ def _model_json(stages: Sequence[PlanRequest], each: ModelPlan) -> dict[str, Any
     runs = {}
     if each.costs is not None and len(stages) > 1:
         runs = {
-            "runs": {
-                asked.task.name: _cost_json(cost) for asked, cost in zip(stages, each.costs, strict=True)
-            }
+            "runs": {asked.task: _cost_json(cost) for asked, cost in zip(stages, each.costs, strict=True)}
         }
     return {
         "model": each.model.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ import pytest
 from harness.errors import OptionError, PartyFailedError
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.run import run_on_records
-from harness.releases.weights import WeightsStatistic
+from harness.pipeline.run import run_release
+from harness.releases.base import PreparedRelease, Release
+from harness.releases.weights import Weights, WeightsStatistic
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, plan_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.noise.truncated import error_bound
 from tests.support.command import call
@@ -165,11 +167,18 @@ def test_what_can_be_known_is_refused_before_anything_is_spent(
 def test_what_the_largest_cap_does_not_fit_is_refused_before_anything_is_spent(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def check(self: WeightsStatistic, domain: RecordDomain, clients: int, plan: NoisePlan) -> None:
-        assert (domain.cap, clients, plan.changed) == (Cap(4), CLIENTS, 4)
-        raise OptionError("Weights do not fit.")
+    prepare = WeightsStatistic.prepare
 
-    monkeypatch.setattr(WeightsStatistic, "check", check)
+    def prepared(self: WeightsStatistic, release: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
+        found = prepare(self, release, domain)
+
+        def check(clients: int) -> None:
+            assert (domain.cap, clients, found.plan.changed) == (Cap(4), CLIENTS, 4)
+            raise OptionError("Weights do not fit.")
+
+        return replace(found, check=check)
+
+    monkeypatch.setattr(WeightsStatistic, "prepare", prepared)
     run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", "mpyc")
     done = call(*run, "--out", "out", cwd=here)
     assert done.returncode == 1 and "Weights do not fit." in done.stderr
@@ -188,14 +197,14 @@ def test_clients_who_share_have_to_know_the_cap(arguments: tuple[str, ...], here
 
 def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run fails: what the first has chosen, and its charge, stay."""
-    real = run_on_records
+    real = run_release
 
     def fails_second(statistic: Any, *given: Any, **named: Any) -> Any:
         if statistic.name == "weights":
             raise PartyFailedError("Party 0 failed.")
         return real(statistic, *given, **named)
 
-    monkeypatch.setattr("harness.pipeline.capped_run.run_on_records", fails_second)
+    monkeypatch.setattr("harness.pipeline.capped_run.run_release", fails_second)
     run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", "mpyc")
     done = call(*run, "--out", "out", "--population", "p", "--ledger", "ledger.sqlite", cwd=here)
     assert done.returncode == 1 and not (here / "out").exists()

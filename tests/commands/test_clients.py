@@ -20,7 +20,7 @@ from harness.clients.session import Check, Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
 from harness.engines.registry import engine_of
 from harness.errors import ClientError, FairSharesError, PartyFailedError
-from harness.pipeline.local_clients import local_clients
+from harness.pipeline.party_inputs import local_clients
 from harness.security_models import MODELS
 from protocols.circuits.coins import MAX_EPSILON, design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths

@@ -23,7 +23,9 @@ from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import Settings, run_on_records
+from harness.pipeline.party_inputs import RecordsSource
+from harness.pipeline.run import RunSettings, run_release
+from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model
 from protocols.spec import SPLIT
@@ -53,8 +55,9 @@ def weights(model: Model, network: Network | None, here: Path, timeout_s: float 
     """Run π_RW on two records; return the manifest."""
     index = np.arange(2)
     records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c", "d"]), index, index, index)
-    settings = Settings(model, SPLIT, Fraction(1), Fraction(1, 2**40), timeout_s=timeout_s, network=network)
-    return run_on_records(WeightsStatistic(), records, settings, here / "out", lambda step: None).manifest
+    release = Release(model, SPLIT, Fraction(1), Fraction(1, 2**40))
+    settings, source = RunSettings(release, timeout_s, network=network), RecordsSource(records)
+    return run_release(WeightsStatistic(), source, settings, here / "out", lambda step: None).manifest
 
 
 @ON_BOTH_ENGINES

@@ -20,8 +20,10 @@ from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares import share, split_into_shares
-from harness.pipeline.run import Settings, run_on_records, run_on_shares
-from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
+from harness.pipeline.party_inputs import RecordsSource, SharesSource, Source
+from harness.pipeline.run import Run, RunSettings, run_release
+from harness.releases.base import Release
+from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
@@ -148,10 +150,14 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 60)
 STATISTIC = CapStatistic(CapTarget("counts", Fraction(1, 2), DELTA, counts=4))  # 7 clients may exceed the cap
 
 
-def settings(model: Model) -> Settings:
+def settings(model: Model) -> Release:
     """At ε = 20, where noise decides nothing."""
     form = PI_CAP.input_forms[SLOTS.name]
-    return Settings(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
+    return Release(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
+
+
+def cap_of(source: Source, model: Model, out: Path) -> Run[ChosenCap]:
+    return run_release(STATISTIC, source, RunSettings(settings(model)), out, lambda step: None)
 
 
 def records(sizes: Sequence[int]) -> ClientRecords:
@@ -165,7 +171,7 @@ HONEST = [0] * 5 + [1] * 5 + [3] * 10 + [4] * 10 + [6] * 10  # 10 have more than
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
 def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
-    run = run_on_records(STATISTIC, records(HONEST), settings(model), tmp_path / "out", lambda step: None)
+    run = cap_of(RecordsSource(records(HONEST)), model, tmp_path / "out")
     assert (run.found.above, run.found.cap) == (7, 6)
     privacy = run.manifest["privacy"]
     assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
@@ -186,7 +192,7 @@ def test_uploads_that_are_not_sound_are_out_at_every_party(model: Model, tmp_pat
         alike, party = what.at_all and i % 2, i % model.parties
         misbehave(what.change, shares, bad, range(model.parties) if alike else range(party, party + 1))
     copy_under_another_name(shares, honest, 1)
-    run = run_on_shares(STATISTIC, shares, settings(model), tmp_path / "out", lambda step: None)
+    run = cap_of(SharesSource(shares), model, tmp_path / "out")
     inputs = run.manifest["inputs"]
     assert (inputs["clients"], inputs["uploads"]) == (45, 3)
     assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) + 1 == sum(inputs["excluded_because"].values())

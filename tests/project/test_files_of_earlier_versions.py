@@ -152,7 +152,7 @@ def test_an_invitation_is_read() -> None:
     assert invitation.client == 0 and [server.port for server in invitation.servers] == [*range(9000, 9004)]
     terms = read_terms(invitation.terms, "It")
     assert terms.domain == read_domain(FILES / "domain.json")
-    assert terms.settings.epsilon == 1 and terms.settings.delta == Fraction(1, 10**9)
+    assert terms.release.epsilon == 1 and terms.release.delta == Fraction(1, 10**9)
 
 
 @pytest.fixture

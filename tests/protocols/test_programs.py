@@ -18,7 +18,8 @@ import pytest
 from harness.engines.base import PROGRAMS, PROJECT
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import Settings, make_job, plan_release
+from harness.pipeline.run import make_job
+from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation
@@ -354,12 +355,11 @@ def test_active_parties_are_checked_before_the_opening(spec: ProtocolSpec) -> No
 @pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE])
 def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: NeighboringRelation) -> None:
     """π_RW's arguments lead to the plan's coins, all parties draw, and they draw as many bits as are used."""
-    settings = Settings(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
+    settings = Release(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
     domain = RecordDomain(("a", "b"), ("0", "1", "2"))
-    plan = plan_release(WeightsStatistic(), settings, domain)
-    job = make_job(
-        WeightsStatistic(), settings, plan, PartyInputs(domain, 10, 1, 10, [Path()] * model.parties)
-    )
+    prepared = WeightsStatistic().prepare(settings, domain)
+    plan, fed = prepared.plan, PartyInputs(domain, 10, 1, 10, [Path()] * model.parties)
+    job = make_job(prepared, fed)
     arguments = dict(zip(PI_RW.arguments, job.arguments, strict=True))
     assert arguments["parties"] == str(model.parties)
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins

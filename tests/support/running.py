@@ -21,7 +21,7 @@ from harness.engines.network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.inputs.rings import XOR
 from harness.inputs.shares import split_into_shares
-from harness.pipeline.local_clients import local_clients
+from harness.pipeline.party_inputs import local_clients
 from harness.security_models import MODELS, Model
 from protocols.spec import SHARES, InputForm, ProtocolSpec
 

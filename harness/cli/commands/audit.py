@@ -13,7 +13,7 @@ from harness.cli.parsers import parse_delta
 from harness.cli.terminal import show
 from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
-from harness.pipeline.run import DEFAULT_DELTA, Settings
+from harness.pipeline.run import DEFAULT_DELTA, RunSettings
 from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, audit_command
 from harness.privacy.audit.samplers import (
@@ -23,6 +23,7 @@ from harness.privacy.audit.samplers import (
     audit_published,
     audit_sampler,
 )
+from harness.releases.base import Release
 from harness.releases.noise_samples import choose_sampler
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views.audit import audit as view
@@ -119,7 +120,7 @@ def noise(options: NoiseOptions) -> None:
     delta = options.delta or DELTA
     chosen = choose_sampler(sampler, options.epsilon, delta, options.rounded)
     model = chosen_model(options.model)
-    settings = Settings(model, NO_INPUT, options.epsilon, delta, timeout_s=options.timeout)
+    settings = RunSettings(Release(model, NO_INPUT, options.epsilon, delta), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
         run = open_noise(chosen, options.n, settings, target, begin)

@@ -14,7 +14,8 @@ from harness.cli.parsers import parse_choice
 from harness.cli.terminal import show
 from harness.errors import OptionError
 from harness.inputs.record_schema import read_domain
-from harness.pipeline.run import Settings, check_supported
+from harness.pipeline.run import RunSettings
+from harness.releases.base import Release
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.views.parts import Line
 from harness.views.releases import cap as view
@@ -33,12 +34,12 @@ def cap(options: CapOptions) -> None:
     form = options.input_form if options.hosts else None
     options = options.but(privacy_unit=PrivacyUnit.CLIENT, input_form=form)
     settings = settings_of(options, PI_CAP)
-    target, variant = cap_target(options, settings.delta)
+    target, variant = cap_target(options, settings.release.delta)
     grid = read_domain(options.domain).thresholds if options.domain else ()
     target = replace(
         target,
         thresholds=len(grid) or target.thresholds,
-        malleable_slots=of_curves(settings, variant).malleable_slots if variant else settings.malleable_slots,
+        malleable_slots=(of_curves(settings, variant) if variant else settings.release).malleable_slots,
     )
     run, out = release(options, CapStatistic(target), settings, view.STEPS)
     chosen, manifest = run.found, run.manifest
@@ -67,12 +68,12 @@ def cap_target(options: CapTargetOptions, delta: Fraction) -> tuple[CapTarget, s
     return CapTarget(task, options.release_epsilon, delta, counts=options.counts or 1), variant
 
 
-def of_curves(settings: Settings, variant: str) -> Settings:
-    """Return the settings of the curves that a cap is for. Raises: UnsupportedError: the model has none."""
+def of_curves(settings: RunSettings, variant: str) -> Release:
+    """Return the release of the curves that a cap is for. Raises: UnsupportedError: the model has none."""
     spec = VARIANTS[variant]
-    found = replace(settings, form=chosen_form(spec.input_forms, ""))
-    check_supported(spec, found)
-    return found
+    release = replace(settings.release, form=chosen_form(spec.input_forms, ""))
+    replace(settings, release=release).check_supported(spec)
+    return release
 
 
 def _following(options: CapOptions, task: str, cap: str, model: str, variant: str) -> list[Line]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from harness.cli.commands.cap import COUNTS, RELEASES, THRESHOLDS, cap_target
 from harness.cli.commands.choices import cap_and_release, chosen_form
@@ -13,17 +14,23 @@ from harness.cli.parsers import parse_choice, parse_shares
 from harness.cli.terminal import show
 from harness.errors import OptionError
 from harness.forecast.expected_accuracy import plan_releases
-from harness.forecast.plan import TASKS, PlanRequest, Task, expected_cap, plan_model
+from harness.forecast.plan import PlanRequest, expected_cap, plan_model
 from harness.forecast.unit_costs import RECORDED, read_units
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
-from harness.pipeline.run import Settings
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.releases.contribution_cap import CapTarget
+from harness.releases.base import Release, Statistic
+from harness.releases.confusion import ConfusionStatistic
+from harness.releases.contribution_cap import CapStatistic, CapTarget
+from harness.releases.counts import CountStatistic
+from harness.releases.gaps import GapStatistic
+from harness.releases.registry import STATISTICS
+from harness.releases.score_curves import CurvesStatistic
+from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from harness.security_models import MODELS
 from harness.views import plan as show_plan
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PI_CAP, SLOTS
+from protocols.spec import PI_CAP, PI_RW_WEIGHTS, SLOTS, ProtocolSpec
 
 _CAPPED = tuple(task for task in RELEASES if task != COUNTS)  # what --cap auto can choose a cap for
 _OF_CAP, _OF_COUNT = ("release", "release_epsilon", "counts"), tuple(ErrorOptions.declared)
@@ -42,7 +49,7 @@ def plan(options: PlanOptions) -> None:
         for each in releases:
             largest = Cap(caps_to_choose_from(each.asked.max_count)[-1])
             if each.asked.cap is not None:
-                replace(each.asked, cap=largest).noise()
+                replace(each.asked, cap=largest).prepare()
     plans = [plan_model(stages, model, units, network) for model in models]
     if options.json:
         found = show_plan.to_json(stages, releases, plans, network, units)
@@ -56,25 +63,28 @@ def requests(options: PlanOptions) -> list[PlanRequest]:
 
     Raises: OptionError.
     """
-    kinds = TASKS[options.task]
+    specs = STATISTICS[options.task].specs
     _refuse_strangers(options)
-    option, kind = (
+    option, variant = (
         ("--variant", options.variant) if options.task == THRESHOLDS else ("--reveal", options.reveal)
     )
-    request = _request(options, kinds[parse_choice(option, kind or next(iter(kinds)), list(kinds))])
+    request = _request(options, specs[parse_choice(option, variant or next(iter(specs)), list(specs))])
     return _after_cap(options, request) if options.chooses_cap else [request]
 
 
-def _request(options: PlanOptions, task: Task) -> PlanRequest:
-    sized, valued = task.detail is RecordKind.SIZE, task.detail is RecordKind.VALUE
+def _request(options: PlanOptions, spec: ProtocolSpec) -> PlanRequest:
+    statistic = STATISTICS[options.task]
+    sized, valued = statistic.kind is RecordKind.SIZE, statistic.kind is RecordKind.VALUE
     unit = PrivacyUnit.CLIENT if sized else options.privacy_unit
-    if unit is PrivacyUnit.CLIENT and task.of_slots and options.input_form in (None, SLOTS.name):
-        task = replace(task, spec=task.of_slots)
+    default = spec is next(iter(statistic.specs.values()))
+    by_slots = unit is PrivacyUnit.CLIENT and options.input_form in (None, SLOTS.name)
+    if default and by_slots and statistic.slots:
+        spec = statistic.slots
     clients, records = options.clients, options.records or options.clients
     max_count = options.max_count or DEFAULT_MAX_COUNT
-    settings = Settings(
+    release = Release(
         options.model or next(iter(MODELS.values())),
-        chosen_form(task.spec.input_forms, options.input_form),
+        chosen_form(spec.input_forms, options.input_form),
         options.epsilon,
         options.delta,
         options.neighboring_relation,
@@ -82,9 +92,10 @@ def _request(options: PlanOptions, task: Task) -> PlanRequest:
     )
     only_one = Cap(1) if valued and unit is PrivacyUnit.CLIENT else None
     cap = expected_cap(clients, records, max_count) if options.chooses_cap else options.cap or only_one
-    request = PlanRequest(
-        task,
-        settings,
+    return PlanRequest(
+        options.task,
+        _statistic(options, spec, release),
+        release,
         clients,
         records,
         options.groups,
@@ -92,34 +103,41 @@ def _request(options: PlanOptions, task: Task) -> PlanRequest:
         max_count,
         options.thresholds or DEFAULT_THRESHOLDS,
         options.steps or DEFAULT_STEPS,
-        options.reweighing or next(iter(REWEIGHINGS)),
         cap,
     )
-    if sized:
-        texts = options.given(*_OF_CAP, "variant")
-        following, variant = cap_target(CapTargetOptions(**texts), settings.delta)
-        form = chosen_form(VARIANTS[variant].input_forms) if variant else settings.form
-        following = replace(following, thresholds=request.thresholds, malleable_slots=form.exchangeable)
-        return replace(request, following=following)
+
+
+def _statistic(options: PlanOptions, spec: ProtocolSpec, release: Release) -> Statistic[Any]:
+    """Return what would be computed."""
+    if options.task == "weights":
+        scheme = options.reweighing or next(iter(REWEIGHINGS))
+        return WeightsOnlyStatistic(scheme) if spec is PI_RW_WEIGHTS else WeightsStatistic(scheme, spec)
     if options.task == "count":
-        return replace(request, target=ErrorOptions(**options.given(*_OF_COUNT)).target())
-    return request
+        return CountStatistic(ErrorOptions(**options.given(*_OF_COUNT)).target())
+    if options.task == "cap":
+        target, variant = cap_target(CapTargetOptions(**options.given(*_OF_CAP, "variant")), release.delta)
+        form = chosen_form(VARIANTS[variant].input_forms) if variant else release.form
+        thresholds = options.thresholds or DEFAULT_THRESHOLDS
+        return CapStatistic(replace(target, thresholds=thresholds, malleable_slots=form.exchangeable))
+    if options.task == THRESHOLDS:
+        return CurvesStatistic(spec=spec)
+    return ConfusionStatistic(spec) if options.task == "confusion" else GapStatistic(spec)
 
 
 def _after_cap(options: PlanOptions, request: PlanRequest) -> list[PlanRequest]:
     """Return the release of a cap, and the one that it is for, with what that leaves."""
     of_cap, left = cap_and_release(options)
-    settings = replace(request.settings, epsilon=left.epsilon, delta=left.delta)
-    exchangeable, (choice,) = settings.form.exchangeable, TASKS["cap"].values()
-    form = PI_CAP.input_forms[SLOTS.name]
+    release = replace(request.release, epsilon=left.epsilon, delta=left.delta)
+    exchangeable, form = release.form.exchangeable, PI_CAP.input_forms[SLOTS.name]
+    target = CapTarget(options.task, left.epsilon, left.delta, request.thresholds, exchangeable)
     first = replace(
         request,
-        task=choice,
-        settings=replace(settings, form=form, epsilon=of_cap.epsilon, delta=of_cap.delta),
+        task="cap",
+        statistic=CapStatistic(target),
+        release=replace(release, form=form, epsilon=of_cap.epsilon, delta=of_cap.delta),
         cap=None,
-        following=CapTarget(options.task, left.epsilon, left.delta, request.thresholds, exchangeable),
     )
-    return [first, replace(request, settings=settings)]
+    return [first, replace(request, release=release)]
 
 
 def _refuse_strangers(options: PlanOptions) -> None:

@@ -7,7 +7,8 @@ from harness.cli.commands.choices import chosen_model
 from harness.cli.options import QuickstartOptions
 from harness.cli.parsers import parse_delta
 from harness.cli.terminal import show
-from harness.pipeline.run import DEFAULT_DELTA, Settings
+from harness.pipeline.run import DEFAULT_DELTA
+from harness.releases.base import Release
 from harness.system.result_files import default_out
 from harness.views import quickstart as view
 from harness.views.parts import Heading
@@ -19,8 +20,8 @@ def quickstart(options: QuickstartOptions) -> None:
     """Run the main job on the mortgage applications and show what weights and thresholds do."""
     from harness.cli.quickstart import quickstart as run_quickstart  # scikit-learn is slow to import
 
-    settings = Settings(chosen_model(options.model), SPLIT, options.epsilon, parse_delta(DEFAULT_DELTA))
+    release = Release(chosen_model(options.model), SPLIT, options.epsilon, parse_delta(DEFAULT_DELTA))
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
-        found = run_quickstart(settings, target, begin)
+        found = run_quickstart(release, target, begin)
     show(Heading(view.TITLE, f": {found.subtitle}"), *view.quickstart(found), results(target))

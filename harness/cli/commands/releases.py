@@ -26,20 +26,17 @@ from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
 from harness.inputs.aggregation import UploadPolicy
 from harness.inputs.contribution_bounds import AUTO
-from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain, RecordKind, read_domain
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordKind, read_domain
 from harness.inputs.records import ClientRecords, read_records
 from harness.inputs.shares import MAX_VALUES
 from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
+from harness.pipeline.party_inputs import InvitedSource, RecordsSource, SharesSource, Source
 from harness.pipeline.run import (
     Run,
-    Settings,
-    Statistic,
-    check_supported,
-    run_fed,
-    run_for_invited,
-    run_on_records,
-    run_on_shares,
+    RunSettings,
+    run_release,
 )
+from harness.releases.base import Release, Statistic
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.contribution_cap import ChosenCap
 from harness.releases.counts import CountStatistic
@@ -74,7 +71,6 @@ from protocols.spec import (
 
 if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
-    from harness.pipeline.party_inputs import PartyInputs
 
 T = TypeVar("T")
 
@@ -120,7 +116,7 @@ def gap(options: GapOptions) -> None:
 def count(options: CountOptions) -> None:
     """Run π_COUNT on a records file or on shares."""
     settings = settings_of(options, PI_COUNT)
-    run, out = release(options, CountStatistic(settings, options.target()), settings, counts_view.STEPS)
+    run, out = release(options, CountStatistic(options.target()), settings, counts_view.STEPS)
     show(*counts_view.counts(run.found), *statement(run.manifest, "counts"))
     conclude(options, run, out)
 
@@ -134,7 +130,7 @@ def of_slots(options: ReleaseOptions, slots: ProtocolSpec, spec: ProtocolSpec) -
     return slots if asked == SLOTS.name else spec
 
 
-def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> Settings:
+def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> RunSettings:
     """Check how the options go together, and return what they stand for.
 
     Raises: OptionError; UnsupportedError: the model cannot do it.
@@ -144,7 +140,7 @@ def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> Settings:
     _check_sources(options)
     hosts = _hosts(options) if options.hosts else None
     of_cap = _of_the_cap(options)
-    settings = Settings(
+    release = Release(
         model=hosts.model if hosts else chosen_model(options.model),
         form=chosen_form(
             spec.input_forms, options.input_form, CLIENTS if options.invite else options.input_path
@@ -153,11 +149,14 @@ def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> Settings:
         delta=options.delta - of_cap.delta,
         relation=options.neighboring_relation,
         unit=options.privacy_unit,
+    )
+    settings = RunSettings(
+        release,
         timeout_s=options.timeout,
         account=chosen_account(options.population, options.budget, options.ledger),
         hosts=hosts,
     )
-    check_supported(spec, settings)
+    settings.check_supported(spec)
     return settings
 
 
@@ -192,7 +191,7 @@ def _of_the_cap(options: ReleaseOptions) -> Guarantee:
 def release(
     options: ReleaseOptions,
     statistic: Statistic[T],
-    settings: Settings,
+    settings: RunSettings,
     steps: dict[str, str],
     positive_from: float | None = None,
 ) -> tuple[Run[T], Path]:
@@ -205,28 +204,27 @@ def release(
         if settings.hosts is not None:
             return _run_on_hosts(options, statistic, settings, target, begin), target
         if options.shares:
-            policy = _policy(options, statistic, settings)
-            return run_on_shares(statistic, options.shares, settings, target, begin, policy), target
+            source = SharesSource(options.shares, _policy(options, statistic, settings))
+            return run_release(statistic, source, settings, target, begin), target
         if options.invite:
-            declared, invited = _invited(options, settings)
-            return run_for_invited(statistic, invited, declared, settings, target, begin), target
+            return run_release(statistic, _invited(options, settings), settings, target, begin), target
         begin("records")
         assert options.records is not None
-        domain = declared_domain(options, of_values=statistic.detail is RecordKind.VALUE)
+        domain = declared_domain(options, of_values=statistic.kind is RecordKind.VALUE)
         records = read_records(
             options.records,
             domain,
             options.max_count or DEFAULT_MAX_COUNT,
-            kind=statistic.detail,
+            kind=statistic.kind,
             positive_from=positive_from,
         )
         if options.chooses_cap:
             return _run_after_cap(options, statistic, records, settings, target, begin), target
-        records = replace(records, domain=with_cap(records.domain, options.cap, settings.unit))
-        return run_on_records(statistic, records, settings, target, begin), target
+        records = replace(records, domain=with_cap(records.domain, options.cap, settings.release.unit))
+        return run_release(statistic, RecordsSource(records), settings, target, begin), target
 
 
-def _policy(options: ReleaseOptions, statistic: Statistic[T], settings: Settings) -> UploadPolicy:
+def _policy(options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings) -> UploadPolicy:
     """Return what uploads have to be."""
     if any(options.given("groups", "labels", "max_count", "range", "steps", "cap").values()):
         raise OptionError(
@@ -236,24 +234,26 @@ def _policy(options: ReleaseOptions, statistic: Statistic[T], settings: Settings
     most = options.clients_per_upload or MAX_VALUES
     if not options.domain:
         return UploadPolicy(clients=most)
-    domain = read_domain(options.domain).with_kind(statistic.detail)
-    return UploadPolicy(with_cap(domain, None, settings.unit), most)
+    domain = read_domain(options.domain).with_kind(statistic.kind)
+    return UploadPolicy(with_cap(domain, None, settings.release.unit), most)
 
 
 def _run_after_cap(
     options: ReleaseOptions,
     statistic: Statistic[T],
     records: ClientRecords,
-    settings: Settings,
+    settings: RunSettings,
     target: Path,
     begin: Progress,
 ) -> Run[T]:
     spent = _of_the_cap(options)
     form = PI_CAP.input_forms[SLOTS.name]
-    of_cap = replace(settings, form=form, epsilon=spent.epsilon, delta=spent.delta)
+    release = settings.release
+    first = replace(release, form=form, epsilon=spent.epsilon, delta=spent.delta)
+    of_cap = replace(settings, release=first)
 
     def chosen(cap: ChosenCap) -> None:
-        left = Guarantee(settings.epsilon, settings.delta)
+        left = Guarantee(release.epsilon, release.delta)
         show(*cap_view.going_on_with(cap, records.clients, left), console=cli.err)
 
     return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
@@ -268,33 +268,29 @@ def _hosts(options: ReleaseOptions) -> HostsRunner:
 
 
 def _run_on_hosts(
-    options: ReleaseOptions, statistic: Statistic[T], settings: Settings, target: Path, begin: Progress
+    options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings, target: Path, begin: Progress
 ) -> Run[T]:
-    from harness.hosts.runner import HostsRunner
+    from harness.hosts.runner import HostsRunner, HostsSource
 
     hosts = settings.hosts
     assert isinstance(hosts, HostsRunner)
+    source: Source
     if options.invite:
-        domain, invited = _invited(options, settings)
-        with hosts.connected(begin):
-            return run_for_invited(statistic, invited, domain, settings, target, begin)
-    policy = _policy(options, statistic, settings)
-
-    def feed(scratch: Path) -> PartyInputs:
-        return hosts.feed(settings.form, scratch, begin, policy)
-
+        source = _invited(options, settings)
+    else:
+        source = HostsSource(hosts, _policy(options, statistic, settings))
     with hosts.connected(begin):
-        return run_fed(statistic, feed, settings, target, begin)
+        return run_release(statistic, source, settings, target, begin)
 
 
-def _invited(options: ReleaseOptions, settings: Settings) -> tuple[RecordDomain, tuple[Path, int]]:
+def _invited(options: ReleaseOptions, settings: RunSettings) -> InvitedSource:
     """Return what clients may have, where their invitations are to be, and how many; say so."""
     directory, clients = options.invite, options.clients
     assert directory is not None and clients is not None
     domain = declared_domain(options)
     if domain is None:
         raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
-    domain = with_cap(domain, options.cap, settings.unit)
+    domain = with_cap(domain, options.cap, settings.release.unit)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -305,7 +301,7 @@ def _invited(options: ReleaseOptions, settings: Settings) -> tuple[RecordDomain,
         f"{directory / 'client-<k>.json'}, k from 0, once that file is there.",
         console=cli.err,
     )
-    return domain, (directory, clients)
+    return InvitedSource(domain, directory, clients)
 
 
 def conclude(

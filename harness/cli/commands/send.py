@@ -34,7 +34,7 @@ def send(options: SendOptions) -> None:
     found = read_invitation(options.invitation)
     invitation = str(options.invitation)
     terms = read_terms(found.terms, invitation)
-    epsilon = terms.settings.epsilon
+    epsilon = terms.release.epsilon
     for sentence in (*_sentences(terms), *_servers(found.servers, invitation, known)):
         say(plain(sentence))  # before anything is sent
     if options.epsilon is not None and epsilon > options.epsilon:
@@ -47,7 +47,7 @@ def send(options: SendOptions) -> None:
         raise OptionError(
             f"{options.records} holds records of {own.clients} clients; an invitation is for one."
         )
-    sent = asyncio.run(found.send(columns_of(own, terms.settings.form).ravel(), options.timeout))
+    sent = asyncio.run(found.send(columns_of(own, terms.release.form).ravel(), options.timeout))
     say(
         f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "
         f"({sent:,} bytes to each)."
@@ -56,8 +56,8 @@ def send(options: SendOptions) -> None:
 
 def _sentences(terms: Terms) -> list[str]:
     """Return what a client agrees to; parties that run on other terms get nothing."""
-    settings, opened = terms.settings, "; ".join(terms.statistic.spec.revealed)
-    model = settings.model
+    release, opened = terms.release, "; ".join(terms.statistic.spec.revealed)
+    model = release.model
     behaviour = "keeps to the protocol but looks at all it receives, learns nothing more"
     if model.tolerates == "active":
         behaviour = (
@@ -66,7 +66,7 @@ def _sentences(terms: Terms) -> list[str]:
         )
     return [
         f"The run opens: {opened}. Guarantee: (ε, δ)-differential privacy with ε = "
-        f"{digits_up(settings.epsilon, 4)} and δ = {digits_up(settings.delta, 4)} in total, for "
+        f"{digits_up(release.epsilon, 4)} and δ = {digits_up(release.delta, 4)} in total, for "
         f"{_CHANGES[terms.relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
         f"{behaviour}. Whoever runs more of them can see your values.",

@@ -25,40 +25,21 @@ from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordKind, read_domain
 from harness.inputs.records import read_records
 from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
+from harness.releases.registry import STATISTICS
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import (
-    PI_CAP,
-    PI_CF,
-    PI_CF_SLOTS,
-    PI_GAP,
-    PI_GAP_SLOTS,
-    PI_ROC,
-    PI_ROC_PUBLISHED,
-    PI_ROC_RECORDS,
-    PI_RW,
-    PI_RW_SLOTS,
-    SLOTS,
-)
+from protocols.spec import SLOTS
 
-# What a command needs of records: how they are shared, and what one holds besides its group and label.
-TASKS = {
-    "weights": ({**PI_RW.input_forms, **PI_RW_SLOTS.input_forms}, RecordKind.NONE),
-    "confusion": ({**PI_CF.input_forms, **PI_CF_SLOTS.input_forms}, RecordKind.PREDICTION),
-    "cap": (PI_CAP.input_forms, RecordKind.SIZE),
-    "gap": ({**PI_GAP.input_forms, **PI_GAP_SLOTS.input_forms}, RecordKind.VALUE),
-    "thresholds": (
-        {**PI_ROC.input_forms, **PI_ROC_RECORDS.input_forms, **PI_ROC_PUBLISHED.input_forms},
-        RecordKind.SCORE,
-    ),
-}
+# What shares can be for; counts with a relative error take those of weights.
+TASKS = {name: statistic for name, statistic in STATISTICS.items() if name != "count"}
 
 
 def share(options: ShareOptions) -> None:
     """Write one share file per party for the clients of a records file."""
-    forms, detail = TASKS[options.task]
-    if (options.range or options.steps) and detail is not RecordKind.VALUE:
+    statistic = TASKS[options.task]
+    forms, kind = statistic.input_forms(), statistic.kind
+    if (options.range or options.steps) and kind is not RecordKind.VALUE:
         raise OptionError("--range and --steps go with --task gap only.")
-    domain = declared_domain(options, of_values=detail is RecordKind.VALUE)
+    domain = declared_domain(options, of_values=kind is RecordKind.VALUE)
     if domain is None:
         raise OptionError(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
@@ -68,9 +49,9 @@ def share(options: ShareOptions) -> None:
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
     form = chosen_form(forms, options.input_form or slots)
     score = options.threshold
-    if score is not None and detail is not RecordKind.PREDICTION:
+    if score is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
-    found = read_records(options.records, domain, may_be_empty=True, kind=detail, positive_from=score)
+    found = read_records(options.records, domain, may_be_empty=True, kind=kind, positive_from=score)
     over = shared_over(form, model.domain)
     batches = share_in_parts(found, form, over, model.parties, options.out)
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"

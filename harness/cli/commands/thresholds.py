@@ -10,16 +10,14 @@ from harness.cli.terminal import show
 from harness.pipeline.thresholds_again import choose_again, read_curves
 from harness.releases.score_curves import (
     CurvesStatistic,
-    PublishedCurvesStatistic,
     ThresholdChoice,
     ThresholdsStatistic,
 )
 from harness.system.result_files import default_out
 from harness.views.releases import thresholds as view
 from harness.views.run import results, statement
-from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS
 
-VARIANTS = {"histogram": PI_ROC, "records": PI_ROC_RECORDS, "published": PI_ROC_PUBLISHED}
+VARIANTS = CurvesStatistic.specs
 
 
 def thresholds(options: ThresholdsOptions) -> None:
@@ -31,8 +29,7 @@ def thresholds(options: ThresholdsOptions) -> None:
         return
     spec = VARIANTS[options.variant]
     settings = settings_of(options, spec)
-    statistic_of = PublishedCurvesStatistic if spec is PI_ROC_PUBLISHED else CurvesStatistic
-    curves = statistic_of(settings, options.blocks == "flat", positive, spec)
+    curves = CurvesStatistic(options.blocks == "flat", positive, spec)
     run, target = release(options, ThresholdsStatistic(curves, choice), settings, view.STEPS)
     shown = (*view.thresholds(run.found), *statement(run.manifest, "thresholds"))
     show(*shown, view.another_choice(target))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, noise_of, ratio_interval
@@ -80,7 +79,7 @@ def layout_for(domain: RecordDomain, clients: int, reweighing: str, noise_bits: 
 
 
 def read_opened_weights(
-    result: EngineResult, domain: RecordDomain, clients: int, coins: tuple[Coin, ...], reweighing: str
+    opened: Sequence[int], domain: RecordDomain, clients: int, coins: tuple[Coin, ...], reweighing: str
 ) -> OpenedWeights:
     """Return the weights that a run opened.
 
@@ -88,7 +87,6 @@ def read_opened_weights(
     make; the message gives no value.
     """
     chosen = layout_for(domain, clients, reweighing, len(coins))
-    opened = result.outputs["weights"]
     lanes = chosen.labels if reweighing == LABEL else domain.cells
     if len(opened) != lanes:
         raise OutputError(f"The parties opened {len(opened)} weights where {lanes} belong.")

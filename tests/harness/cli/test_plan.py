@@ -15,7 +15,7 @@ from harness.cli.options import PlanOptions
 from harness.cli.parsers import parse_cap, parse_shares
 from harness.errors import FairSharesError, OptionError
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.run import Settings, plan_release
+from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -230,8 +230,8 @@ def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
         found = planned(capsys, **BY_CLIENT, cap=cap, model="ring")
         domain = RecordDomain(("a", "b"), ("0", "1"), 2**31, cap=parse_cap(cap))
         statistic = WeightsStatistic(spec=PI_RW_SLOTS)
-        settings = Settings(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
-        noise = plan_release(statistic, settings, domain).coins
+        settings = Release(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
+        noise = statistic.prepare(settings, domain).plan.coins
         scale = 60 if cap == "weight-one" else 1
         rmse = math.sqrt(mean_square_error(noise)) / scale
         assert only(found)["errors"]["count_rmse"] == pytest.approx(rmse)

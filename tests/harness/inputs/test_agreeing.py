@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -40,12 +41,14 @@ from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares import share
-from harness.pipeline.party_inputs import feed_directory, feed_heads, sound_uploads
+from harness.pipeline.party_inputs import SharesSource, feed_heads, sound_uploads
+from harness.releases.base import Release
 from harness.security_models import MODELS, Model
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave, of_two_clients
 
 RING = MODELS["ring"]
+RELEASE = Release(RING, SLOTS, Fraction(1), Fraction(1, 2**40))
 PARTIES = 3
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(4))
 
@@ -189,7 +192,7 @@ def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
     for i in range(PARTIES):
         aggregate(i, shares / f"party-{i}", tmp_path / f"party-{i}.aggregate")
     with pytest.raises(ShareError, match="One of these uploads is of 3 clients and --clients-per-upload 2"):
-        feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, rules=UploadPolicy(clients=2))
+        feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, policy=UploadPolicy(clients=2))
 
 
 def test_counts_of_clients_do_not_overflow_whatever_a_client_may_have(tmp_path: Path) -> None:
@@ -212,9 +215,9 @@ def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Pa
         with pytest.raises(
             ShareError, match=r"shares are split over ring64; .* slots takes slots over xor64"
         ):
-            feed_directory(shares, SLOTS, RING, tmp_path)
+            SharesSource(shares).describe(RELEASE, tmp_path, lambda step: None)
     else:
-        found = feed_directory(shares, SLOTS, RING, tmp_path)
+        found = SharesSource(shares).describe(RELEASE, tmp_path, lambda step: None)
         assert (found.clients, found.excluded) == (2, {FOREIGN: 2})
         public = found.public(SLOTS)
         assert (public["excluded_uploads"], public["excluded_because"]) == (2, {FOREIGN: 2})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,27 @@ from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.pipeline.party_inputs import MAX_SENT, check_sent, feed_from_clients, feed_invited
+from harness.pipeline.party_inputs import (
+    MAX_SENT,
+    InvitedSource,
+    PartyInputs,
+    RecordsSource,
+    Source,
+    check_sent,
+)
+from harness.releases.base import Release
 from harness.security_models import MODELS
 from protocols.spec import CLIENTS, PRODUCT, SPLIT
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
+
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
+
+
+def delivered(source: Source, release: Release, scratch: Path) -> PartyInputs:
+    described = source.describe(release, scratch, lambda step: None)
+    return source.deliver(described, release, {}, scratch, lambda step: None, 60.0)
 
 
 def records(clients: int) -> ClientRecords:
@@ -31,7 +48,9 @@ def test_clients_have_a_connection_each_unless_there_are_many(
     tmp_path: Path, clients: int, uploads: int
 ) -> None:
     form = PRODUCT.by(CLIENTS)
-    fed = feed_from_clients(records(clients), form, MODELS["spdz2k"], {}, tmp_path, 60.0)
+    fed = delivered(
+        RecordsSource(records(clients)), Release(MODELS["spdz2k"], form, EPSILON, DELTA), tmp_path
+    )
     assert fed.sending is not None and list(fed.values) == [None, None]
     assert [upload.values for upload in fed.sending.uploads] == [3 * clients // uploads] * uploads
     assert fed.sending.parts == uploads
@@ -39,7 +58,8 @@ def test_clients_have_a_connection_each_unless_there_are_many(
 
 
 def test_invited_clients_send_as_many_values_as_the_domain_has(tmp_path: Path) -> None:
-    fed = feed_invited(DOMAIN, 3, SPLIT.by(CLIENTS), MODELS["ring"], {}, tmp_path, tmp_path / "invitations")
+    release = Release(MODELS["ring"], SPLIT.by(CLIENTS), EPSILON, DELTA)
+    fed = delivered(InvitedSource(DOMAIN, tmp_path / "invitations", 3), release, tmp_path)
     assert fed.sending is not None and [upload.values for upload in fed.sending.uploads] == [4, 4, 4]
     assert fed.rows == fed.clients == fed.uploads == 3
 

@@ -13,8 +13,10 @@ from harness.errors import UnsupportedError
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import Settings, plan_release, run_on_records
+from harness.pipeline.party_inputs import RecordsSource
+from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.statement import privacy_fields, privacy_statement
+from harness.releases.base import Release
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic
@@ -44,9 +46,10 @@ def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> N
     object.__setattr__(statistic, "spec", replace(PI_RW, release=None))
     one = np.zeros(1, dtype=np.int64)
     records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c"]), one, one, one)
-    settings = Settings(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40))
+    release = Release(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40))
+    source, settings = RecordsSource(records), RunSettings(release)
     with pytest.raises(UnsupportedError, match="no guarantee can be stated"):
-        run_on_records(statistic, records, settings, tmp_path / "out", lambda step: None)
+        run_release(statistic, source, settings, tmp_path / "out", lambda step: None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,9 +61,9 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
     most: int, chosen: str | None, relation: str
 ) -> None:
     asked = None if chosen is None else NeighboringRelation(chosen)
-    settings = Settings(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40), asked)
+    settings = Release(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40), asked)
     domain = RecordDomain(("a", "b"), ("0", "1"), max_count=most)
-    assert plan_release(WeightsStatistic(), settings, domain).relation == relation
+    assert WeightsStatistic().prepare(settings, domain).plan.relation == relation
 
 
 TABLE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
@@ -70,8 +73,8 @@ VALUED = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
-def of_clients(model: Model, form: InputForm) -> Settings:
-    return Settings(model, form, Fraction(20), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
+def of_clients(model: Model, form: InputForm) -> Release:
+    return Release(model, form, Fraction(20), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
 
 
 @EVERY_MODEL
@@ -79,7 +82,7 @@ def of_clients(model: Model, form: InputForm) -> Settings:
 def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Model, form: InputForm) -> None:
     """Not in passive models, `sy-rep-ring` among them; not where a share that is changed shifts a count."""
     spec, settings = PI_RW_SLOTS if form is SLOTS else PI_RW, of_clients(model, form)
-    plan = plan_release(WeightsStatistic(spec=spec), settings, TABLE)
+    plan = WeightsStatistic(spec=spec).prepare(settings, TABLE).plan
     malleable_slots = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
     assert plan == plan_noise(
@@ -97,7 +100,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
 @pytest.mark.parametrize("form", [SLOTS, SPLIT], ids=["slots", "split"])
 def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -> None:
     spec, settings = PI_CF_SLOTS if form is SLOTS else PI_CF, of_clients(model, form)
-    plan = plan_release(ConfusionStatistic(spec), settings, PREDICTED)
+    plan = ConfusionStatistic(spec).prepare(settings, PREDICTED).plan
     malleable_slots = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
     assert plan == plan_noise(
@@ -112,7 +115,7 @@ def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -
 def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
     active, zero_out = model.name in ("spdz2k", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
     slots = PI_GAP_SLOTS.input_forms["slots"]
-    plan = plan_release(GapStatistic(PI_GAP_SLOTS), of_clients(model, slots), VALUED)
+    plan = GapStatistic(PI_GAP_SLOTS).prepare(of_clients(model, slots), VALUED).plan
     assert plan.changed == (40 if active else 20) and plan.malleable_slots == active
     assert (
         plan.exact
@@ -120,15 +123,12 @@ def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
     )
 
     for form, spec in ((KEYS, PI_ROC_RECORDS), (SCORED_SPLIT, PI_ROC)):
-        settings = of_clients(model, form)
-        statistic = CurvesStatistic(settings, spec=spec)
-        blocks, malleable_slots = statistic.tree(SCORED).blocks, active and form is KEYS
-        assert blocks == (
-            (1, 16) if malleable_slots else (1, 7, 42)
-        )  # fewer levels, as each takes twice as much
-        plan = plan_release(statistic, settings, SCORED)
+        prepared = CurvesStatistic(spec=spec).prepare(of_clients(model, form), SCORED)
+        malleable_slots, plan = active and form is KEYS, prepared.plan
+        # Fewer levels, as each takes twice as much.
+        assert prepared.arguments["blocks"] == ("1.16" if malleable_slots else "1.7.42")
         assert (plan.changed, plan.malleable_slots) == (
-            (6 if malleable_slots else 3) * len(blocks),
+            (6 if malleable_slots else 3) * (2 if malleable_slots else 3),
             malleable_slots,
         )
 
@@ -136,9 +136,9 @@ def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
 def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() -> None:
     """A replaced record changes two counts on each level anyway."""
     for model in MODELS.values():
-        settings = Settings(model, KEYS, Fraction(1), Fraction(1, 2**40))
+        settings = Release(model, KEYS, Fraction(1), Fraction(1, 2**40))
         scored = replace(SCORED, cap=None)
-        statistic = CurvesStatistic(settings, flat=True, spec=PI_ROC_RECORDS)
-        plan = plan_release(statistic, settings, scored)
+        statistic = CurvesStatistic(flat=True, spec=PI_ROC_RECORDS)
+        plan = statistic.prepare(settings, scored).plan
         assert (plan.relation, plan.changed) == (NeighboringRelation.REPLACE_ONE, 2)
         assert not plan.malleable_slots

@@ -19,14 +19,14 @@ from harness.engines.base import EngineResult, Runner
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
-from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import Run, Settings, run_fed
+from harness.pipeline.party_inputs import PartyInputs, Source
+from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.thresholds_again import OPENED_NOTHING, choose_again, read_curves
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from harness.releases.base import Release
 from harness.releases.score_curves import (
     CurvesStatistic,
-    PublishedCurvesStatistic,
     ThresholdChoice,
     Thresholds,
     ThresholdsStatistic,
@@ -61,6 +61,19 @@ class Opening(Runner):
         return EngineResult(model, "rigged", opened, seconds, 0.5, 3.0, 12, sent, "ab" * 32, ())
 
 
+class Given(Source):
+    """Inputs as they are given."""
+
+    def __init__(self, inputs: PartyInputs) -> None:
+        self.inputs = inputs
+
+    def describe(self, *_: Any) -> PartyInputs:
+        return self.inputs
+
+    def deliver(self, *_: Any) -> PartyInputs:
+        return self.inputs
+
+
 def a_run(
     out: Path, choice: ThresholdChoice = ODDS, positive: str = "", spec: ProtocolSpec = PI_ROC
 ) -> Run[Thresholds]:
@@ -73,20 +86,19 @@ def a_run(
     form = KEYS if spec is PI_ROC_RECORDS else next(iter(spec.input_forms.values()))
     unit = PrivacyUnit.CLIENT if kept else PrivacyUnit.RECORD
     runner = Opening([])
-    settings = Settings(MODELS["ring"], form, Fraction(4), Fraction(1, 2**40), unit=unit, hosts=runner)
-    curves = (PublishedCurvesStatistic if spec is PI_ROC_PUBLISHED else CurvesStatistic)(
-        settings, False, positive, spec
-    )
+    release = Release(MODELS["ring"], form, Fraction(4), Fraction(1, 2**40), unit=unit)
+    curves = CurvesStatistic(False, positive, spec)
     if spec is PI_ROC_PUBLISHED:
         counts = [[(SCORE[pair == i] >= t).sum() for t in GRID] for i in range(4)]
         both = [[*row, *((pair == i).sum() - np.array(row))] for i, row in enumerate(counts)]
         opened = np.array(both).ravel()
     else:
-        blocks = curves.tree(domain).blocks
+        blocks = tuple(map(int, str(curves.prepare(release, domain).arguments["blocks"]).split(".")))
         opened = np.array(reference.block_counts(pair, scores, 4, GRID, blocks)) * (kept.slots if kept else 1)
     runner.values = opened.tolist()
-    fed = PartyInputs(domain, N, 1, N, [None] * 3)
-    return run_fed(ThresholdsStatistic(curves, choice), lambda _: fed, settings, out, lambda _: None)
+    source = Given(PartyInputs(domain, N, 1, N, [None] * 3))
+    settings = RunSettings(release, hosts=runner)
+    return run_release(ThresholdsStatistic(curves, choice), source, settings, out, lambda _: None)
 
 
 def read(path: Path) -> dict[str, Any]:

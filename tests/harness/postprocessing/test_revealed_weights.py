@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.reweighing.intervals import count_intervals
 from harness.postprocessing.reweighing.revealed import layout_for, least_total, read_opened_weights
-from harness.security_models import get_model
 from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.weights import layout
@@ -32,19 +30,12 @@ def opened(noisy: list[list[int]], reweighing: str) -> tuple[int, ...]:
     return tuple(table[0] if reweighing == "label" else [weight for row in table for weight in row])
 
 
-def result(*weights: int) -> EngineResult:
-    """Make the result of a run that opened these weights."""
-    return EngineResult(
-        get_model("ring"), "x", {"weights": weights}, (0.0,), 0.0, 0.0, None, (0, 0, 0), "x", ()
-    )
-
-
 NOISY = [[180, 437], [308, 3054]]
 
 
 @pytest.mark.parametrize("reweighing", reference.WEIGHTS)
 def test_weights_are_right_to_half_of_their_last_bit(reweighing: str) -> None:
-    found = read_opened_weights(result(*opened(NOISY, reweighing)), DOMAIN, CLIENTS, COINS, reweighing)
+    found = read_opened_weights(opened(NOISY, reweighing), DOMAIN, CLIENTS, COINS, reweighing)
     exact = reference.WEIGHTS[reweighing]([[2 * count + 1 for count in row] for row in NOISY])
     assert np.abs(found.weights - np.array(exact, dtype=float)).max() <= 0.5 / 2**found.fraction_bits
     assert found.fraction_bits == 20 and (found.weights > 0).all()
@@ -53,7 +44,7 @@ def test_weights_are_right_to_half_of_their_last_bit(reweighing: str) -> None:
 @pytest.mark.parametrize("reweighing", ["balanced", "label"])
 def test_intervals_contain_those_of_opened_counts(reweighing: str) -> None:
     """Nobody knows how many records there are, or if a count was raised, so they may not be narrower."""
-    found = read_opened_weights(result(*opened(NOISY, reweighing)), DOMAIN, CLIENTS, COINS, reweighing)
+    found = read_opened_weights(opened(NOISY, reweighing), DOMAIN, CLIENTS, COINS, reweighing)
     of_counts = count_intervals(np.array(NOISY) + 0.5, reweighing, COINS)
     assert found.interval is not None
     rounding = 2**-found.fraction_bits
@@ -67,7 +58,7 @@ def test_intervals_contain_those_of_opened_counts(reweighing: str) -> None:
 def test_weights_json() -> None:
     for reweighing in ("balanced", "kamiran-calders"):
         weights = opened(NOISY, reweighing)
-        found = read_opened_weights(result(*weights), DOMAIN, CLIENTS, COINS, reweighing).to_json()
+        found = read_opened_weights(weights, DOMAIN, CLIENTS, COINS, reweighing).to_json()
         assert json.loads(json.dumps(found, allow_nan=False)) == found
         assert (found["noisy_counts"], found["floored"], found["floor"]) == (None, None, 1.0)
         assert (found["weights_interval"] is None) == (reweighing == "kamiran-calders")
@@ -104,13 +95,13 @@ def test_no_smaller_total_than_the_least(data: st.DataObject, reweighing: str) -
 @pytest.mark.parametrize("weights", [(), (1, 2, 3), (1, 2, 3, 4, 5)])
 def test_too_few_or_too_many(weights: tuple[int, ...]) -> None:
     with pytest.raises(OutputError, match=f"opened {len(weights)} weights where 4 belong"):
-        read_opened_weights(result(*weights), DOMAIN, CLIENTS, COINS, "balanced")
+        read_opened_weights(weights, DOMAIN, CLIENTS, COINS, "balanced")
 
 
 @pytest.mark.parametrize("weight", [-1, 2**62])
 def test_weights_that_clients_and_noise_cannot_make(weight: int) -> None:
     with pytest.raises(OutputError, match="beyond what the clients' declared maximum") as error:
-        read_opened_weights(result(1 << 20, weight, 1 << 20, 1 << 20), DOMAIN, CLIENTS, COINS, "balanced")
+        read_opened_weights((1 << 20, weight, 1 << 20, 1 << 20), DOMAIN, CLIENTS, COINS, "balanced")
     assert str(abs(weight)) not in str(error.value)
 
 

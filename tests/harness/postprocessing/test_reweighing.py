@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
-from harness.engines.base import EngineResult
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
@@ -23,7 +22,6 @@ from harness.postprocessing.reweighing.formulas import (
     label_weights,
 )
 from harness.postprocessing.reweighing.intervals import FLOOR
-from harness.security_models import get_model
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import error_bound, probability_mass
@@ -132,16 +130,9 @@ def test_weights_json() -> None:
     assert ((low < weights) & (weights < high)).all()
 
 
-def result(*counts: int) -> EngineResult:
-    """Make the result of a run that opened these counts."""
-    return EngineResult(
-        get_model("mpyc"), "x", {"counts": counts}, (0.0,), 0.0, 0.0, None, (0, 0, 0), "x", ()
-    )
-
-
 def test_opened_counts_are_made_unbiased_row_by_row() -> None:
     domain = RecordDomain(("a", "b"), ("0", "1", "2"), 100)
-    found = read_counts(result(5, -3, 0, 1, 2, 300), domain, 3, COINS)
+    found = read_counts({"counts": (5, -3, 0, 1, 2, 300)}, domain, 3, COINS)
     assert found.table.tolist() == [[5.5, -2.5, 0.5], [1.5, 2.5, 300.5]]
     mass = probability_mass(COINS)
     assert sum(p * (x + Fraction(1, 2)) for x, p in mass.items()) == 0
@@ -154,10 +145,10 @@ def test_counts_that_clients_and_noise_cannot_make(count: int, possible: bool) -
     """Five coins: noise in [-32, 31]; three clients with at most 100 records."""
     domain = RecordDomain(("a", "b"), ("0", "1"), 100)
     if possible:
-        assert read_counts(result(0, 0, count, 0), domain, 3, COINS).table[1, 0] == count + 0.5
+        assert read_counts({"counts": (0, 0, count, 0)}, domain, 3, COINS).table[1, 0] == count + 0.5
     else:
         with pytest.raises(OutputError, match="beyond what the clients' declared maximum") as error:
-            read_counts(result(0, 0, count, 0), domain, 3, COINS)
+            read_counts({"counts": (0, 0, count, 0)}, domain, 3, COINS)
         assert str(abs(count)) not in str(error.value)
 
 
@@ -165,6 +156,6 @@ def test_counts_that_clients_and_noise_cannot_make(count: int, possible: bool) -
 def test_too_few_or_too_many_counts(counts: tuple[int, ...]) -> None:
     domain = RecordDomain(("a", "b"), ("0", "1"), 100)
     with pytest.raises(OutputError, match=f"opened {len(counts)} counts where 4 belong"):
-        read_counts(result(*counts), domain, 3, COINS)
+        read_counts({"counts": counts}, domain, 3, COINS)
     with pytest.raises(OutputError, match="counts where"):
         NoisyCounts(domain, np.array([counts], dtype=float), COINS)

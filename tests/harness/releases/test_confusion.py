@@ -11,8 +11,8 @@ import pytest
 
 from harness.errors import OptionError
 from harness.inputs.record_schema import RecordDomain, RecordKind
-from harness.pipeline.run import Settings, plan_release
 from harness.postprocessing.noisy_counts import NoisyCounts
+from harness.releases.base import Release
 from harness.releases.confusion import CONFIDENCE, ConfusionStatistic, confusion
 from harness.security_models import MODELS
 from protocols import reference
@@ -116,9 +116,9 @@ def test_intervals_hold_the_true_rates_whatever_the_noise_within_its_bound() -> 
             assert (truth[name] <= interval[..., 1] + 1e-12).all()
 
 
-def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Settings:
+def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Release:
     form = PRODUCT_PER_RECORD if per_record else SPLIT
-    return Settings(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
+    return Release(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
 
 
 def test_whom_the_guarantee_protects() -> None:
@@ -126,10 +126,10 @@ def test_whom_the_guarantee_protects() -> None:
     statistic, add = ConfusionStatistic(), NeighboringRelation.ADD_OR_REMOVE_ONE
     replace = NeighboringRelation.REPLACE_ONE
     chosen = settings(None, per_record=False)
-    assert plan_release(statistic, chosen, DOMAIN).relation is add
+    assert statistic.prepare(chosen, DOMAIN).plan.relation is add
     for relation in (None, replace):
-        plan = plan_release(statistic, settings(relation, per_record=True), DOMAIN)
+        plan = statistic.prepare(settings(relation, per_record=True), DOMAIN).plan
         assert (plan.relation, plan.nodes) == (replace, 8)
         assert plan.node_epsilon == Fraction(1, 2)
     with pytest.raises(OptionError, match="shows how many records there are"):
-        plan_release(statistic, settings(add, per_record=True), DOMAIN)
+        statistic.prepare(settings(add, per_record=True), DOMAIN)

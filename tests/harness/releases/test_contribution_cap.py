@@ -11,25 +11,25 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.cap import of_curves
-from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, Cap, caps_to_choose_from
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import RecordDomain, RecordKind, domain_from_json, even_grid
 from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import Settings, make_job, plan_release
+from harness.pipeline.run import RunSettings, make_job
 from harness.privacy.audit.releases import audit_command
+from harness.releases.base import Release
 from harness.releases.contribution_cap import (
     CURVE_RATIOS,
     CapStatistic,
     CapTarget,
-    ChosenCap,
+    comparison_noise,
     counts_of_curves,
     sizes_alone,
 )
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
 from protocols.accounting.queries import AboveThreshold
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
@@ -57,9 +57,9 @@ def records(sizes: list[int], domain: RecordDomain = DOMAIN) -> ClientRecords:
     return ClientRecords(domain, np.arange(len(sizes)).astype(str), client, zeros, zeros)
 
 
-def settings(model: Model = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Settings:
+def settings(model: Model = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Release:
     form = PI_CAP.input_forms[SLOTS.name]
-    return Settings(model, form, epsilon, DELTA, unit=PrivacyUnit.CLIENT)
+    return Release(model, form, epsilon, DELTA, unit=PrivacyUnit.CLIENT)
 
 
 def test_a_client_sends_how_many_caps_it_exceeds_in_one_slot() -> None:
@@ -93,9 +93,10 @@ def test_sizes_are_a_domain_of_their_own() -> None:
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_what_is_compiled_is_what_is_accounted_for(model: Model) -> None:
     """In active models, too: flipped bits leave all counts moving the same way."""
-    plan = plan_release(STATISTIC, settings(model), DOMAIN)
+    prepared = STATISTIC.prepare(settings(model), DOMAIN)
+    plan = prepared.plan
     fed = PartyInputs(DOMAIN, 9, 9, 9, [Path()] * model.parties)
-    job = make_job(STATISTIC, settings(model), plan, fed)
+    job = make_job(prepared, fed)
     told = dict(zip(PI_CAP.arguments, job.arguments, strict=True))
     queries = len(caps_to_choose_from(50)) - 1
     assert (told["queries"], told["above"], told["slots"]) == (str(queries), "31", "9")
@@ -120,9 +121,9 @@ def test_an_index_protects_clients_only(relation: NeighboringRelation) -> None:
     with pytest.raises(ValueError, match=f"of clients, not under {relation}"):
         plan_noise(AboveThreshold(3), relation, Fraction(1), DELTA)
     with pytest.raises(OptionError, match="say --privacy-unit client"):
-        plan_release(STATISTIC, replace(settings(), unit=PrivacyUnit.RECORD), DOMAIN)
+        STATISTIC.prepare(replace(settings(), unit=PrivacyUnit.RECORD), DOMAIN)
     with pytest.raises(OptionError, match=f"under zero_out_one, not {relation}"):
-        plan_release(STATISTIC, replace(settings(), relation=relation), DOMAIN)
+        STATISTIC.prepare(replace(settings(), relation=relation), DOMAIN)
 
 
 def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,40 +141,35 @@ def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest
 
 def test_one_record_at_most_leaves_nothing_to_choose() -> None:
     with pytest.raises(RecordDomainError, match="one record at most"):
-        plan_release(STATISTIC, settings(), replace(DOMAIN, max_count=1))
+        STATISTIC.prepare(settings(), replace(DOMAIN, max_count=1))
     with pytest.raises(RecordDomainError, match="no cap to choose"):
         replace(DOMAIN, cap=Cap(3))
 
 
 @pytest.mark.parametrize("opened", [(), (-1,), (12,), (0, 0)])
 def test_what_is_no_index_is_refused(opened: tuple[int, ...]) -> None:
-    plan = plan_release(STATISTIC, settings(), DOMAIN)
+    prepared = STATISTIC.prepare(settings(), DOMAIN)
     with pytest.raises(OutputError, match="something else than the place of a cap"):
-        read(opened, plan)
+        prepared.read({"index": opened}, 9)
 
 
 def test_an_index_is_a_cap() -> None:
-    plan = plan_release(STATISTIC, settings(), DOMAIN)
+    prepared = STATISTIC.prepare(settings(), DOMAIN)
     caps = caps_to_choose_from(50)
     assert len(caps) == 12
     for index in (0, 11):
-        found = read((index,), plan)
+        found = prepared.read({"index": (index,)}, 9)
         told = {"cap": caps[index], "caps": list(caps), "allowed_above": 31, "noise": found.noise}
         assert found.to_json() == told
 
 
 def test_the_noise_that_is_shown_holds_95_percent_of_comparisons_and_one_client_less_does_not() -> None:
     plan = plan_noise(AboveThreshold(3), ZERO_OUT, Fraction(1), Fraction(1, 2**9))
-    bound, mass = read((0,), plan).noise, probability_mass(plan.coins)
+    bound, mass = comparison_noise(plan), probability_mass(plan.coins)
     one = np.array([float(mass[x]) for x in sorted(mass)])
     both = np.convolve(one, one[::-1])  # of a difference, from -(len - 1) to len - 1
     far = np.abs(np.arange(both.size) - (one.size - 1))
     assert both[far <= bound].sum() >= 0.95 > both[far <= bound - 1].sum()
-
-
-def read(opened: tuple[int, ...], plan: NoisePlan) -> ChosenCap:
-    result = EngineResult(MODELS["ring"], "", {"index": opened}, (0.0,), 0.0, 0.0, 0, (0,), "", ())
-    return STATISTIC.read(result, DOMAIN, 9, plan)
 
 
 def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
@@ -192,10 +188,10 @@ def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
 def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.cli.commands.cap.check_supported", lambda *_: None)
+    monkeypatch.setattr(RunSettings, "check_supported", lambda *_: None)
     active = model.tolerates == "active"
     for variant, malleable_slots in (("histogram", False), ("records", active)):
-        assert of_curves(settings(model), variant).malleable_slots is malleable_slots
+        assert of_curves(RunSettings(settings(model)), variant).malleable_slots is malleable_slots
     curves = replace(WEIGHTS, task="thresholds", thresholds=101)
     once, twice = (replace(curves, malleable_slots=each).allowed_above(DOMAIN) for each in (False, True))
     assert twice + 1 == pytest.approx(2 * (once + 1), rel=0.03)

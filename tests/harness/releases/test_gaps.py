@@ -16,7 +16,7 @@ from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid, domain_from_json
 from harness.inputs.records import read_records
-from harness.pipeline.run import Settings, plan_release
+from harness.releases.base import Release
 from harness.releases.gaps import GapStatistic, clients_for, gaps
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
@@ -27,12 +27,12 @@ GRID = ValueGrid(0.0, 1.0, 10)
 DOMAIN = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=GRID)
 
 
-def settings(epsilon: int = 1, relation: NeighboringRelation | None = None) -> Settings:
-    return Settings(MODELS["ring"], VALUED_SPLIT, Fraction(epsilon), Fraction(1, 2**40), relation)
+def settings(epsilon: int = 1, relation: NeighboringRelation | None = None) -> Release:
+    return Release(MODELS["ring"], VALUED_SPLIT, Fraction(epsilon), Fraction(1, 2**40), relation)
 
 
 def plan(domain: RecordDomain = DOMAIN) -> NoisePlan:
-    return plan_release(GapStatistic(), settings(), domain)
+    return GapStatistic().prepare(settings(), domain).plan
 
 
 def written(path: Path, *rows: str) -> Path:
@@ -130,7 +130,7 @@ def test_whom_the_noise_protects() -> None:
     chosen = plan()
     assert chosen.relation is NeighboringRelation.REPLACE_ONE
     assert (chosen.nodes, chosen.changed, chosen.largest) == (4, 40, 20)
-    other = plan_release(GapStatistic(), settings(relation=NeighboringRelation.ADD_OR_REMOVE_ONE), DOMAIN)
+    other = GapStatistic().prepare(settings(relation=NeighboringRelation.ADD_OR_REMOVE_ONE), DOMAIN).plan
     assert (other.changed, other.largest) == (20, 10)
 
 

@@ -10,17 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.engines.base import EngineResult
 from harness.errors import OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import Settings, make_job, plan_release
+from harness.pipeline.run import make_job
 from harness.postprocessing.curves import exact_curves
+from harness.releases.base import Release
 from harness.releases.score_curves import (
     CurvesStatistic,
-    PublishedCurvesStatistic,
-    curves_as_published,
     noisy_curves,
 )
 from harness.security_models import MODELS
@@ -32,11 +30,11 @@ from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import guarantee, mean_square_error
-from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, SCORED_SPLIT, SCORES, InputForm
+from protocols.spec import KEYS, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, SCORED_SPLIT, SCORES, InputForm
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
 DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, kind=RecordKind.SCORE, thresholds=GRID)
-SETTINGS = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(1), Fraction(1, 2**40))
+SETTINGS = Release(MODELS["ring"], SCORED_SPLIT, Fraction(1), Fraction(1, 2**40))
 COINS = design_coins(Fraction(1), 40)
 
 
@@ -113,10 +111,10 @@ def test_standard_errors_in_the_file_are_the_noises() -> None:
 @pytest.mark.parametrize("flat", [True, False])
 def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: NeighboringRelation | None) -> None:
     """At epsilon 20 these eight bins have two levels; each node gets its share of epsilon."""
-    settings = Settings(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
-    statistic = CurvesStatistic(settings, flat)
-    plan = plan_release(statistic, settings, DOMAIN)
-    job = make_job(statistic, settings, plan, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))
+    settings = Release(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
+    prepared = CurvesStatistic(flat).prepare(settings, DOMAIN)
+    plan = prepared.plan
+    job = make_job(prepared, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))
     arguments = dict(zip(PI_ROC.arguments, job.arguments, strict=True))
     tree = CountTree(8, tuple(map(int, arguments["blocks"].split("."))))
     assert (len(tree.blocks) == 1) == flat
@@ -132,16 +130,17 @@ def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: Neighbo
 def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     """The noise is for all levels of all records of a client; one that weighs 1 counts as one."""
     client = PrivacyUnit.CLIENT
-    settings = Settings(MODELS["ring"], form, Fraction(20), Fraction(1, 2**40), unit=client)
+    settings = Release(MODELS["ring"], form, Fraction(20), Fraction(1, 2**40), unit=client)
     domain = replace(DOMAIN, cap=cap)
-    statistic = CurvesStatistic(settings, spec=PI_ROC if form is SCORED_SPLIT else PI_ROC_RECORDS)
-    plan = plan_release(statistic, settings, domain)
-    tree = statistic.tree(domain)
+    statistic = CurvesStatistic(spec=PI_ROC if form is SCORED_SPLIT else PI_ROC_RECORDS)
+    prepared = statistic.prepare(settings, domain)
+    plan, blocks = prepared.plan, str(prepared.arguments["blocks"])
+    tree = CountTree(len(GRID), tuple(map(int, blocks.split("."))))
     assert (plan.unit, plan.changed) == (client, cap.slots * len(tree.blocks))
     fed = PartyInputs(domain, 10, 1, 10, [None] * 3)
-    job = make_job(statistic, settings, plan, fed)
+    job = make_job(prepared, fed)
     arguments = dict(zip(statistic.spec.arguments, job.arguments, strict=True))
-    assert arguments["blocks"] == ".".join(map(str, tree.blocks))
+    assert arguments["blocks"] == blocks
     assert arguments.get("records", "none") == (str(10 * cap.slots) if form is KEYS else "none")
     opened = np.full(plan.nodes, 3.0 * cap.scale)
     plain = noisy_curves(opened / cap.scale, DOMAIN, "yes", tree, plan.coins)
@@ -156,9 +155,8 @@ def test_as_published_epsilon_is_spent_at_every_threshold(
     relation: NeighboringRelation | None, times: int
 ) -> None:
     """Eight thresholds; a replaced record leaves one count and joins another at each."""
-    settings = Settings(MODELS["ring"], SCORES, Fraction(1), Fraction(1, 2**40), relation)
-    statistic = PublishedCurvesStatistic(settings)
-    plan = plan_release(statistic, settings, DOMAIN)
+    settings = Release(MODELS["ring"], SCORES, Fraction(1), Fraction(1, 2**40), relation)
+    plan = CurvesStatistic(spec=PI_ROC_PUBLISHED).prepare(settings, DOMAIN).plan
     assert (plan.nodes, plan.changed) == (2 * 6 * 8, times)
     assert plan.coins == design_coins(Fraction(1), 40)  # of each count, as if it were the only one
     one = guarantee(plan.coins)
@@ -169,7 +167,7 @@ def test_as_published_epsilon_is_spent_at_every_threshold(
 def test_curves_as_published() -> None:
     """A group's count at a threshold is what was opened; its total the mean of what both sides add up to."""
     opened = np.arange(6 * 2 * 8, dtype=float)
-    found = curves_as_published(opened, DOMAIN, "yes", COINS)
+    found = noisy_curves(opened, DOMAIN, "yes", None, COINS)
     assert found.curves.fp[0].tolist() == list(range(8))
     assert found.curves.tp[0].tolist() == list(range(16, 24))
     assert found.curves.negatives[0] == pytest.approx(np.mean([t + 8 + t for t in range(8)]))
@@ -182,16 +180,14 @@ def test_curves_as_published() -> None:
 def test_curves_tell_two_labels_apart() -> None:
     three = RecordDomain(("a", "b"), ("0", "1", "2")).with_kind(RecordKind.SCORE)
     with pytest.raises(RecordDomainError, match="two labels apart, and the domain has 3"):
-        plan_release(CurvesStatistic(SETTINGS), SETTINGS, three)
+        CurvesStatistic().prepare(SETTINGS, three)
     with pytest.raises(RecordDomainError, match=r"'1' is not declared \(declared: no, yes\)"):
-        plan_release(CurvesStatistic(SETTINGS, positive="1"), SETTINGS, DOMAIN)
+        CurvesStatistic(positive="1").prepare(SETTINGS, DOMAIN)
 
 
 @pytest.mark.parametrize(("many", "value"), [(1, 0), (0, 10**9)])
 def test_what_the_protocol_cannot_have_opened_is_refused(many: int, value: int) -> None:
-    statistic = CurvesStatistic(SETTINGS, flat=True)
-    plan = plan_release(statistic, SETTINGS, DOMAIN)
-    outputs = {"nodes": (0,) * (plan.nodes - 1 + many) + (value,)}
-    opened = EngineResult(MODELS["ring"], "", outputs, (0.0,) * 3, 0.0, 0.0, None, (0,) * 3, "", ())
+    prepared = CurvesStatistic(flat=True).prepare(SETTINGS, DOMAIN)
+    opened = {"nodes": (0,) * (prepared.plan.nodes - 1 + many) + (value,)}
     with pytest.raises(OutputError):
-        statistic.read(opened, DOMAIN, 10, plan)
+        prepared.read(opened, 10)

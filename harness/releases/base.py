@@ -1,0 +1,153 @@
+"""What a statistic is: the one class that a new one implements, and what it prepares for a run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, TypeVar
+
+from harness.errors import OptionError, UnsupportedError
+from harness.inputs.neighboring import relation_for
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.security_models import Model
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    NoisePlan,
+    PrivacyUnit,
+    plan_noise,
+    plan_nominal_noise,
+)
+from protocols.accounting.queries import LinearQueries
+from protocols.spec import InputForm, ProtocolSpec
+
+R = TypeVar("R", covariant=True)
+
+Opened = Mapping[str, tuple[int, ...]]
+"""The integers that the parties opened, by the name of their `OUT` line."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What the user chose to release, of whom, and how much of it may be known.
+
+    Attributes: epsilon, delta: its totals; relation: None for the domain's default; unit: whose records are
+    protected together.
+    """
+
+    model: Model
+    form: InputForm
+    epsilon: Fraction
+    delta: Fraction
+    relation: NeighboringRelation | None = None
+    unit: PrivacyUnit = PrivacyUnit.RECORD
+
+    @property
+    def malleable_slots(self) -> bool:
+        """Whether a party may move clients' records between cells, so that noise is for exchanged ones."""
+        of_clients = self.unit is PrivacyUnit.CLIENT
+        return of_clients and self.form.exchangeable and self.model.tolerates == "active"
+
+    def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
+        """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
+        return relation_for(domain, self.form, self.relation, self.unit)
+
+
+def _any_number(clients: int) -> None:
+    """Accept any number of clients."""
+
+
+@dataclass(frozen=True)
+class PreparedRelease(Generic[R]):
+    """A release of one domain, worked out once per run.
+
+    Attributes: arguments: of the program, by name, that follow from the domain; plan: its noise; read: turns
+    what was opened of so many clients into the result, and raises OutputError, without a value, where it
+    cannot be what this protocol opens; check: raises OptionError for a number of clients that the protocol
+    cannot take.
+    """
+
+    spec: ProtocolSpec
+    release: Release
+    domain: RecordDomain
+    arguments: Mapping[str, object]
+    plan: NoisePlan
+    read: Callable[[Opened, int], R]
+    check: Callable[[int], None] = _any_number
+
+
+class Statistic(ABC, Generic[R]):
+    """What can be released: a protocol, its size for a domain, and what follows from what it opens.
+
+    Attributes: name: of its command, as manifests say it; kind: what a record has to hold besides its group
+    and label; specs: its protocols by variant, the default first; slots: its protocol where clients are the
+    unit, None if it has none of its own; online: whether clients can send to it while the parties run.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[RecordKind] = RecordKind.NONE
+    specs: ClassVar[Mapping[str, ProtocolSpec]]
+    slots: ClassVar[ProtocolSpec | None] = None
+    online: ClassVar[bool] = False
+    spec: ProtocolSpec
+
+    @abstractmethod
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[R]:
+        """Work out the program's arguments, the noise, and how to read what is opened.
+
+        Raises: RecordDomainError: the protocol is not for such records; OptionError: no noise fits.
+        """
+
+    @abstractmethod
+    def files(self, found: Any) -> Mapping[str, Mapping[str, Any]]:
+        """Return the result files by name, as JSON, without the fields that all files have."""
+
+    @classmethod
+    def input_forms(cls) -> dict[str, InputForm]:
+        """Return all forms in which clients may share for it, by name."""
+        every = [*cls.specs.values(), *([cls.slots] if cls.slots else [])]
+        return {name: form for spec in every for name, form in spec.input_forms.items()}
+
+
+def plan_release(
+    spec: ProtocolSpec,
+    arguments: Mapping[str, object],
+    release: Release,
+    domain: RecordDomain,
+    epsilon: Fraction | None = None,
+    *,
+    per_value: bool = False,
+) -> NoisePlan:
+    """Choose the noise from the linear map that the protocol declares.
+
+    Args: epsilon: that noise is made for, where less than the release's will do; per_value: epsilon and delta
+    are each opened value's, as published, and what is spent is their sum.
+    Raises: UnsupportedError: it declares none; OptionError: no noise fits the budget.
+    """
+    if spec.release is None:
+        raise UnsupportedError(
+            f"{spec.name} does not declare what a record changes in what it opens, "
+            "so no guarantee can be stated; add `release` to its ProtocolSpec."
+        )
+    with within_budget(release):
+        queries = spec.release({name: str(value) for name, value in arguments.items()})
+        relation, epsilon = release.relation_in(domain), release.epsilon if epsilon is None else epsilon
+        if per_value:
+            assert isinstance(queries, LinearQueries)
+            return plan_nominal_noise(queries, relation, epsilon, release.delta)
+        together = domain.max_records_per_unit
+        plan = plan_noise(queries, relation, epsilon, release.delta, together, release.malleable_slots)
+        return replace(plan, requested_epsilon=release.epsilon)  # of which less may do
+
+
+@contextmanager
+def within_budget(release: Release) -> Iterator[None]:
+    """Turn a ValueError, by which noise says that it fits no budget, into an OptionError."""
+    try:
+        yield
+    except ValueError as error:
+        raise OptionError(
+            f"No noise fits --epsilon {release.epsilon} and --delta {float(release.delta):.3g}: {error}."
+        ) from None
