@@ -119,6 +119,14 @@ class ProtocolSpec:
     fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
 
 
+def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
+    """Return the linear map that a protocol noises. Raises: ValueError: nobody has declared it."""
+    release = spec.release(arguments) if spec.release else None
+    if not isinstance(release, LinearQueries):
+        raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
+    return release
+
+
 HONEST = "each client itself; nobody checks"
 ENFORCED = "the form of what it sends, whatever that is"
 

@@ -36,14 +36,14 @@ def before_after(evaluation: Evaluation, splits: int) -> Iterator[Part]:
     """View each model's mean and standard deviation over the splits, and how often they changed."""
     from harness.views.rendering.plots import before_after_figure  # matplotlib is slow to load
 
+    names = models(evaluation)
     yield Figure(
         "before_after",
-        before_after_figure(evaluation),
+        before_after_figure(evaluation, names, {metric: METRICS[metric] for metric in TOLD}),
         "balanced accuracy and differences between the groups, of each model",
         f"Mean and standard deviation over {splits} splits.",
     )
     summary = evaluation.summary().set_index(["metric", "model"])
-    names = models(evaluation)
     rows = [
         [name, *(_spread(summary.loc[(metric, model)]) for model in names)]
         for metric, name in METRICS.items()

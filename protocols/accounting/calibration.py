@@ -8,9 +8,22 @@ from enum import StrEnum
 from fractions import Fraction
 
 from protocols.accounting.queries import AboveThreshold, LinearQueries
-from protocols.circuits.coins import MAX_DELTA_BITS, MIN_DELTA_BITS, Coin, design_coins, exp_bounds
-from protocols.mechanisms.above_threshold import guarantee_of_first_below
-from protocols.noise.truncated import Guarantee, guarantee, guarantee_of_clients, guarantee_of_moves
+from protocols.circuits.coins import (
+    MAX_DELTA_BITS,
+    MIN_DELTA_BITS,
+    Coin,
+    design_coins,
+    edge_mass,
+    exp_bounds,
+    worst_ratio,
+)
+from protocols.noise.truncated import (
+    Guarantee,
+    guarantee,
+    guarantee_of_clients,
+    guarantee_of_moves,
+    log_upper_bound,
+)
 
 _EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
 
@@ -274,3 +287,18 @@ def bits_at_most(delta: Fraction) -> int:
     while Fraction(1, 1 << bits) > delta:
         bits += 1
     return bits
+
+
+def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:
+    """Return what the index of the first noisy count at or below a noisy bound gives away.
+
+    Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that all move the same way.
+    Computes: B_i = [E_i + X_i <= c + X_0], X_0 .. X_n independent of one law; the least i with B_i is opened.
+    Let one client less lower some E_i by 1, and none rises. From more to less: with X_0 lower by 1 no earlier
+    index becomes likelier to stop, and the i-th bound moves by at most 1. From less to more: earlier indices
+    stop less likely already, and the i-th bound moves by at most 1. So two ratios of neighbouring atoms, and
+    what truncation leaves uncovered: an outermost atom of X_0, and one of each X_i.
+    Guarantees: (epsilon, delta) for every such pair of counts; counts that move both ways would take a third
+    ratio.  [test: tests/protocols/test_above_threshold.py, by enumeration]
+    """
+    return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))

@@ -26,7 +26,6 @@ from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.circuits.symmetric import SymmetricCoins, fair_bits_per_symmetric_sample, symmetric_geometric
 from protocols.gates import Gates, Wire
 from protocols.noise.truncated import log_upper_bound
-from protocols.spec import ProtocolSpec
 
 MAX_SENSITIVITY = 64  # the work grows with its square
 MAX_PRODUCTS = 50_000  # of likelihood ratios, for one more value in a composition
@@ -237,14 +236,6 @@ def composed(curve: PrivacyCurve, times: int) -> PrivacyCurve:
             total = _grouped((p * a, q * b) for p, q in total for a, b in pair)
         pairs.append(total)
     return PrivacyCurve(tuple(pairs))
-
-
-def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
-    """Return the linear map that a protocol noises. Raises: ValueError: nobody has declared it."""
-    release = spec.release(arguments) if spec.release else None
-    if not isinstance(release, LinearQueries):
-        raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
-    return release
 
 
 def values_moved(

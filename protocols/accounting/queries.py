@@ -45,7 +45,7 @@ class AboveThreshold:
     """The index of the first of `queries` counts that is, with noise, at or below a bound with noise.
 
     Nothing else is opened. A client that comes or goes moves the counts that it moves all the same way, each
-    by 1, so that it does not matter how many (`capping.guarantee_of_first_below`).
+    by 1, so that it does not matter how many (`calibration.guarantee_of_first_below`).
     """
 
     queries: int

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from protocols.circuits.coins import Coin, edge_mass, worst_ratio
-from protocols.noise.truncated import Guarantee, log_upper_bound
+from protocols.circuits.coins import Coin
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -52,21 +51,6 @@ def best_cap(sizes: Sequence[int] | Counts, caps: Sequence[int], above: int) -> 
     """Return the least cap that at most `above` clients exceed, the last if none is: what noise blurs."""
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
-
-
-def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:
-    """Return what the index of the first noisy count at or below a noisy bound gives away.
-
-    Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that all move the same way.
-    Computes: B_i = [E_i + X_i <= c + X_0], X_0 .. X_n independent of one law; the least i with B_i is opened.
-    Let one client less lower some E_i by 1, and none rises. From more to less: with X_0 lower by 1 no earlier
-    index becomes likelier to stop, and the i-th bound moves by at most 1. From less to more: earlier indices
-    stop less likely already, and the i-th bound moves by at most 1. So two ratios of neighbouring atoms, and
-    what truncation leaves uncovered: an outermost atom of X_0, and one of each X_i.
-    Guarantees: (epsilon, delta) for every such pair of counts; counts that move both ways would take a third
-    ratio.  [test: tests/protocols/test_above_threshold.py, by enumeration]
-    """
-    return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))
 
 
 def law_of_first_below(coins: tuple[Coin, ...], counts: Sequence[int] | Counts, bound: int) -> Floats:

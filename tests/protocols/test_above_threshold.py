@@ -10,13 +10,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from protocols.accounting.calibration import guarantee_of_first_below
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
 from protocols.mechanisms.above_threshold import (
     allowed_above,
     best_cap,
     caps_up_to,
     clients_above,
-    guarantee_of_first_below,
     law_of_first_below,
 )
 from protocols.noise.truncated import probability_mass

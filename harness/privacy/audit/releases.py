@@ -17,7 +17,6 @@ from protocols.accounting.exact_privacy import (
     amounts_moved,
     composed,
     curve_of_coins,
-    declared_release,
     impossible_mass,
     impossible_mass_of_clients,
     values_moved,
@@ -39,6 +38,7 @@ from protocols.spec import (
     PI_RW_SLOTS,
     PI_RW_WEIGHTS,
     ProtocolSpec,
+    declared_release,
 )
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2

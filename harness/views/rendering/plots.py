@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,7 +14,6 @@ from harness.postprocessing.curve_intervals import noise_bands
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.choose import CONFIDENCE, GroupThresholds
 from harness.postprocessing.thresholds.rules import in_words
-from harness.views.before_after import METRICS, TOLD, models
 from harness.views.palette import COLOURS, GREY, MARKERS
 
 RATES = {
@@ -98,19 +98,18 @@ def rates_figure(chosen: GroupThresholds) -> Figure:
     return figure
 
 
-def before_after_figure(evaluation: Evaluation) -> Figure:
+def before_after_figure(evaluation: Evaluation, names: Sequence[str], metrics: Mapping[str, str]) -> Figure:
     """Draw balanced accuracy and the differences between groups, of each model, over the splits."""
-    names = models(evaluation)
     summary = evaluation.summary().set_index(["model", "metric"])
     figure = Figure(figsize=(8.2, 1.1 + 0.48 * len(names)), layout="constrained")
-    panels = figure.subplots(1, len(TOLD), sharey=True)
-    for axes, metric in zip(panels, TOLD, strict=True):
+    panels = figure.subplots(1, len(metrics), sharey=True)
+    for axes, metric in zip(panels, metrics, strict=True):
         for row, name in enumerate(names):
             mean, spread = summary.loc[(name, metric), ["mean", "std"]]
             colour = GREY if row == 0 else COLOURS[(row - 1) % len(COLOURS)]
             axes.errorbar(mean, row, xerr=spread, fmt="o", markersize=7, color=colour, capsize=3)
         accuracy = metric == "balanced_accuracy"
-        axes.set_title(METRICS[metric].replace(" difference", "\ndifference"), loc="left", fontsize="medium")
+        axes.set_title(metrics[metric].replace(" difference", "\ndifference"), loc="left", fontsize="medium")
         axes.set_xlabel("higher is better;\n0.5 is guessing" if accuracy else "0 is best")
         axes.set_xlim(left=min(0.5 if accuracy else 0.0, axes.get_xlim()[0]))
         axes.set_yticks(range(len(names)), names)

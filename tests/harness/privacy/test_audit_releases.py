@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from protocols import reference
 from protocols.accounting.calibration import NeighboringRelation, nodes_changed
-from protocols.accounting.exact_privacy import composed, curve_of_coins, declared_release, values_moved
+from protocols.accounting.exact_privacy import composed, curve_of_coins, values_moved
 from protocols.accounting.queries import LinearQueries, each_cell_once
 from protocols.circuits.coins import Coin, edge_mass, worst_ratio
 from protocols.noise.truncated import probability_mass
 from protocols.published_baselines import protocol_4
-from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec
+from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec, declared_release
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 Record = TypeVar("Record")

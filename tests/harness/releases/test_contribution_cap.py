@@ -29,7 +29,12 @@ from harness.releases.contribution_cap import (
     sizes_alone,
 )
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    PrivacyUnit,
+    guarantee_of_first_below,
+    plan_noise,
+)
 from protocols.accounting.queries import AboveThreshold
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
@@ -38,7 +43,6 @@ from protocols.mechanisms.above_threshold import (
     best_cap,
     caps_up_to,
     clients_above,
-    guarantee_of_first_below,
 )
 from protocols.mechanisms.count_tree import CountTree, best_tree, node_variance
 from protocols.noise.truncated import Guarantee, probability_mass

@@ -24,13 +24,21 @@ from harness.releases.score_curves import (
 from harness.security_models import MODELS
 from protocols import reference
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.exact_privacy import declared_release
 from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import guarantee, mean_square_error
-from protocols.spec import KEYS, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, SCORED_SPLIT, SCORES, InputForm
+from protocols.spec import (
+    KEYS,
+    PI_ROC,
+    PI_ROC_PUBLISHED,
+    PI_ROC_RECORDS,
+    SCORED_SPLIT,
+    SCORES,
+    InputForm,
+    declared_release,
+)
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
 DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, kind=RecordKind.SCORE, thresholds=GRID)

@@ -31,7 +31,7 @@ def evaluation() -> Evaluation:
 
 
 def test_before_and_after_shows_each_model_in_each_panel(evaluation: Evaluation) -> None:
-    panels = before_after_figure(evaluation).axes
+    panels = before_after_figure(evaluation, models(evaluation), {each: NAMES[each] for each in TOLD}).axes
     assert [axes.get_title(loc="left").replace("\n", " ") for axes in panels] == [
         NAMES[metric] for metric in TOLD
     ]
