@@ -27,9 +27,9 @@ from flwr.simulation import run_simulation
 from sklearn.linear_model import SGDClassifier
 
 from data.loanapp import load_loanapp
+from fairshares import read_weights, sample_weight
 from harness.errors import FairSharesError
 from harness.evaluation.metrics import assess
-from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
 
 CLIENTS = 10
 ROUNDS = 20
