@@ -27,6 +27,18 @@ made = pathlib.Path(sys.argv[1])
 (made / "bin" / "pip").write_text(f"#!{made}/bin/python")
 (made / "bin" / "python").symlink_to(pathlib.Path(__file__).with_name("python"))
 """
+# A command of its own, of which nothing else is needed.
+SHOW = """\
+from pathlib import Path
+from invoke import Collection
+from harness.cli.command_line import Command, Option, Options
+class ShowOptions(Options):
+    'Show a file.'
+    records = Option(lambda text, option: Path(text), "the file", example="my.csv")
+def show(options):
+    print(options.records.read_text())
+namespace = Collection(Command("show", ShowOptions, "tasks:show"))
+"""
 FAKE_PYTHON = """\
 #!/bin/sh
 case "$*" in
@@ -272,10 +284,8 @@ def test_task_sees_the_users_directory_and_none_of_its_modules(
     copy: Path, project: Path, tmp_path: Path
 ) -> None:
     (copy / ".venv").symlink_to(project / ".venv")
-    (copy / "tasks.py").write_text(
-        "import pathlib\nfrom invoke import task\n@task\ndef show(context, records):\n"
-        "    '''Show a file.'''\n    print(pathlib.Path(records).read_text())\n"
-    )
+    shutil.copytree(project / "harness", copy / "harness", dirs_exist_ok=True)
+    (copy / "tasks.py").write_text(SHOW)
     for trap in ("tasks.py", "random.py", "harness.py"):
         (tmp_path / trap).write_text("raise SystemExit('imported from the wrong place')")
     (tmp_path / "my.csv").write_text("found")

@@ -122,7 +122,7 @@ def started(tmp_path: Path, ports: list[int]) -> Iterator[tuple[subprocess.Popen
     config = {
         "party": 2,
         "common_names": [common_name(i) for i in range(3)],
-        "engine": "embedded",
+        "module": "harness.engines.mpyc.party",
         "fair_bits": [],
         "program": str(tmp_path / "none.mpc"),
         "arguments": [],

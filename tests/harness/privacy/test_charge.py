@@ -28,7 +28,7 @@ RELEASE = PrivacyEvent(
     Path("out"),
 )
 # Draws noise and opens nothing else.
-OPENS_NO_RECORD = "noise.py"
+OPENS_NO_RECORD = "harness/pipeline/noise_samples.py"
 
 
 @pytest.fixture
@@ -150,12 +150,12 @@ def _runs_programs(value: ast.expr) -> bool:
 def test_whoever_runs_an_engine_on_records_charges(project: Path) -> None:
     """So that a new command cannot open anything unseen by the ledger."""
     calls = {
-        path.name: found
+        path.relative_to(project).as_posix(): found
         for path in sorted((project / "harness").rglob("*.py"))
         if (found := runs_of_engines(path.read_text(encoding="utf-8")))
     }
     calls.pop(OPENS_NO_RECORD, None)
-    assert "pipeline.py" in calls
+    assert "harness/pipeline/run.py" in calls
     assert all("starting" in keywords for found in calls.values() for keywords in found), calls
 
 
