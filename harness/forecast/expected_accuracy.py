@@ -105,7 +105,7 @@ def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> 
 
 def outlook(asked: PlanRequest) -> Expected | ExpectedCap | ExpectedCounts:
     """Return what to expect. Raises: OptionError: no noise fits the budget."""
-    prepared, statistic = asked.prepare(), asked.statistic
+    prepared, statistic = asked.prepared, asked.statistic
     if isinstance(statistic, CapStatistic):
         noise, above = comparison_noise(prepared.plan), statistic.allowed_above(asked.release, asked.domain)
         return ExpectedCap(caps_to_choose_from(asked.max_count), above, noise)
@@ -133,7 +133,7 @@ def _names(asked: PlanRequest) -> list[str]:
 
 def expected(asked: PlanRequest) -> Expected:
     """Return the errors to expect. Raises: OptionError: no noise fits the budget."""
-    prepared, domain, sizes = asked.prepare(), asked.domain, asked.sizes
+    prepared, domain, sizes = asked.prepared, asked.domain, asked.sizes
     plan = prepared.plan
     noise = errors.deviation(plan) / scale_of(domain.cap)
     names = _names(asked)

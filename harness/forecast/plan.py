@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,9 @@ class PlanRequest:
         """How many of them there are."""
         return self.clients if self.by_clients else self.records
 
-    def prepare(self) -> PreparedRelease[Any]:
-        """Work the release out. Raises: OptionError: no noise fits the budget."""
+    @cached_property
+    def prepared(self) -> PreparedRelease[Any]:
+        """The release, worked out once. Raises: OptionError: no noise fits the budget."""
         prepared = self.statistic.prepare(self.release, self.domain)
         prepared.check(self.clients)
         return prepared
@@ -126,7 +128,7 @@ class PlanRequest:
         domain, release = self.domain, self.release
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
         nothing = [None] * release.model.parties
-        return make_job(self.prepare(), PartyInputs(domain, self.clients, 1, rows, nothing))
+        return make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, nothing))
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:

@@ -261,24 +261,13 @@ class HostsRunner(Runner):
 
 @dataclass(frozen=True)
 class HostsSource(Source):
-    """Shares that each host has, or is sent. Args: policy: what uploads have to be."""
+    """Shares that each host has, or is sent, and aggregates there. Args: policy: what uploads have to be."""
 
     hosts: HostsRunner
     policy: UploadPolicy
 
     def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:
         return self.hosts.feed(release.form, scratch, progress, self.policy)
-
-    def deliver(
-        self,
-        described: PartyInputs,
-        release: Release,  # noqa: ARG002
-        terms: dict[str, Any],  # noqa: ARG002
-        scratch: Path,  # noqa: ARG002
-        progress: Progress,  # noqa: ARG002
-        seconds: float,  # noqa: ARG002
-    ) -> PartyInputs:
-        return described  # each host has its party's values
 
 
 def _files_to_send(

@@ -56,7 +56,7 @@ def plan(
 
 
 def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
-    noise = release.asked.prepare().plan
+    noise = release.asked.prepared.plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
     task = f" of {release.asked.task}" if one_of_two else ""
     where = "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
@@ -203,7 +203,7 @@ def _floats(shares: Mapping[str, Fraction]) -> dict[str, float]:
 
 
 def _release_json(release: ReleasePlan) -> dict[str, Any]:
-    asked, needed, noise = release.asked, release.needed, release.asked.prepare().plan
+    asked, needed, noise = release.asked, release.needed, release.asked.prepared.plan
     return {
         "task": asked.task,
         "models": [model.name for model in release.models],

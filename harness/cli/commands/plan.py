@@ -49,7 +49,7 @@ def plan(options: PlanOptions) -> None:
         for each in releases:
             largest = Cap(caps_to_choose_from(each.asked.max_count)[-1])
             if each.asked.cap is not None:
-                replace(each.asked, cap=largest).prepare()
+                _ = replace(each.asked, cap=largest).prepared
     plans = [plan_model(stages, model, units, network) for model in models]
     if options.json:
         found = show_plan.to_json(stages, releases, plans, network, units)
