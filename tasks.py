@@ -8,7 +8,7 @@ from __future__ import annotations
 from invoke import Collection
 
 from benchmarks.commands import options as of_benchmarks
-from harness.cli import options
+from harness.cli import options, release_options
 from harness.cli.command_line import Command
 
 RUNS = "harness.cli.commands"
@@ -21,13 +21,8 @@ namespace = Collection(
     Command("uploads", options.UploadsOptions, f"{RUNS}.shares:uploads"),
     Command("aggregate", options.AggregateOptions, f"{RUNS}.shares:aggregate"),
     Command("send", options.SendOptions, f"{RUNS}.send:send"),
-    Command("weights", options.WeightsOptions, f"{RUNS}.releases:weights"),
-    Command("confusion", options.ConfusionOptions, f"{RUNS}.releases:confusion"),
-    Command("thresholds", options.ThresholdsOptions, f"{RUNS}.thresholds:thresholds"),
-    Command("gap", options.GapOptions, f"{RUNS}.releases:gap"),
-    Command("count", options.CountOptions, f"{RUNS}.releases:count"),
-    Command("cap", options.CapOptions, f"{RUNS}.cap:cap"),
-    Command("plan", options.PlanOptions, f"{RUNS}.plan:plan"),
+    *(Command(task, of_task, of_task.place) for task, of_task in release_options.RELEASES.items()),
+    Command("plan", release_options.PlanOptions, f"{RUNS}.plan:plan"),
     Command("ledger", options.LedgerOptions, f"{RUNS}.ledger:ledger"),
     Command("noise", options.NoiseOptions, f"{RUNS}.audit:noise"),
     Command("audit", options.AuditOptions, f"{RUNS}.audit:audit"),
@@ -36,7 +31,7 @@ namespace = Collection(
         "hosts",
         Command("check", options.HostsCheckOptions, f"{RUNS}.hosts:check"),
         Command("setup", options.HostsSetupOptions, f"{RUNS}.hosts:setup"),
-        Command("run", options.HostsRunOptions, f"{RUNS}.hosts:run"),
+        Command("run", release_options.HostsRunOptions, f"{RUNS}.hosts:run"),
         Command("collect", options.HostsCollectOptions, f"{RUNS}.hosts:collect"),
         Command("clean", options.HostsCleanOptions, f"{RUNS}.hosts:clean"),
     ),

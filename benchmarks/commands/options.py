@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cli.command_line import Options, optional, switch, usual
-from harness.cli.options import EPSILON, OUT, RELATION, ErrorOptions, json_of
+from harness.cli.options import EPSILON, OUT, RELATION, json_of
 from harness.cli.parsers import (
     in_module,
     one_of,
@@ -12,6 +12,7 @@ from harness.cli.parsers import (
     separated,
     whole,
 )
+from harness.cli.release_options import ErrorOptions
 from harness.errors import OptionError
 
 MOST_REPETITIONS = 1000

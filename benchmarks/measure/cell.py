@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.measure.factors import Planned
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample
 from benchmarks.measure.synthetic_clients import Federation
-from harness.cli.options import ErrorOptions
 from harness.cli.parsers import parse_delta, parse_epsilon
+from harness.cli.release_options import RELEASES
 from harness.clients.session import MAX_CONNECTIONS, Check, ClientInputs, Upload
 from harness.engines.base import Job, Progress
 from harness.engines.mpspdz.discovery import Installation, find_installation
@@ -30,13 +30,9 @@ from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.party_inputs import PartyInputs, RecordsSource
 from harness.pipeline.run import DEFAULT_DELTA, RunSettings, make_job, run_release
 from harness.releases.base import Release, Statistic
-from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import CapStatistic, CapTarget
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
 from harness.releases.noise_samples import Sampler, choose_sampler
-from harness.releases.score_curves import CurvesStatistic
-from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
+from harness.releases.registry import STATISTICS
+from harness.releases.score_curves import ThresholdsStatistic
 from harness.security_models import Model, get_model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import (
@@ -44,35 +40,12 @@ from protocols.spec import (
     NO_INPUT,
     PATHS,
     PI_CAP,
-    PI_CF_SLOTS,
-    PI_GAP_SLOTS,
-    PI_ROC_PUBLISHED,
-    PI_ROC_RECORDS,
-    PI_RW_SLOTS,
     PRODUCT,
-    SPLIT,
     InputForm,
     ProtocolSpec,
 )
 
-_TARGET = ErrorOptions().target()
-_STATISTICS: dict[tuple[str, str], Callable[[Release], Statistic[Any]]] = {
-    ("pi_rw", "default"): lambda _: WeightsStatistic(),
-    ("pi_rw", "product"): lambda _: WeightsStatistic(),
-    ("pi_rw", "weights"): lambda _: WeightsOnlyStatistic(),
-    ("pi_cf", "default"): lambda _: ConfusionStatistic(),
-    ("pi_gap", "default"): lambda _: GapStatistic(),
-    ("pi_rw", "slots"): lambda _: WeightsStatistic(spec=PI_RW_SLOTS),
-    ("pi_cf", "slots"): lambda _: ConfusionStatistic(PI_CF_SLOTS),
-    ("pi_gap", "slots"): lambda _: GapStatistic(PI_GAP_SLOTS),
-    ("pi_roc", "default"): lambda _: CurvesStatistic(),
-    ("pi_roc", "records"): lambda _: CurvesStatistic(spec=PI_ROC_RECORDS),
-    ("pi_roc", "published"): lambda _: CurvesStatistic(spec=PI_ROC_PUBLISHED),
-    ("pi_cap", "default"): lambda release: CapStatistic(
-        CapTarget("weights", release.epsilon, release.delta, malleable_slots=release.malleable_slots)
-    ),
-    ("pi_count", "default"): lambda _: CountStatistic(_TARGET),
-}
+_TASKS = {next(iter(each.specs.values())).name: task for task, each in STATISTICS.items()}
 
 
 @dataclass(frozen=True)
@@ -195,10 +168,24 @@ def _run(cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progr
 
 
 def _prepare(cell: Mapping[str, Level]) -> tuple[Statistic[Any], RunSettings]:
-    make = _STATISTICS[str(cell["protocol"]), str(cell["variant"])]
-    spec = make(_settings(cell, SPLIT).release).spec
-    settings = _settings(cell, _form(cell, spec))
-    return make(settings.release), settings
+    spec, statistic = _statistic(str(cell["protocol"]), str(cell["variant"]), str(cell["epsilon"]))
+    return statistic, _settings(cell, _form(cell, spec))
+
+
+def _statistic(protocol: str, variant: str, epsilon: str) -> tuple[ProtocolSpec, Statistic[Any]]:
+    """Return a protocol's variant, and its statistic as the command makes it without other options.
+
+    Args: variant: of the statistic's protocols, or `slots`; others are the default one.
+    """
+    task = _TASKS[protocol]
+    known, options = STATISTICS[task], RELEASES[task]
+    spec = known.slots if variant == "slots" else known.specs.get(variant)
+    spec = spec or next(iter(known.specs.values()))
+    texts = {"epsilon": epsilon, **({options.chooses: variant} if variant in known.specs else {})}
+    if task == "cap":
+        texts["release_epsilon"] = epsilon
+    statistic = options(**texts).statistic(spec)
+    return spec, statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
 
 
 def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:

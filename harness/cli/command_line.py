@@ -142,6 +142,13 @@ class Options:
         return found
 
 
+def function_at(place: str) -> Callable[[Any], None]:
+    """Return what is at `module:function`, which is imported now."""
+    module, _, function = place.partition(":")
+    found: Callable[[Any], None] = getattr(import_module(module), function)
+    return found
+
+
 def missing(option: Option[Any]) -> OptionError:
     """Return what is said where an option has to be given."""
     return OptionError(
@@ -164,8 +171,7 @@ class Command(Task[Callable[..., None]]):
 
             with terminal.ending_well(json=bool(texts.get("json"))):
                 given = options(**texts)
-                module, _, function = place.partition(":")
-                getattr(import_module(module), function)(given)
+                function_at(place)(given)
 
         body.__doc__ = options.__doc__
         super().__init__(body, name=name, positional=[], auto_shortflags=False)

@@ -5,7 +5,7 @@ An option that several commands have is a constant here; a class for each comman
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.command_line import Option, Options, as_given, optional, required, switch, usual
 from harness.cli.parsers import (
@@ -17,9 +17,7 @@ from harness.cli.parsers import (
     parse_clients,
     parse_delta,
     parse_epsilon,
-    parse_error,
     parse_input_path,
-    parse_link,
     parse_max_count,
     parse_model,
     parse_names,
@@ -29,21 +27,13 @@ from harness.cli.parsers import (
     parse_range,
     parse_relation,
     parse_seconds,
-    parse_share,
-    parse_shares,
     parse_threshold,
-    parse_tolerance,
     parse_unit,
     whole,
 )
-from harness.errors import OptionError
 
 if TYPE_CHECKING:
-    from protocols.mechanisms.shifted_log import ErrorTarget
-
-MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
-MOST_PLANNED = 10**12  # clients, or records
-DEFAULT_ERROR = "0.01"
+    pass
 
 EPSILON = required(
     parse_epsilon,
@@ -119,232 +109,11 @@ BUDGET = optional(
 LEDGER = optional(parse_path, "the ledger's file; default: $FAIRSHARES_LEDGER, else runs/ledger.sqlite")
 OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
-REWEIGHING = usual(
-    "balanced",
-    one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
-    "balanced (default), label or kamiran-calders; all from the same noisy counts",
-)
-REVEAL = usual(
-    "counts",
-    one_of(lambda: ("counts", "weights")),
-    "counts (default) or weights: only they are opened; models of MP-SPDZ",
-)
 
 
 def json_of(what: str) -> Option[bool]:
     """Return the option for JSON. Args: what: is printed."""
     return switch(f"print {what}, and nothing else, on standard output")
-
-
-class ReleaseOptions(Options):
-    """What releases take; what only some do is left out here, and said by those."""
-
-    epsilon = EPSILON
-    delta = DELTA
-    records = RECORDS
-    shares = SHARES
-    domain = DOMAIN
-    groups = GROUPS
-    labels = LABELS
-    max_count = MAX_COUNT
-    range = RANGE.left_out
-    steps = STEPS.left_out
-    clients_per_upload = CLIENTS_PER_UPLOAD
-    model = MODEL
-    hosts = optional(parse_path, "").left_out
-    input_form = INPUT_FORM
-    input_path = INPUT_PATH.left_out
-    invite = INVITE.left_out
-    clients = CLIENTS.left_out
-    neighboring_relation = RELATION
-    privacy_unit = UNIT
-    cap = CHOSEN_CAP.left_out
-    cap_epsilon = CAP_EPSILON.left_out
-    population = POPULATION
-    budget = BUDGET
-    ledger = LEDGER
-    out = OUT
-    timeout = TIMEOUT
-    json = json_of("the result as JSON")
-
-    @property
-    def chooses_cap(self) -> bool:
-        """Whether a first run is to choose the cap: only where all clients' records are at hand."""
-        return self.wants_chosen_cap and self.records is not None
-
-    @property
-    def wants_chosen_cap(self) -> bool:
-        return self.texts["cap"] == "auto"
-
-
-def _form(usually: str, other: str) -> Option[str | None]:
-    slots = "or slots (default with --privacy-unit client: no client can exceed the cap)"
-    return INPUT_FORM.but(help=f"split (default: {usually}), product ({other}) {slots}")
-
-
-class WeightsOptions(ReleaseOptions):
-    """Compute DP sample weights per group and label (π_RW)."""
-
-    input_form = _form("counts per group and label", "group indicator times label counts")
-    input_path = INPUT_PATH
-    invite = INVITE
-    clients = CLIENTS
-    cap = CHOSEN_CAP
-    cap_epsilon = CAP_EPSILON
-    reweighing = REWEIGHING
-    reveal = REVEAL
-    json = json_of("weights.json")
-
-
-class ConfusionOptions(ReleaseOptions):
-    """Compute a DP confusion matrix per group (π_CF)."""
-
-    records = RECORDS.but(help=f"{RECORDS.help}, prediction (a label); with --threshold: score")
-    shares = SHARES.but(help="instead of --records: what `share --task confusion` or `aggregate` wrote")
-    input_form = _form("counts per group, label and prediction", "indicators of each record")
-    cap = CHOSEN_CAP
-    cap_epsilon = CAP_EPSILON
-    threshold = optional(parse_threshold, "predict the second label from this score on")
-    json = json_of("confusion.json")
-
-
-class ThresholdsOptions(ReleaseOptions):
-    """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
-
-    epsilon = EPSILON.but(unless="curves")
-    records = RECORDS.but(
-        help=f"{RECORDS.help}, score (from 0 to 1, of records that the model was not trained on)"
-    )
-    shares = SHARES.but(help="instead of --records: what `share --task thresholds` or `aggregate` wrote")
-    input_form = INPUT_FORM.but(help="what follows from --variant: split, keys or scores")
-    cap = CHOSEN_CAP
-    cap_epsilon = CAP_EPSILON
-    variant = usual(
-        "histogram",
-        one_of(in_module("harness.cli.commands.thresholds:VARIANTS")),
-        "histogram (default: clients count their records per bin of scores), records (a key per record, "
-        "which the parties count; not with mpyc) or published (to compare: ε once per threshold)",
-    )
-    constraint = usual(
-        "equalized_odds",
-        one_of(in_module("harness.postprocessing.thresholds.choose:CONSTRAINTS")),
-        "what is alike for all groups: equalized_odds (default), equal_opportunity or demographic_parity",
-    )
-    objective = usual(
-        "accuracy_score",
-        one_of(in_module("harness.postprocessing.thresholds.choose:OBJECTIVES")),
-        "what is best under it: accuracy_score (default) or balanced_accuracy_score",
-    )
-    tolerance = usual("0", parse_tolerance, "largest difference between groups in what is to be alike")
-    deterministic = switch("one threshold per group, no randomisation; most often needs a tolerance")
-    positive_label = optional(as_given, "the label that counts as positive; default: the last in order")
-    blocks = usual(
-        "tree",
-        one_of(lambda: ("tree", "flat")),
-        "tree (default: the blocks of bins with the least error) or flat (bins only)",
-    )
-    curves = optional(
-        parse_path,
-        "results of an earlier run, to choose on their curves again for no ε, instead of --records",
-    )
-    json = json_of("thresholds.json")
-
-    def __init__(self, **texts: str | bool) -> None:
-        """Read the texts, as `Options` does. Raises: OptionError: with --curves, one is for a new run."""
-        of_both = ("constraint", "objective", "tolerance", "deterministic", "positive_label", "curves", "out")
-        for name, text in texts.items() if texts.get("curves") else ():
-            option = self.declared[name]
-            if text not in ("", False, option.default) and name not in (*of_both, "json"):
-                raise OptionError(
-                    f"{option.flag} is for a new run; --curves chooses on the curves of an earlier one: "
-                    "leave one of them out."
-                )
-        super().__init__(**texts)
-
-
-class GapOptions(ReleaseOptions):
-    """Compute DP gaps between groups' mean performance values (π_GAP)."""
-
-    records = RECORDS.but(
-        help="CSV or Parquet with client_id, group, value; a number, or a fraction of counts as 17/20"
-    )
-    shares = SHARES.but(help="instead of --records: what `share --task gap` or `aggregate` wrote")
-    domain = DOMAIN.but(
-        help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
-    )
-    groups = GROUPS.but(help="all groups, for example a,b; with --range, instead of --domain")
-    labels = LABELS.left_out
-    max_count = MAX_COUNT.left_out
-    range = RANGE
-    steps = STEPS
-    input_form = INPUT_FORM.but(
-        help="split (default: the value and the size, in the client's group) or slots (default with "
-        "--privacy-unit client: no client can go beyond the range)"
-    )
-    neighboring_relation = RELATION.but(
-        help="replace_one (default: a client's group and value) or add_or_remove_one"
-    )
-    privacy_unit = UNIT.but(
-        help="record (default: a client's value replaced or removed), or client (all it sends, there or not)"
-    )
-    json = json_of("gap.json")
-
-
-class ErrorOptions(Options):
-    """The error that π_COUNT keeps to."""
-
-    relative_error = usual("0.1", parse_share, "of counts, on average: 0.1 (default) is a tenth of the count")
-    error_from = usual("100", whole(1, MOST_COUNT), "the least count for which that holds")
-    error_to = usual("1048576", whole(1, MOST_COUNT), "the largest")
-
-    def target(self) -> ErrorTarget:
-        """Return the error that is kept to. Raises: OptionError: its range has no count."""
-        from protocols.mechanisms.shifted_log import ErrorTarget
-
-        low, high = self.error_from, self.error_to
-        if low > high:
-            raise OptionError(f"--error-from {low} is above --error-to {high}; give a range of counts.")
-        return ErrorTarget(self.relative_error, low, high)
-
-
-class CountOptions(ErrorOptions, ReleaseOptions):
-    """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
-
-    epsilon = EPSILON.but(
-        help="the most that a record in a small group is charged; in larger groups it gives away less"
-    )
-    input_form = INPUT_FORM.left_out
-    json = json_of("count.json")
-
-
-class CapTargetOptions(Options):
-    """The release that a cap is for."""
-
-    release = usual(
-        "weights",
-        one_of(in_module("harness.cli.commands.cap:RELEASES")),
-        "what clients are to be capped for: weights (default), confusion, thresholds, or counts of records",
-    )
-    release_epsilon = required(
-        parse_epsilon, "the ε that it is to have; the smaller, the more clients may exceed the cap", "1"
-    )
-    counts = optional(
-        whole(1, 10**6), "with --release counts: how many, each record in one of them; 1 for one sum"
-    )
-    variant = optional(
-        as_given, "with --release thresholds: histogram (default) or records, as it will be run"
-    )
-
-
-class CapOptions(CapTargetOptions, ReleaseOptions):
-    """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
-
-    shares = SHARES.but(help="instead of --records: what `share --task cap` or `aggregate` wrote")
-    max_count = MAX_COUNT.but(help="most records of one client, and the largest cap, up to 1000")
-    input_form = INPUT_FORM.left_out
-    neighboring_relation = RELATION.left_out
-    privacy_unit = UNIT.but(default="client").left_out
-    json = json_of("cap.json")
 
 
 class ShareOptions(Options):
@@ -499,68 +268,6 @@ class AuditOptions(Options):
     json = json_of("audit.json")
 
 
-class PlanOptions(Options):
-    """Say what a release would cost in each model, and how far off it would be, before anything runs."""
-
-    task = usual(
-        "weights",
-        one_of(in_module("harness.releases.registry:STATISTICS")),
-        "weights (default), confusion, thresholds, gap, count or cap",
-    )
-    clients = required(whole(1, MOST_PLANNED), "how many there would be", "100")
-    records = optional(whole(1, MOST_PLANNED), "how many they have in all; default: one each")
-    groups = required(
-        parse_shares,
-        "how many (2), their names (a,b), or with their shares of the records (a:0.7,b:0.3)",
-        "2",
-    )
-    labels = optional(parse_shares, "the same of labels; default: 2")
-    variant = optional(
-        as_given, "of thresholds, or a cap for them: histogram (default), records or published"
-    )
-    thresholds = optional(
-        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 1001"
-    )
-    steps = STEPS
-    max_count = MAX_COUNT
-    epsilon = EPSILON
-    delta = DELTA
-    neighboring_relation = RELATION
-    privacy_unit = UNIT
-    input_form = INPUT_FORM
-    reveal = optional(as_given, "of weights: counts (default) or weights")
-    reweighing = REWEIGHING.but(help="of weights: balanced (default), label or kamiran-calders", default="")
-    cap = CHOSEN_CAP.but(help=f"{CAP.help}; or auto: chosen first, by π_CAP")
-    cap_epsilon = CAP_EPSILON
-    release = CapTargetOptions.release.passed_on(f"of a cap: {CapTargetOptions.release.help}")
-    release_epsilon = CapTargetOptions.release_epsilon.passed_on(
-        f"of a cap: {CapTargetOptions.release_epsilon.help}"
-    )
-    counts = CapTargetOptions.counts.passed_on(f"of a cap: {CapTargetOptions.counts.help}")
-    relative_error = ErrorOptions.relative_error.passed_on(f"of count: {ErrorOptions.relative_error.help}")
-    error_from = ErrorOptions.error_from.passed_on(f"of count: {ErrorOptions.error_from.explained}")
-    error_to = ErrorOptions.error_to.passed_on(f"of count: {ErrorOptions.error_to.explained}")
-    model = MODEL.but(help="only this one; default: all")
-    network = usual(
-        "none",
-        parse_link,
-        "none (default: all parties on one machine), lan, wan, or a round-trip time and a bandwidth, for "
-        "example 40ms,100Mbit",
-    )
-    error = optional(
-        parse_error, f"the error to say for what it takes, for example {DEFAULT_ERROR} (default)"
-    )
-    units = optional(
-        parse_path, "directory of unit costs that `./inv bench.units` measured; default: those recorded here"
-    )
-    json = switch("print JSON")
-
-    @property
-    def chooses_cap(self) -> bool:
-        """Whether a first release is to choose the cap."""
-        return self.texts["cap"] == "auto"
-
-
 class QuickstartOptions(Options):
     """Run the main job on real data: DP weights and thresholds from secret shares, before and after."""
 
@@ -608,67 +315,3 @@ class HostsCleanOptions(Options):
     """End what runs left running on the hosts, and remove what they left there."""
 
     hosts = HOSTS
-
-
-RELEASES: dict[str, type[ReleaseOptions]] = {
-    "weights": WeightsOptions,
-    "confusion": ConfusionOptions,
-    "thresholds": ThresholdsOptions,
-    "gap": GapOptions,
-    "count": CountOptions,
-    "cap": CapOptions,
-}
-
-
-class HostsRunOptions(Options):
-    """Run a release on shares, or on what clients send, each party on its own host."""
-
-    task = usual(
-        "weights", one_of(lambda: RELEASES), "weights (default), confusion, thresholds, gap, count or cap"
-    )
-
-    def of_the_release(self) -> ReleaseOptions:
-        """Return what the release takes. Raises: OptionError: an option is of another one."""
-        release = RELEASES[self.task]
-        given = {name: text for name, text in self.texts.items() if text and name != "task"}
-        for name in given:
-            if name not in release.declared:
-                raise OptionError(f"{self.declared[name].flag} does not go with --task {self.task}.")
-        return release(**given)
-
-
-def _of_hosts() -> dict[str, Option[Any]]:
-    """Return the options of all releases that make sense on hosts, for the release that is run to read."""
-    own: dict[str, list[str]] = {}
-    for task, release in RELEASES.items():
-        for name in release.declared.keys() - ReleaseOptions.declared.keys():
-            own.setdefault(name, []).append(task)
-    invited: dict[str, Option[Any]] = {
-        "groups": GROUPS,
-        "labels": LABELS,
-        "max_count": MAX_COUNT,
-        "clients": CLIENTS,
-    }
-    said = {
-        **{name: f"of {' and '.join(tasks)}; see `./inv {tasks[0]} --help`" for name, tasks in own.items()},
-        **{name: f"with --invite: {option.explained}" for name, option in invited.items()},
-        "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
-        "only. Without it, each host takes what is in its own directory `shares`",
-        "model": "see `./inv schemes`; default: ring on three hosts or more, semi2k on two",
-        "invite": "of weights, instead of shares: a directory on this machine; each client takes an "
-        "invitation there, and sends to the hosts while they run",
-        "domain": "JSON file with the domain that uploads have to be of, default: that of most; or, with "
-        "--invite, clients' records",
-        "cap": f"with --invite and {CAP.help.removeprefix('with ')}",
-        "input_form": "as the shares were made; with --invite, as clients are to send; default: split",
-        "reveal": "of weights: counts (default) or weights",
-    }
-    of_records = ("records", "threshold", "curves", "range", "steps", "cap_epsilon", "input_path")
-    of_all = {name: option for release in RELEASES.values() for name, option in release.declared.items()}
-    of_all |= ReleaseOptions.declared
-    found = {name: option.passed_on(said.get(name, option.explained)) for name, option in of_all.items()}
-    found["hosts"] = HOSTS.but(parse=as_given, attribute="hosts")
-    return {name: option for name, option in found.items() if name not in of_records}
-
-
-HostsRunOptions.declared = {**HostsRunOptions.declared, **_of_hosts()}

@@ -14,7 +14,6 @@ from harness.engines.base import Job
 from harness.engines.network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import OptionError, PlanError
-from harness.forecast import errors
 from harness.forecast.tally import counts_of
 from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
@@ -23,6 +22,7 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, ev
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.releases.base import PreparedRelease, Release, Statistic
+from harness.releases.expected_errors import Floats
 from harness.security_models import Model
 from protocols.spec import KEYS, SLOTS
 
@@ -71,7 +71,7 @@ class PlanRequest:
         )
 
     @property
-    def sizes(self) -> errors.Floats:
+    def sizes(self) -> Floats:
         """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
         groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
         if self.statistic.kind is RecordKind.VALUE:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Any, ClassVar, Generic, TypeVar
 
 from harness.errors import OptionError, UnsupportedError
 from harness.inputs.neighboring import relation_for
 from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError, Floats
 from harness.security_models import Model
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -78,12 +80,56 @@ class PreparedRelease(Generic[R]):
     check: Callable[[int], None] = _any_number
 
 
+Declared = tuple[ProtocolSpec, dict[str, int | str]]
+"""A protocol, and those arguments of its program that its linear map depends on."""
+
+OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
+
+
+@dataclass(frozen=True)
+class AuditTarget:
+    """What a command opens, for an audit, which takes its guarantee from the program's linear map again.
+
+    Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
+    fall into then; declared: from sizes, relation, epsilon, delta, cap and `malleable_slots` to the protocol
+    and its arguments; relations: those under which a command makes it; malleable_slots: as for `plan_noise`.
+    """
+
+    sizes: Mapping[str, int]
+    cells: Callable[[Mapping[str, int]], int]
+    declared: Callable[[Mapping[str, int], NeighboringRelation, Fraction, Fraction, int, bool], Declared]
+    relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
+    malleable_slots: bool = False
+
+    @property
+    def counts_records(self) -> bool:
+        """Whether what it opens of a client is counts of records, which a cap bounds."""
+        return bool(self.sizes) and "steps" not in self.sizes
+
+    @property
+    def by_clients(self) -> AuditTarget:
+        """The same where clients are the unit."""
+        return replace(self, relations=OF_CLIENTS)
+
+    @property
+    def in_active_models(self) -> AuditTarget:
+        """The same of clients whose slots a party can change."""
+        return replace(self, relations=OF_CLIENTS, malleable_slots=True)
+
+
+def table_of(spec: ProtocolSpec) -> AuditTarget:
+    """Return what is audited of a protocol that opens a count per group and label."""
+    sizes = {"groups": 2, "labels": 2}
+    return AuditTarget(sizes, lambda chosen: prod(chosen.values()), lambda chosen, *_: (spec, {**chosen}))
+
+
 class Statistic(ABC, Generic[R]):
     """What can be released: a protocol, its size for a domain, and what follows from what it opens.
 
     Attributes: name: of its command, as manifests say it; kind: what a record has to hold besides its group
     and label; specs: its protocols by variant, the default first; slots: its protocol where clients are the
-    unit, None if it has none of its own; online: whether clients can send to it while the parties run.
+    unit, None if it has none of its own; online: whether clients can send to it while the parties run;
+    audited: what `./inv audit --release` checks, by the names that it knows.
     """
 
     name: ClassVar[str]
@@ -91,6 +137,7 @@ class Statistic(ABC, Generic[R]):
     specs: ClassVar[Mapping[str, ProtocolSpec]]
     slots: ClassVar[ProtocolSpec | None] = None
     online: ClassVar[bool] = False
+    audited: ClassVar[Mapping[str, AuditTarget]]
     spec: ProtocolSpec
 
     @abstractmethod
@@ -98,6 +145,17 @@ class Statistic(ABC, Generic[R]):
         """Work out the program's arguments, the noise, and how to read what is opened.
 
         Raises: RecordDomainError: the protocol is not for such records; OptionError: no noise fits.
+        """
+
+    @abstractmethod
+    def expected_error(
+        self, prepared: PreparedRelease[Any], sizes: Floats
+    ) -> ExpectedError | ExpectedCap | ExpectedCounts:
+        """Return how far off what is released would be.
+
+        Args: sizes: how many records each group and label would have, shape (groups, labels); of
+        performance values, how many clients each group, shape (groups, 1).
+        Raises: OptionError: the release is not for such sizes.
         """
 
     @abstractmethod

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.inputs.contribution_bounds import scale_of
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
+from harness.releases.base import (
+    AuditTarget,
+    Opened,
+    PreparedRelease,
+    Release,
+    Statistic,
+    plan_release,
+    table_of,
+)
+from harness.releases.expected_errors import (
+    ExpectedError,
+    Floats,
+    by_cell,
+    deviation,
+    expected_gap,
+    rate_errors,
+)
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +116,10 @@ def _share(a: Floats, b: Floats) -> Floats:
     return a / np.where(a + b > 0, a + b, np.nan)
 
 
+def _predictions(spec: ProtocolSpec) -> AuditTarget:
+    return replace(table_of(spec), cells=lambda sizes: sizes["groups"] * sizes["labels"] ** 2)
+
+
 @dataclass(frozen=True)
 class ConfusionStatistic(Statistic[Confusion]):
     """Confusion matrices of predictions. Args: spec: π_CF of counts or records, or of clients' slots."""
@@ -112,6 +129,11 @@ class ConfusionStatistic(Statistic[Confusion]):
     kind = RecordKind.PREDICTION
     specs: ClassVar = {"counts": PI_CF}
     slots = PI_CF_SLOTS
+    audited: ClassVar = {
+        "confusion": _predictions(PI_CF),
+        "confusion-of-clients": _predictions(PI_CF_SLOTS).by_clients,
+        "confusion-of-clients-active": _predictions(PI_CF_SLOTS).in_active_models,
+    }
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Confusion]:
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
@@ -121,6 +143,11 @@ class ConfusionStatistic(Statistic[Confusion]):
             return confusion(read_counts(opened, domain, clients, plan.coins))
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        noise, domain = deviation(prepared.plan, prepared.domain), prepared.domain
+        rates = noise * rate_errors(sizes, len(domain.labels))
+        return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))
 
     def files(self, found: Confusion) -> Mapping[str, Mapping[str, Any]]:
         return {"confusion.json": found.to_json()}

@@ -9,10 +9,21 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from harness.errors import OutputError, RecordDomainError
-from harness.inputs.contribution_bounds import caps_to_choose_from
+from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, within_budget
+from harness.releases.base import (
+    OF_CLIENTS,
+    AuditTarget,
+    Declared,
+    Opened,
+    PreparedRelease,
+    Release,
+    Statistic,
+    plan_release,
+    within_budget,
+)
+from harness.releases.expected_errors import ExpectedCap, Floats
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.mechanisms.count_tree import CountTree, best_tree
@@ -101,6 +112,11 @@ class ChosenCap:
         return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above, "noise": self.noise}
 
 
+def _largest_grid(*_: object) -> Declared:
+    """The most caps to choose from; fewer uncover less. How many clients may exceed one changes nothing."""
+    return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
+
+
 @dataclass(frozen=True)
 class CapStatistic(Statistic[ChosenCap]):
     """The least cap that few enough clients exceed, up to noise. Args: target: the release that it is for."""
@@ -110,6 +126,7 @@ class CapStatistic(Statistic[ChosenCap]):
     name = "cap"
     kind = RecordKind.SIZE
     specs: ClassVar = {"index": PI_CAP}
+    audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
 
     def allowed_above(self, release: Release, domain: RecordDomain) -> int:
         """Return how many clients may exceed the cap: more where the release that follows has more noise.
@@ -137,6 +154,12 @@ class CapStatistic(Statistic[ChosenCap]):
             return ChosenCap(caps, index[0], above, comparison_noise(plan))
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
+        above = int(str(prepared.arguments["above"]))
+        return ExpectedCap(
+            caps_to_choose_from(prepared.domain.max_count), above, comparison_noise(prepared.plan)
+        )
 
     def files(self, found: ChosenCap) -> Mapping[str, Mapping[str, Any]]:
         return {"cap.json": found.to_json()}

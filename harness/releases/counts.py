@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
 
 from harness.errors import OptionError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
+from harness.releases.base import (
+    Declared,
+    Opened,
+    PreparedRelease,
+    Release,
+    Statistic,
+    plan_release,
+    table_of,
+)
+from harness.releases.expected_errors import ExpectedCount, ExpectedCounts, Floats, by_cell
+from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import Coin
-from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, plan_logarithm
+from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
 from protocols.spec import PI_COUNT, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 SIZES = (0, *(10**power for power in range(1, 7)))  # whose privacy is shown; of no group in particular
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +82,11 @@ class PreparedCounts(PreparedRelease[GroupCounts]):
     target: ErrorTarget = field(kw_only=True)
 
 
+def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
+    """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
+    return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
+
+
 @dataclass(frozen=True)
 class CountStatistic(Statistic[GroupCounts]):
     """Counts with a relative error. Args: target: for the counts' expected error."""
@@ -85,6 +95,13 @@ class CountStatistic(Statistic[GroupCounts]):
     spec: ProtocolSpec = PI_COUNT
     name = "count"
     specs: ClassVar = {"logarithms": PI_COUNT}
+    audited: ClassVar = {
+        "count": replace(
+            table_of(PI_COUNT),
+            declared=_logarithms,
+            relations=(NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE),
+        )
+    }
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedCounts:
         try:
@@ -112,6 +129,19 @@ class CountStatistic(Statistic[GroupCounts]):
             return GroupCounts(domain, law.estimate(table), intervals, law, self.target, plan.coins)
 
         return PreparedCounts(self.spec, release, domain, arguments, plan, read, law=law, target=self.target)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCounts:
+        assert isinstance(prepared, PreparedCounts)
+        law, coins, found = prepared.law, prepared.plan.coins, {}
+        for name, size in by_cell(prepared.domain, sizes).items():
+            if size > law.most:
+                raise OptionError(
+                    f"--error-to {law.most} is below the {size:,.0f} records of {name}, and no estimate is "
+                    "above it; say a larger one."
+                )
+            error = float(expected_errors(law, size, coins)) / size
+            found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), coins))
+        return ExpectedCounts(found, law, prepared.target)
 
     def files(self, found: GroupCounts) -> Mapping[str, Mapping[str, Any]]:
         return {"count.json": found.to_json()}

@@ -9,20 +9,16 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.record_schema import DEFAULT_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
+from harness.releases.base import AuditTarget, Opened, PreparedRelease, Release, Statistic, plan_release
+from harness.releases.expected_errors import ExpectedError, Floats, deviation, expected_gap, mean_errors
 from protocols.accounting.calibration import NoisePlan
 from protocols.noise.truncated import error_bound
 from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: an error of a gap that people can work with
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -147,6 +143,12 @@ def _in_range(found: Interval, values: ValueGrid, most: float, centre: float) ->
     return Interval(estimate, low_end, high_end, low > -most or high < most)
 
 
+def _sums(spec: ProtocolSpec) -> AuditTarget:
+    """Its cells are of pairs of clients with extreme values."""
+    sizes = {"groups": 2, "steps": DEFAULT_STEPS}
+    return AuditTarget(sizes, lambda chosen: 8 * chosen["groups"] ** 3, lambda chosen, *_: (spec, {**chosen}))
+
+
 @dataclass(frozen=True)
 class GapStatistic(Statistic[Gaps]):
     """Gaps between groups' mean performance values. Args: spec: π_GAP of sums, or of clients' slots."""
@@ -156,6 +158,11 @@ class GapStatistic(Statistic[Gaps]):
     kind = RecordKind.VALUE
     specs: ClassVar = {"sums": PI_GAP}
     slots = PI_GAP_SLOTS
+    audited: ClassVar = {
+        "gap": _sums(PI_GAP),
+        "gap-of-clients": _sums(PI_GAP_SLOTS).by_clients,
+        "gap-of-clients-active": _sums(PI_GAP_SLOTS).in_active_models,
+    }
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Gaps]:
         assert domain.values is not None
@@ -168,6 +175,14 @@ class GapStatistic(Statistic[Gaps]):
             return gaps(sums, domain, plan)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        domain = prepared.domain
+        assert domain.values is not None
+        noise, steps = deviation(prepared.plan, domain), domain.values.steps
+        means = noise * mean_errors(sizes, steps)
+        each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
+        return ExpectedError(noise / steps, "mean, share of the range", each, expected_gap(means))
 
     def files(self, found: Gaps) -> Mapping[str, Mapping[str, Any]]:
         return {"gap.json": found.to_json()}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import (
     FairSharesError,
@@ -17,16 +18,26 @@ from harness.errors import (
     UndefinedRateError,
 )
 from harness.inputs.contribution_bounds import Cap, scale_of
-from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.choose import GroupThresholds, choose_thresholds
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, within_budget
+from harness.releases.base import (
+    AuditTarget,
+    Declared,
+    Opened,
+    PreparedRelease,
+    Release,
+    Statistic,
+    plan_release,
+    table_of,
+    within_budget,
+)
+from harness.releases.expected_errors import ExpectedError, Floats, by_cell, curve_errors, expected_gap
+from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +87,24 @@ class NoisyCurves:
         return replace(self, positive=label, negative=self.positive, curves=swapped)
 
 
+def _scored(spec: ProtocolSpec) -> AuditTarget:
+    def declared(
+        sizes: Mapping[str, int],
+        relation: NeighboringRelation,
+        epsilon: Fraction,
+        delta: Fraction,
+        cap: int,
+        malleable_slots: bool,
+    ) -> Declared:
+        bins = sizes["thresholds"]
+        blocks = best_tree(bins, relation, epsilon, delta, cap, malleable_slots).blocks
+        table = {name: sizes[name] for name in ("groups", "labels")}
+        return spec, {**table, "bins": bins, "blocks": ".".join(map(str, blocks))}
+
+    table = table_of(spec)
+    return replace(table, sizes={**table.sizes, "thresholds": DEFAULT_THRESHOLDS}, declared=declared)
+
+
 @dataclass(frozen=True)
 class CurvesStatistic(Statistic[NoisyCurves]):
     """Score curves of each group's positives and negatives.
@@ -92,6 +121,11 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     name = "curves"
     kind = RecordKind.SCORE
     specs: ClassVar = {"histogram": PI_ROC, "records": PI_ROC_RECORDS, "published": PI_ROC_PUBLISHED}
+    audited: ClassVar = {
+        "thresholds": _scored(PI_ROC),
+        "thresholds-of-records": _scored(PI_ROC_RECORDS),
+        "thresholds-of-clients-active": _scored(PI_ROC_RECORDS).in_active_models,
+    }
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
         if len(domain.labels) != 2:
@@ -135,8 +169,24 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 release.malleable_slots,
             )
 
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        return _expected_error(prepared.read(_nothing(prepared), 0), prepared.domain, sizes)
+
     def files(self, found: NoisyCurves) -> Mapping[str, Mapping[str, Any]]:
         return {"curves.json": found.to_json()}
+
+
+def _nothing(prepared: PreparedRelease[Any]) -> Opened:
+    """What would be opened of no records, if there were no noise."""
+    return {"nodes": (0,) * prepared.plan.nodes}
+
+
+def _expected_error(found: NoisyCurves, domain: RecordDomain, sizes: Floats) -> ExpectedError:
+    noise = found.curves.noise
+    assert noise is not None
+    rates = curve_errors(noise, sizes)
+    count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
+    return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates))
 
 
 def noisy_curves(
@@ -247,6 +297,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     name = "thresholds"
     kind = RecordKind.SCORE
     specs: ClassVar = CurvesStatistic.specs
+    audited: ClassVar = CurvesStatistic.audited
 
     @property
     def spec(self) -> ProtocolSpec:  # type: ignore[override]
@@ -259,6 +310,9 @@ class ThresholdsStatistic(Statistic[Thresholds]):
             return thresholds_on(curves.read(opened, clients), self.choice)
 
         return PreparedRelease(self.spec, release, domain, curves.arguments, curves.plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        return _expected_error(prepared.read(_nothing(prepared), 0).curves, prepared.domain, sizes)
 
     def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
         return found.files()

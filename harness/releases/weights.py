@@ -10,7 +10,8 @@ from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
 from harness.postprocessing.reweighing.revealed import OpenedWeights, layout_for, read_opened_weights
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, table_of
+from harness.releases.expected_errors import ExpectedError, Floats, by_cell, deviation, weight_errors
 from protocols.spec import PI_RW, PI_RW_SLOTS, PI_RW_WEIGHTS, ProtocolSpec
 
 
@@ -35,6 +36,13 @@ class WeightsStatistic(Statistic[Weights]):
     specs: ClassVar = {"counts": PI_RW, "weights": PI_RW_WEIGHTS}
     slots = PI_RW_SLOTS
     online = True
+    audited: ClassVar = {
+        "weights": table_of(PI_RW),
+        # Weights alone are opened; they follow from the noisy counts, inside the computation.
+        "weights-only": table_of(PI_RW_WEIGHTS),
+        "weights-of-clients": table_of(PI_RW_SLOTS).by_clients,
+        "weights-of-clients-active": table_of(PI_RW_SLOTS).in_active_models,
+    }
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
@@ -45,6 +53,9 @@ class WeightsStatistic(Statistic[Weights]):
             return Weights(counts, REWEIGHINGS[self.reweighing](counts))
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        return _expected_error(prepared, sizes, self.reweighing)
 
     def files(self, found: Weights) -> Mapping[str, Mapping[str, Any]]:
         return {"weights.json": found.weights.to_json()}
@@ -75,5 +86,14 @@ class WeightsOnlyStatistic(Statistic[OpenedWeights]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read, check)
 
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        return _expected_error(prepared, sizes, self.reweighing)
+
     def files(self, found: OpenedWeights) -> Mapping[str, Mapping[str, Any]]:
         return {"weights.json": found.to_json()}
+
+
+def _expected_error(prepared: PreparedRelease[Any], sizes: Floats, reweighing: str) -> ExpectedError:
+    noise = deviation(prepared.plan, prepared.domain)
+    each = by_cell(prepared.domain, noise * weight_errors(sizes, reweighing))
+    return ExpectedError(noise, "weight, relative", each)

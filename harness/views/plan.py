@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from harness.engines.network.profiles import Network
-from harness.forecast.errors import Expected
-from harness.forecast.expected_accuracy import ExpectedCap, ExpectedCounts, ReleasePlan
+from harness.forecast.expected_accuracy import ReleasePlan
 from harness.forecast.plan import ModelPlan, PlanRequest
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
+from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves
@@ -84,7 +84,7 @@ def _counts(found: ExpectedCounts) -> Iterator[Part]:
     yield Table(["group, label", "records", "error, relative (mean)", "ε of one of them", "δ"], rows)
 
 
-def _errors(release: ReleasePlan, errors: Expected, one_of_two: bool) -> Iterator[Part]:
+def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> Iterator[Part]:
     asked, needed = release.asked, release.needed
     valued, cap = asked.statistic.kind is RecordKind.VALUE, asked.cap
     if cap and not valued:
@@ -224,7 +224,7 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
     }
 
 
-def _errors_json(found: Expected | ExpectedCap | ExpectedCounts) -> dict[str, Any]:
+def _errors_json(found: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[str, Any]:
     if isinstance(found, ExpectedCap):
         return {"of": "cap", "caps": list(found.caps), "allowed_above": found.above, "noise": found.noise}
     if isinstance(found, ExpectedCounts):

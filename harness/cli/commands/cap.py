@@ -4,81 +4,37 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from fractions import Fraction
 
-from harness.cli.commands.choices import chosen_form
 from harness.cli.commands.releases import conclude, release, settings_of
-from harness.cli.commands.thresholds import VARIANTS
-from harness.cli.options import CapOptions, CapTargetOptions
-from harness.cli.parsers import parse_choice
+from harness.cli.release_options import CAPPED_CURVES, CapOptions
 from harness.cli.terminal import show
-from harness.errors import OptionError
-from harness.inputs.record_schema import read_domain
-from harness.pipeline.run import RunSettings
-from harness.releases.base import Release
-from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.views.parts import Line
 from harness.views.releases import cap as view
 from harness.views.run import statement
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.circuits.coins import MIN_EPSILON
-from protocols.spec import PI_CAP
-
-THRESHOLDS, COUNTS = "thresholds", "counts"
-RELEASES = ["weights", "confusion", THRESHOLDS, COUNTS]
-CAPPED = ["histogram", "records"]  # variants of thresholds that clients can be capped for; the default first
+from protocols.spec import PI_CAP, ProtocolSpec
 
 
 def cap(options: CapOptions) -> None:
     """Run π_CAP on a records file or on shares."""
     form = options.input_form if options.hosts else None
     options = options.but(privacy_unit=PrivacyUnit.CLIENT, input_form=form)
-    settings = settings_of(options, PI_CAP)
-    target, variant = cap_target(options, settings.release.delta)
-    grid = read_domain(options.domain).thresholds if options.domain else ()
-    target = replace(
-        target,
-        thresholds=len(grid) or target.thresholds,
-        malleable_slots=(of_curves(settings, variant) if variant else settings.release).malleable_slots,
-    )
-    run, out = release(options, CapStatistic(target), settings, view.STEPS)
+    settings, curves = settings_of(options, PI_CAP), options.curves
+    if curves:  # the model has to have these, too
+        of_curves = replace(settings.release, form=next(iter(curves.input_forms.values())))
+        replace(settings, release=of_curves).check_supported(curves)
+    run, out = release(options, options.statistic(PI_CAP), settings, view.STEPS)
     chosen, manifest = run.found, run.manifest
-    following = _following(options, target.task, str(chosen.cap), manifest["model"], variant)
+    following = _following(options, str(chosen.cap), manifest["model"], curves)
     clients = manifest["inputs"]["clients"]
     show(*view.cap(chosen, clients, following), *statement(manifest, "the cap"))
     conclude(options, run, out)
 
 
-def cap_target(options: CapTargetOptions, delta: Fraction) -> tuple[CapTarget, str]:
-    """Return what clients are to be capped for, and the variant of thresholds, empty for others.
-
-    Raises: OptionError: the options do not go together, or no noise fits.
-    """
-    task, variant = options.release, options.variant or ""
-    if (task == COUNTS) != bool(options.counts):
-        raise OptionError("--release counts and --counts (how many; 1 for one sum) go together.")
-    if variant and task != THRESHOLDS:
-        raise OptionError("--variant goes with --release thresholds only.")
-    if options.release_epsilon < MIN_EPSILON:  # nor would so many clients fit an integer
-        raise OptionError(
-            f"No noise fits --release-epsilon {options.texts['release_epsilon']}; at least 1e-7 would do."
-        )
-    if task == THRESHOLDS:
-        variant = parse_choice("--variant", variant or CAPPED[0], CAPPED)
-    return CapTarget(task, options.release_epsilon, delta, counts=options.counts or 1), variant
-
-
-def of_curves(settings: RunSettings, variant: str) -> Release:
-    """Return the release of the curves that a cap is for. Raises: UnsupportedError: the model has none."""
-    spec = VARIANTS[variant]
-    release = replace(settings.release, form=chosen_form(spec.input_forms, ""))
-    replace(settings, release=release).check_supported(spec)
-    return release
-
-
-def _following(options: CapOptions, task: str, cap: str, model: str, variant: str) -> list[Line]:
+def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:
     """Return what to do with the cap: the command line of each step."""
-    if task == COUNTS:
+    task = options.release
+    if task == "counts":
         return [
             Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
         ]
@@ -88,9 +44,9 @@ def _following(options: CapOptions, task: str, cap: str, model: str, variant: st
         "privacy-unit": str(PrivacyUnit.CLIENT),
     }
     form = {}
-    if variant and variant != CAPPED[0]:
-        unit["variant"] = variant
-        form = {"input-form": next(iter(VARIANTS[variant].input_forms))}
+    if curves and options.variant and options.variant != CAPPED_CURVES[0]:
+        unit["variant"] = options.variant
+        form = {"input-form": next(iter(curves.input_forms))}
     if options.records:
         own = options.given("records", "domain", "groups", "labels", "max_count")
         return [Line("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]

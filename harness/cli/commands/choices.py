@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.cli import terminal as cli
-from harness.cli.options import PlanOptions, ReleaseOptions, ShareOptions
+from harness.cli.options import ShareOptions
 from harness.cli.parsers import parse_choice
+from harness.cli.release_options import ReleaseOptions
 from harness.cli.terminal import say
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, PopulationError
@@ -27,10 +28,11 @@ from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
 from harness.privacy.ledger.populations import listed
 from harness.releases.contribution_cap import CAP_SHARE
+from harness.releases.registry import STATISTICS
 from harness.security_models import Model
 from protocols.accounting.calibration import Budget, PrivacyUnit
 from protocols.noise.truncated import Guarantee
-from protocols.spec import SHARES, InputForm, InputPath
+from protocols.spec import SHARES, SLOTS, InputForm, InputPath, ProtocolSpec
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
@@ -64,7 +66,21 @@ def chosen_form(
     return form.by(path)
 
 
-def cap_and_release(options: ReleaseOptions | PlanOptions) -> tuple[Guarantee, Guarantee]:
+def chosen_spec(options: ReleaseOptions) -> ProtocolSpec:
+    """Return the statistic's protocol: the variant that was chosen; where clients are the unit and their
+    shares are at hand, the one that counts slots, unless another form is asked for.
+    """
+    statistic = STATISTICS[options.task]
+    default = next(iter(statistic.specs))
+    variant = options.texts[options.chooses] if options.chooses else default
+    by_shares = options.input_path is SHARES and not options.invite
+    usual = SLOTS.name if options.privacy_unit is PrivacyUnit.CLIENT and by_shares else ""
+    if statistic.slots and variant == default and (options.input_form or usual) == SLOTS.name:
+        return statistic.slots
+    return statistic.specs[str(variant)]
+
+
+def cap_and_release(options: ReleaseOptions) -> tuple[Guarantee, Guarantee]:
     """Divide --epsilon and --delta, as `--cap auto` does, into the cap's part and the release's.
 
     Raises: OptionError: --cap-epsilon leaves nothing.

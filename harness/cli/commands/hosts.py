@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 from harness.cli import terminal as cli
-from harness.cli.commands.cap import cap
+from harness.cli.command_line import function_at
 from harness.cli.commands.choices import chosen_hosts
-from harness.cli.commands.releases import confusion, count, gap, weights
-from harness.cli.commands.thresholds import thresholds
 from harness.cli.options import (
     HostsCheckOptions,
     HostsCleanOptions,
     HostsCollectOptions,
-    HostsRunOptions,
     HostsSetupOptions,
 )
+from harness.cli.release_options import HostsRunOptions
 from harness.cli.terminal import show
 from harness.errors import HostUnfitError
 from harness.hosts.checks import check_hosts
@@ -26,15 +22,6 @@ from harness.hosts.inventory import read_hosts
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
 from harness.views.run import results
-
-RUNS: dict[str, Callable[[Any], None]] = {
-    "weights": weights,
-    "confusion": confusion,
-    "thresholds": thresholds,
-    "gap": gap,
-    "count": count,
-    "cap": cap,
-}
 
 
 def check(options: HostsCheckOptions) -> None:
@@ -64,7 +51,8 @@ def setup(options: HostsSetupOptions) -> None:
 
 def run(options: HostsRunOptions) -> None:
     """Run a release on shares, or on what clients send, each party on its host."""
-    RUNS[options.task](options.of_the_release())
+    chosen = options.of_the_release()
+    function_at(chosen.place)(chosen)
 
 
 def collect(options: HostsCollectOptions) -> None:

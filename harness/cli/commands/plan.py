@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
-from harness.cli.commands.cap import COUNTS, RELEASES, THRESHOLDS, cap_target
-from harness.cli.commands.choices import cap_and_release, chosen_form
-from harness.cli.commands.thresholds import VARIANTS
-from harness.cli.options import DEFAULT_ERROR, CapTargetOptions, ErrorOptions, PlanOptions
-from harness.cli.parsers import parse_choice, parse_shares
+from harness.cli.commands.choices import cap_and_release, chosen_form, chosen_spec
+from harness.cli.parsers import parse_shares
+from harness.cli.release_options import CAPPED_RELEASES, DEFAULT_ERROR, PlanOptions, ReleaseOptions
 from harness.cli.terminal import show
 from harness.errors import OptionError
 from harness.forecast.expected_accuracy import plan_releases
@@ -18,22 +15,13 @@ from harness.forecast.plan import PlanRequest, expected_cap, plan_model
 from harness.forecast.unit_costs import RECORDED, read_units
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.releases.base import Release, Statistic
-from harness.releases.confusion import ConfusionStatistic
+from harness.releases.base import Release
 from harness.releases.contribution_cap import CapStatistic, CapTarget
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
 from harness.releases.registry import STATISTICS
-from harness.releases.score_curves import CurvesStatistic
-from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from harness.security_models import MODELS
 from harness.views import plan as show_plan
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PI_CAP, PI_RW_WEIGHTS, SLOTS, ProtocolSpec
-
-_CAPPED = tuple(task for task in RELEASES if task != COUNTS)  # what --cap auto can choose a cap for
-_OF_CAP, _OF_COUNT = ("release", "release_epsilon", "counts"), tuple(ErrorOptions.declared)
+from protocols.spec import PI_CAP, SLOTS
 
 
 def plan(options: PlanOptions) -> None:
@@ -63,68 +51,47 @@ def requests(options: PlanOptions) -> list[PlanRequest]:
 
     Raises: OptionError.
     """
-    specs = STATISTICS[options.task].specs
+    of_all = ("epsilon", "delta", "neighboring_relation", "privacy_unit", "input_form", "cap", "cap_epsilon")
+    chosen = options.read_by_the_task(**options.given(*of_all))
     _refuse_strangers(options)
-    option, variant = (
-        ("--variant", options.variant) if options.task == THRESHOLDS else ("--reveal", options.reveal)
-    )
-    request = _request(options, specs[parse_choice(option, variant or next(iter(specs)), list(specs))])
-    return _after_cap(options, request) if options.chooses_cap else [request]
+    request = _request(options, chosen)
+    return _after_cap(chosen, request) if options.chooses_cap else [request]
 
 
-def _request(options: PlanOptions, spec: ProtocolSpec) -> PlanRequest:
-    statistic = STATISTICS[options.task]
-    sized, valued = statistic.kind is RecordKind.SIZE, statistic.kind is RecordKind.VALUE
-    unit = PrivacyUnit.CLIENT if sized else options.privacy_unit
-    default = spec is next(iter(statistic.specs.values()))
-    by_slots = unit is PrivacyUnit.CLIENT and options.input_form in (None, SLOTS.name)
-    if default and by_slots and statistic.slots:
-        spec = statistic.slots
+def _request(options: PlanOptions, chosen: ReleaseOptions) -> PlanRequest:
+    kind = STATISTICS[options.task].kind
+    unit = PrivacyUnit.CLIENT if kind is RecordKind.SIZE else chosen.privacy_unit
+    spec = chosen_spec(chosen)
+    statistic, thresholds = chosen.statistic(spec), options.thresholds or DEFAULT_THRESHOLDS
+    if isinstance(statistic, CapStatistic):
+        statistic = replace(statistic, target=replace(statistic.target, thresholds=thresholds))
     clients, records = options.clients, options.records or options.clients
     max_count = options.max_count or DEFAULT_MAX_COUNT
     release = Release(
         options.model or next(iter(MODELS.values())),
-        chosen_form(spec.input_forms, options.input_form),
-        options.epsilon,
-        options.delta,
-        options.neighboring_relation,
+        chosen_form(spec.input_forms, chosen.input_form),
+        chosen.epsilon,
+        chosen.delta,
+        chosen.neighboring_relation,
         unit,
     )
-    only_one = Cap(1) if valued and unit is PrivacyUnit.CLIENT else None
-    cap = expected_cap(clients, records, max_count) if options.chooses_cap else options.cap or only_one
+    only_one = Cap(1) if kind is RecordKind.VALUE and unit is PrivacyUnit.CLIENT else None
     return PlanRequest(
         options.task,
-        _statistic(options, spec, release),
+        statistic,
         release,
         clients,
         records,
         options.groups,
         options.labels or parse_shares("2", "--labels"),
         max_count,
-        options.thresholds or DEFAULT_THRESHOLDS,
+        thresholds,
         options.steps or DEFAULT_STEPS,
-        cap,
+        expected_cap(clients, records, max_count) if options.chooses_cap else chosen.cap or only_one,
     )
 
 
-def _statistic(options: PlanOptions, spec: ProtocolSpec, release: Release) -> Statistic[Any]:
-    """Return what would be computed."""
-    if options.task == "weights":
-        scheme = options.reweighing or next(iter(REWEIGHINGS))
-        return WeightsOnlyStatistic(scheme) if spec is PI_RW_WEIGHTS else WeightsStatistic(scheme, spec)
-    if options.task == "count":
-        return CountStatistic(ErrorOptions(**options.given(*_OF_COUNT)).target())
-    if options.task == "cap":
-        target, variant = cap_target(CapTargetOptions(**options.given(*_OF_CAP, "variant")), release.delta)
-        form = chosen_form(VARIANTS[variant].input_forms) if variant else release.form
-        thresholds = options.thresholds or DEFAULT_THRESHOLDS
-        return CapStatistic(replace(target, thresholds=thresholds, malleable_slots=form.exchangeable))
-    if options.task == THRESHOLDS:
-        return CurvesStatistic(spec=spec)
-    return ConfusionStatistic(spec) if options.task == "confusion" else GapStatistic(spec)
-
-
-def _after_cap(options: PlanOptions, request: PlanRequest) -> list[PlanRequest]:
+def _after_cap(options: ReleaseOptions, request: PlanRequest) -> list[PlanRequest]:
     """Return the release of a cap, and the one that it is for, with what that leaves."""
     of_cap, left = cap_and_release(options)
     release = replace(request.release, epsilon=left.epsilon, delta=left.delta)
@@ -143,16 +110,10 @@ def _after_cap(options: PlanOptions, request: PlanRequest) -> list[PlanRequest]:
 def _refuse_strangers(options: PlanOptions) -> None:
     """Refuse options of other tasks: they would be left out without a word."""
     task = options.task
-    of: dict[str, tuple[str, ...]] = {
-        **dict.fromkeys(("variant", "thresholds"), (THRESHOLDS, "cap")),
-        "steps": ("gap",),
-        **dict.fromkeys(("reveal", "reweighing"), ("weights",)),
-        **dict.fromkeys(_OF_CAP, ("cap",)),
-        **dict.fromkeys(_OF_COUNT, ("count",)),
-    }
+    of = {"thresholds": ("thresholds", "cap"), "steps": ("gap",)}
     given = {options.declared[name].flag: tasks for name, tasks in of.items() if options.texts[name]}
     if options.chooses_cap:
-        given["--cap auto"] = _CAPPED
+        given["--cap auto"] = CAPPED_RELEASES
     for flag, tasks in given.items():
         if task not in tasks:
             raise OptionError(f"{flag} goes with --task {' or '.join(tasks)}, not with --task {task}.")

@@ -15,11 +15,18 @@ from harness.cli.commands.choices import (
     chosen_form,
     chosen_hosts,
     chosen_model,
+    chosen_spec,
     declared_domain,
     with_cap,
 )
-from harness.cli.options import ConfusionOptions, CountOptions, GapOptions, ReleaseOptions, WeightsOptions
 from harness.cli.parsers import parse_cap, parse_choice
+from harness.cli.release_options import (
+    ConfusionOptions,
+    CountOptions,
+    GapOptions,
+    ReleaseOptions,
+    WeightsOptions,
+)
 from harness.cli.terminal import show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
@@ -37,11 +44,7 @@ from harness.pipeline.run import (
     run_release,
 )
 from harness.releases.base import Release, Statistic
-from harness.releases.confusion import ConfusionStatistic
 from harness.releases.contribution_cap import ChosenCap
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
-from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from harness.system.result_files import default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
@@ -56,14 +59,6 @@ from protocols.noise.truncated import Guarantee
 from protocols.spec import (
     CLIENTS,
     PI_CAP,
-    PI_CF,
-    PI_CF_SLOTS,
-    PI_COUNT,
-    PI_GAP,
-    PI_GAP_SLOTS,
-    PI_RW,
-    PI_RW_SLOTS,
-    PI_RW_WEIGHTS,
     SHARES,
     SLOTS,
     ProtocolSpec,
@@ -77,16 +72,11 @@ T = TypeVar("T")
 
 def weights(options: WeightsOptions) -> None:
     """Run π_RW on a records file or on shares."""
-    spec = PI_RW_WEIGHTS if options.reveal == "weights" else of_slots(options, PI_RW_SLOTS, PI_RW)
-    settings = settings_of(options, spec)
-    run: Run[Any]
-    if spec is PI_RW_WEIGHTS:
-        run, out = release(
-            options, WeightsOnlyStatistic(options.reweighing), settings, weights_view.WEIGHTS_ONLY_STEPS
-        )
+    if options.reveal == "weights":
+        run, out = released(options, weights_view.WEIGHTS_ONLY_STEPS)
         shown = weights_view.opened_weights(run.found)
     else:
-        run, out = release(options, WeightsStatistic(options.reweighing, spec), settings, weights_view.STEPS)
+        run, out = released(options, weights_view.STEPS)
         shown = weights_view.weights(run.found.weights)
     show(*shown, *statement(run.manifest, "weights"))
     conclude(options, run, out)
@@ -94,40 +84,35 @@ def weights(options: WeightsOptions) -> None:
 
 def confusion(options: ConfusionOptions) -> None:
     """Run π_CF on a records file or on shares."""
-    spec = of_slots(options, PI_CF_SLOTS, PI_CF)
-    settings = settings_of(options, spec)
     score = options.threshold
     if score is not None and options.shares:
         raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
-    run, out = release(options, ConfusionStatistic(spec), settings, confusion_view.STEPS, score)
+    run, out = released(options, confusion_view.STEPS, score)
     show(*confusion_view.confusion(run.found), *statement(run.manifest, "confusion matrices"))
     conclude(options, run, out)
 
 
 def gap(options: GapOptions) -> None:
     """Run π_GAP on a file of clients' values or on shares."""
-    spec = of_slots(options, PI_GAP_SLOTS, PI_GAP)
-    settings = settings_of(options, spec)
-    run, out = release(options, GapStatistic(spec), settings, gaps_view.STEPS)
+    run, out = released(options, gaps_view.STEPS)
     show(*gaps_view.gaps(run.found), *statement(run.manifest, "gaps"))
     conclude(options, run, out)
 
 
 def count(options: CountOptions) -> None:
     """Run π_COUNT on a records file or on shares."""
-    settings = settings_of(options, PI_COUNT)
-    run, out = release(options, CountStatistic(options.target()), settings, counts_view.STEPS)
+    run, out = released(options, counts_view.STEPS)
     show(*counts_view.counts(run.found), *statement(run.manifest, "counts"))
     conclude(options, run, out)
 
 
-def of_slots(options: ReleaseOptions, slots: ProtocolSpec, spec: ProtocolSpec) -> ProtocolSpec:
-    """Return the protocol that counts slots where clients are the unit, unless another form is asked for."""
-    by_shares = options.input_path is SHARES and not options.invite
-    asked = options.input_form or (
-        SLOTS.name if options.privacy_unit is PrivacyUnit.CLIENT and by_shares else ""
-    )
-    return slots if asked == SLOTS.name else spec
+def released(
+    options: ReleaseOptions, steps: dict[str, str], positive_from: float | None = None
+) -> tuple[Run[Any], Path]:
+    """Run the statistic that the options make. Args, returns: as `release`."""
+    spec = chosen_spec(options)
+    settings = settings_of(options, spec)
+    return release(options, options.statistic(spec), settings, steps, positive_from)
 
 
 def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> RunSettings:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
-from math import prod
 
 from harness.errors import OptionError
-from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
-from harness.inputs.record_schema import DEFAULT_STEPS
 from harness.privacy.audit.samplers import DELTAS, Audited, Figure, budget_parameters, no_noise
+from harness.releases.registry import STATISTICS
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
 from protocols.accounting.exact_privacy import (
     amounts_moved,
@@ -22,139 +19,18 @@ from protocols.accounting.exact_privacy import (
     values_moved,
 )
 from protocols.accounting.queries import AboveThreshold, LinearQueries
-from protocols.mechanisms.count_tree import best_tree
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
-from protocols.spec import (
-    PI_CAP,
-    PI_CF,
-    PI_CF_SLOTS,
-    PI_COUNT,
-    PI_GAP,
-    PI_GAP_SLOTS,
-    PI_ROC,
-    PI_ROC_RECORDS,
-    PI_RW,
-    PI_RW_SLOTS,
-    PI_RW_WEIGHTS,
-    ProtocolSpec,
-    declared_release,
-)
+from protocols.spec import ProtocolSpec, declared_release
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
-
-Declared = tuple[ProtocolSpec, dict[str, int | str]]  # a protocol, and arguments of its program
 
 DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
 _MAX_CELLS = 10**6
 _JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
 
-
-@dataclass(frozen=True)
-class AuditTarget:
-    """What a command opens.
-
-    Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
-    fall into then; declared: from sizes and budget to the protocol, and those of its arguments that its
-    linear map depends on; relations: those under which a command makes it; exchanged: as for `plan_noise`.
-    """
-
-    sizes: Mapping[str, int]
-    cells: Callable[[Mapping[str, int]], int]
-    declared: Callable[
-        [Mapping[str, int], NeighboringRelation, Fraction, Fraction, int, bool],
-        Declared,
-    ]
-    relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
-    malleable_slots: bool = False
-
-    @property
-    def counts_records(self) -> bool:
-        """Whether what it opens of a client is counts of records, which a cap bounds."""
-        return bool(self.sizes) and "steps" not in self.sizes
-
-
-_OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
-_OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
-_TABLE = {"groups": 2, "labels": 2}
-
-
-def _table_of(spec: ProtocolSpec) -> Callable[..., Declared]:
-    return lambda sizes, *_: (spec, {**sizes})
-
-
-def _curves_of(spec: ProtocolSpec) -> Callable[..., Declared]:
-    def declared(
-        sizes: Mapping[str, int],
-        relation: NeighboringRelation,
-        epsilon: Fraction,
-        delta: Fraction,
-        cap: int,
-        malleable_slots: bool,
-    ) -> Declared:
-        blocks = best_tree(sizes["thresholds"], relation, epsilon, delta, cap, malleable_slots).blocks
-        table = {name: sizes[name] for name in _TABLE}
-        return spec, {**table, "bins": sizes["thresholds"], "blocks": ".".join(map(str, blocks))}
-
-    return declared
-
-
-def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
-    """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
-    return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
-
-
-def _largest_grid(*_: object) -> Declared:
-    """The most caps to choose from; fewer uncover less. How many clients may exceed one changes nothing."""
-    return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
-
-
-def _of_predictions(sizes: Mapping[str, int]) -> int:
-    return sizes["groups"] * sizes["labels"] ** 2
-
-
-def _of_pairs(sizes: Mapping[str, int]) -> int:
-    """Return how many cells pairs of clients with extreme values make."""
-    return 8 * sizes["groups"] ** 3
-
-
-_SCORED = {**_TABLE, "thresholds": PAPERS_THRESHOLDS}
-
-
-RELEASES: dict[str, AuditTarget] = {
-    "weights": AuditTarget(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW)),
-    # Weights alone are opened; they follow from the noisy counts, inside the computation.
-    "weights-only": AuditTarget(_TABLE, lambda sizes: prod(sizes.values()), _table_of(PI_RW_WEIGHTS)),
-    "weights-of-clients": AuditTarget(
-        _TABLE,
-        lambda sizes: prod(sizes.values()),
-        _table_of(PI_RW_SLOTS),
-        _OF_CLIENTS,
-    ),
-    "confusion": AuditTarget(_TABLE, _of_predictions, _table_of(PI_CF)),
-    "confusion-of-clients": AuditTarget(_TABLE, _of_predictions, _table_of(PI_CF_SLOTS), _OF_CLIENTS),
-    "count": AuditTarget(_TABLE, lambda sizes: prod(sizes.values()), _logarithms, _OF_RECORDS),
-    "gap": AuditTarget({"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP)),
-    "gap-of-clients": AuditTarget(
-        {"groups": 2, "steps": DEFAULT_STEPS}, _of_pairs, _table_of(PI_GAP_SLOTS), _OF_CLIENTS
-    ),
-    "thresholds": AuditTarget(_SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC)),
-    "thresholds-of-records": AuditTarget(
-        _SCORED, lambda sizes: prod(sizes.values()), _curves_of(PI_ROC_RECORDS)
-    ),
-    "cap": AuditTarget({}, lambda _: 1, _largest_grid, _OF_CLIENTS),
-}
-# Of clients whose slots a party can change: in active models.
-RELEASES |= {
-    f"{name}-active": replace(RELEASES[of], relations=_OF_CLIENTS, malleable_slots=True)
-    for name, of in {
-        "weights-of-clients": "weights-of-clients",
-        "confusion-of-clients": "confusion-of-clients",
-        "gap-of-clients": "gap-of-clients",
-        "thresholds-of-clients": "thresholds-of-records",
-    }.items()
-}
+RELEASES = {name: target for each in STATISTICS.values() for name, target in each.audited.items()}
 
 
 def audit_release(

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from harness.cli.command_line import Command, Option, as_given
-from harness.cli.options import (
+from harness.cli.parsers import parse_path, parse_population
+from harness.cli.release_options import (
     RELEASES,
     CapOptions,
     CountOptions,
@@ -16,7 +17,6 @@ from harness.cli.options import (
     ThresholdsOptions,
     WeightsOptions,
 )
-from harness.cli.parsers import parse_path, parse_population
 from harness.errors import FairSharesError, OptionError
 from protocols.accounting.calibration import PrivacyUnit
 from tasks import namespace
@@ -80,7 +80,7 @@ def test_hosts_read_the_options_of_the_release_that_they_run() -> None:
     found = HostsRunOptions(task="thresholds", epsilon="1", blocks="flat", shares="shares").of_the_release()
     assert isinstance(found, ThresholdsOptions)
     assert (found.blocks, found.variant, str(found.hosts)) == ("flat", "histogram", "hosts.toml")
-    with pytest.raises(OptionError, match="--blocks does not go with --task weights"):
+    with pytest.raises(OptionError, match="--blocks goes with --task thresholds, not with --task weights"):
         HostsRunOptions(epsilon="1", blocks="flat").of_the_release()
     with pytest.raises(OptionError, match="--epsilon is missing"):
         HostsRunOptions(task="cap").of_the_release()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from harness.cli.commands.plan import plan
-from harness.cli.options import PlanOptions
 from harness.cli.parsers import parse_cap, parse_shares
+from harness.cli.release_options import PlanOptions
 from harness.errors import FairSharesError, OptionError
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.base import Release

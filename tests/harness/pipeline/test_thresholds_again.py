@@ -14,7 +14,7 @@ import pytest
 
 from harness.cli import terminal as cli
 from harness.cli.commands.thresholds import thresholds
-from harness.cli.options import ThresholdsOptions
+from harness.cli.release_options import ThresholdsOptions
 from harness.engines.base import EngineResult, Runner
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli.commands.cap import of_curves
+from harness.cli.release_options import CapOptions
 from harness.errors import OptionError, OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, Cap, caps_to_choose_from
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import RecordDomain, RecordKind, domain_from_json, even_grid
 from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import RunSettings, make_job
+from harness.pipeline.run import make_job
 from harness.privacy.audit.releases import audit_command
 from harness.releases.base import Release
 from harness.releases.contribution_cap import (
@@ -190,15 +190,17 @@ def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
-    model: Model, monkeypatch: pytest.MonkeyPatch
+    model: Model, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(RunSettings, "check_supported", lambda *_: None)
-    active = model.tolerates == "active"
-    for variant, malleable_slots in (("histogram", False), ("records", active)):
-        assert of_curves(RunSettings(settings(model)), variant).malleable_slots is malleable_slots
-    curves = replace(WEIGHTS, task="thresholds", thresholds=101)
-    once, twice = (replace(curves, malleable_slots=each).allowed_above(DOMAIN) for each in (False, True))
-    assert twice + 1 == pytest.approx(2 * (once + 1), rel=0.03)
+    release, domain = settings(model), tmp_path / "domain.json"
+    domain.write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "thresholds": 101}')
+    texts = {"epsilon": "1", "release": "thresholds", "release_epsilon": "1", "domain": str(domain)}
+    histogram, records = (
+        CapOptions(**texts, variant=variant).statistic(PI_CAP).allowed_above(release, DOMAIN)
+        for variant in ("histogram", "records")
+    )
+    times = 2 if model.tolerates == "active" else 1
+    assert records + 1 == pytest.approx(times * (histogram + 1), rel=0.03)
 
 
 @pytest.mark.parametrize("bins", [21, 1001])

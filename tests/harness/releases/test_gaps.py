@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.choices import declared_domain
-from harness.cli.options import GapOptions
 from harness.cli.parsers import parse_range
+from harness.cli.release_options import GapOptions
 from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid, domain_from_json

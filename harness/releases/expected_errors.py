@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.inputs.contribution_bounds import scale_of
+from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.curves import CurveNoise
 from protocols.accounting.calibration import NoisePlan
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
-from protocols.noise.truncated import mean_square_error
+from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
+from protocols.noise.truncated import Guarantee, mean_square_error
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,7 +30,7 @@ _SEED = 20_220_524  # any; fixed, so that a plan can be repeated
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedError:
     """The errors to expect, as root mean squares over the noise.
 
     Attributes: count: of an opened count, in records; of score curves, of the records at or above a
@@ -54,9 +58,46 @@ class Expected:
         return math.ceil(records * self.worst / error)
 
 
-def deviation(plan: NoisePlan) -> float:
-    """Return the root mean square of one value's noise."""
-    return math.sqrt(mean_square_error(plan.coins))
+@dataclass(frozen=True)
+class ExpectedCap:
+    """What is known of a cap before it is chosen.
+
+    Attributes: caps: to choose from; above: how many clients may exceed it at most; noise: by how many
+    clients noise moves a comparison at most, with probability `contribution_cap.CONFIDENCE`.
+    """
+
+    caps: tuple[int, ...]
+    above: int
+    noise: int
+
+
+@dataclass(frozen=True)
+class ExpectedCount:
+    """What to expect of one count. Attributes: error: relative to it, E|estimate - records| / records."""
+
+    records: float
+    error: float
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """What to expect of counts with a relative error: each by group and label."""
+
+    each: Mapping[str, ExpectedCount]
+    law: ShiftedLog
+    target: ErrorTarget
+
+
+def deviation(plan: NoisePlan, domain: RecordDomain) -> float:
+    """Return the root mean square of one value's noise, in records, or in clients that weigh 1 in all."""
+    return math.sqrt(mean_square_error(plan.coins)) / scale_of(domain.cap)
+
+
+def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
+    """Return the values by the names of their cells. Args: values: shape (groups, labels)."""
+    names = [", ".join(pair) for pair in product(domain.groups, domain.labels)]
+    return dict(zip(names, values.ravel().tolist(), strict=True))
 
 
 def weight_errors(counts: Floats, reweighing: str) -> Floats:
