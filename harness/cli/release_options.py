@@ -410,7 +410,7 @@ class TaskOptions(Options):
     """What a command takes that is about the release that --task names, whose own options it passes on."""
 
     task = usual(
-        "weights", one_of(lambda: RELEASES), "weights (default), confusion, thresholds, gap, count or cap"
+        "weights", one_of(lambda: RELEASES), " or ".join((", ".join([*RELEASES][:-1]), [*RELEASES][-1]))
     )
 
     def read_by_the_task(self, **others: str | bool) -> ReleaseOptions:

@@ -105,7 +105,8 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
 
     Computes: the logarithms of a weight's counts, differentiated by all counts: balanced N / C(s, y), label
     N / C(y), Kamiran-Calders C(s) C(y) / (N C(s, y)).
-    Args: counts: shape (k, m). Returns: of the same shape.  [test: tests/harness/forecast/test_errors.py]
+    Args: counts: shape (k, m). Returns: of the same shape.
+    [test: tests/harness/releases/test_expected_errors.py]
     """
     groups, labels = counts.shape
     everything = np.ones((groups, labels) * 2) / counts.sum()
@@ -139,7 +140,7 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
     Computes: a rate p is a count over the total, both linear in the nodes' noise; p falls evenly along the
     thresholds. Making curves monotone afterwards only brings them nearer.
     Args: sizes: records of each group and label, shape (k, 2). Returns: of the same shape.
-    [test: tests/harness/forecast/test_errors.py]
+    [test: tests/harness/releases/test_expected_errors.py]
     """
     above, total = noise.linear[:-1], noise.linear[-1:]
     rates = 1 - np.arange(len(above)) / len(above)
@@ -160,7 +161,7 @@ def expected_gap(errors: Floats) -> float:
     """Return the mean largest difference between two groups that are alike, in the worse of their rates.
 
     Computes: Gaussian errors that are independent, by simulation with a fixed seed.
-    Args: errors: shape (k, rates).  [test: tests/harness/forecast/test_errors.py]
+    Args: errors: shape (k, rates).  [test: tests/harness/releases/test_expected_errors.py]
     """
     drawn = np.random.default_rng(_SEED).standard_normal((_DRAWS, *errors.shape)) * errors
     return float(np.ptp(drawn, axis=1).max(axis=-1).mean())
