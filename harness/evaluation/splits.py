@@ -1,14 +1,9 @@
-"""Evaluation in the clear, on public data: what a mitigation does to a model's accuracy and fairness.
-
-Needs every row of the data in one place, so it says what a mitigation is worth and is no part of a
-private run. Whatever privacy weights or thresholds have, they bring; nothing here adds to it or draws noise.
-"""
+"""A public data set, its splits into training and test rows, and the model that is fitted on them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -24,13 +19,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from harness.evaluation.metrics import Assessment, assess
 from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable, look_up_weights
-from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.postprocessing.thresholds.rules import ThresholdRule
 
-METRICS = tuple(field.name for field in fields(Assessment))
-UNMITIGATED = "unmitigated"
 MAX_ITERATIONS = 1000
 _PARTS = 3  # of the cross-validation that held-out scores come from
 
@@ -60,7 +50,7 @@ def model_for(data: DataSet) -> Pipeline:
 
     It never sees the sensitive feature, which is not among the features. All that it learns, medians
     and scales included, it learns in `fit`, from training rows.
-    [test: tests/harness/evaluation/test_splits.py::test_test_rows_do_not_reach_the_fitted_pipeline]
+    [test: tests/harness/evaluation/test_before_after.py::test_test_rows_do_not_reach_the_fitted_pipeline]
     """
     numeric = [name for name in data.features.columns if name not in data.categorical]
     prepare = ColumnTransformer(
@@ -97,56 +87,6 @@ def fit(data: DataSet, rows: Indices, weights: WeightsTable | None = None) -> Pi
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Figures of every model on every split.
-
-    Attributes: runs: one row per split and model; columns `split`, `model` and those of `METRICS`.
-    """
-
-    runs: pd.DataFrame
-
-    def of_split(self, seed: int) -> pd.DataFrame:
-        """Return one split's figures: index model, columns metrics."""
-        return self.runs[self.runs["split"] == seed].set_index("model")[list(METRICS)]
-
-    def summary(self) -> pd.DataFrame:
-        """Return columns model, metric, mean, std, splits, in the order of models and metrics.
-
-        Edge cases: `splits` counts those where the metric is defined, and the others are left out;
-        std is NaN for one split. As splits overlap, std is a spread, not a standard error.
-        """
-        return _spread(self.runs)
-
-    def changes(self) -> pd.DataFrame:
-        """Return the same of the change against the unmitigated model *of the same split*.
-
-        Two columns more: `lower` and `higher` count the splits where the metric fell or rose.
-        """
-        wide = self.runs.set_index(["split", "model"])[list(METRICS)]
-        before = wide.xs(UNMITIGATED, level="model")
-        change = (wide - before.reindex(wide.index.get_level_values("split")).to_numpy()).reset_index()
-        change = change[change["model"] != UNMITIGATED]
-        table = _spread(change)
-        signs = np.sign(change.set_index("model")[list(METRICS)])
-        for column, sign in (("lower", -1), ("higher", 1)):
-            counted = (signs == sign).groupby(level="model").sum()
-            table[column] = [
-                int(counted.loc[model, metric])
-                for model, metric in zip(table["model"], table["metric"], strict=True)
-            ]
-        return table
-
-
-def _spread(runs: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for model, of_model in runs.groupby("model", sort=False):
-        for metric in METRICS:
-            values = of_model[metric].dropna()
-            rows.append((model, metric, values.mean(), values.std(ddof=1), len(values)))
-    return pd.DataFrame(rows, columns=["model", "metric", "mean", "std", "splits"])
-
-
-@dataclass(frozen=True, eq=False)
 class Fold:
     """One split of a data set, and the model without mitigation, which several mitigations may need."""
 
@@ -158,39 +98,6 @@ class Fold:
     @cached_property
     def unmitigated(self) -> Pipeline:
         return fit(self.data, self.train)
-
-
-Mitigation = Callable[[Fold], Indices]
-"""Returns predictions, 0 or 1, for a fold's test rows."""
-
-
-def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
-    """Return the mitigation that fits anew with these weights."""
-
-    def predict(fold: Fold) -> Indices:
-        model = fit(fold.data, fold.train, weights(fold))
-        found: Indices = model.predict(fold.data.features.iloc[fold.test])
-        return found
-
-    return predict
-
-
-def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
-    """Return the mitigation that applies each group's rule to the unmitigated model's scores.
-
-    Mixed rules draw from the split's seed, so that figures can be repeated.
-    """
-
-    def predict(fold: Fold) -> Indices:
-        predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
-        found: Indices = predictor.predict(
-            fold.data.features.iloc[fold.test],
-            sensitive_features=fold.data.sensitive_feature[fold.test],
-            random_state=fold.seed,
-        )
-        return found
-
-    return predict
 
 
 def held_out_scores(data: DataSet, rows: Indices) -> Floats:
@@ -206,38 +113,3 @@ def held_out_scores(data: DataSet, rows: Indices) -> Floats:
         )
     scores: Floats = found[:, 1]
     return scores
-
-
-def evaluate(
-    data: DataSet,
-    mitigations: Mapping[str, Mitigation],
-    splits: Iterable[int],
-    progress: Callable[[int, int], None] | None = None,
-) -> Evaluation:
-    """Assess the model without mitigation, and each mitigation, on every split's test rows.
-
-    The caller decides where a split's weights or thresholds come from (an MPC run, a simulated release,
-    exact counts) and must say so where the figures are shown. Each call is one more release on people
-    that are in most splits.
-    Args: mitigations: by name; splits: seeds; progress: called after every split with how many are
-    done, out of how many.
-    Raises: ValueError: a mitigation has the reserved name; as in `fit`.
-    """
-    if UNMITIGATED in mitigations:
-        raise ValueError(f"the name {UNMITIGATED!r} is kept for the model without mitigation")
-    seeds = list(splits)
-    rows: list[dict[str, object]] = []
-    # On data this small threads wait for each other: one is faster, many times so on a busy machine.
-    with threadpool_limits(limits=1):
-        for done, seed in enumerate(seeds, start=1):
-            fold = Fold(data, seed, *data.split(seed))
-            features = data.features.iloc[fold.test]
-            predictions = {UNMITIGATED: fold.unmitigated.predict(features)}
-            predictions |= {name: predict(fold) for name, predict in mitigations.items()}
-            y_true, groups = data.y_true[fold.test], data.sensitive_feature[fold.test]
-            for name, y_pred in predictions.items():
-                figures = assess(y_true, y_pred, groups, data.groups)
-                rows.append({"split": seed, "model": name, **asdict(figures)})
-            if progress is not None:
-                progress(done, len(seeds))
-    return Evaluation(pd.DataFrame(rows, columns=["split", "model", *METRICS]))

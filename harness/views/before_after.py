@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.views.parts import Figure, Part, Sentences, Table
 
 if TYPE_CHECKING:  # its libraries take a second to load
-    from harness.evaluation.splits import Evaluation
+    from harness.evaluation.before_after import Evaluation
 
 METRICS = {
     "accuracy": "accuracy",

@@ -13,7 +13,7 @@ from harness.views.parts import Figure, Heading, Paragraph, Part, Table
 from harness.views.releases import thresholds, weights
 
 if TYPE_CHECKING:  # their libraries take a second to load
-    from harness.evaluation.splits import Evaluation
+    from harness.evaluation.before_after import Evaluation
     from harness.releases.score_curves import Thresholds
     from harness.releases.weights import Weights
 

@@ -350,7 +350,10 @@ def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) ->
 def test_options_of_another_release_are_refused(hosts: Site) -> None:
     hosts.write()
     done = call(*RUN, "--task", "gap", "--variant", "records", cwd=hosts.home)
-    assert done.returncode == 1 and "--variant goes with --task thresholds or cap, not with --task gap" in done.stderr
+    assert (
+        done.returncode == 1
+        and "--variant goes with --task thresholds or cap, not with --task gap" in done.stderr
+    )
 
 
 @pytest.fixture

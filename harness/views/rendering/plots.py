@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from harness.evaluation.splits import Evaluation
+from harness.evaluation.before_after import Evaluation
 from harness.postprocessing.curve_intervals import noise_bands
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.choose import CONFIDENCE, GroupThresholds

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.evaluation.splits import METRICS, UNMITIGATED, Evaluation
+from harness.evaluation.before_after import METRICS, UNMITIGATED, Evaluation
 from harness.views.before_after import METRICS as NAMES
 from harness.views.before_after import TOLD, before_after, models
 from harness.views.parts import Sentences, Table

@@ -15,17 +15,8 @@ from sklearn.metrics import roc_auc_score
 import harness.evaluation.splits
 from data.loanapp import SPLITS, LoanApplications, load_loanapp
 from harness.errors import RecordDomainError, RecordsError
-from harness.evaluation.splits import (
-    METRICS,
-    UNMITIGATED,
-    Evaluation,
-    Fold,
-    evaluate,
-    fit,
-    held_out_scores,
-    reweighed,
-    thresholded,
-)
+from harness.evaluation.before_after import METRICS, UNMITIGATED, Evaluation, evaluate, reweighed, thresholded
+from harness.evaluation.splits import Fold, fit, held_out_scores
 from harness.postprocessing.reweighing.sample_weight import look_up_weights
 from harness.postprocessing.thresholds.rules import ThresholdRule
 
