@@ -17,6 +17,7 @@ import numpy.typing as npt
 from harness.clients.sender import Sender, send_values
 from harness.clients.session import Check, Server
 from harness.errors import OptionError, ShareError, WriteError
+from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import create_file, scratch_directory, writable_by_others
 from harness.system.signals import uninterrupted
 
@@ -97,18 +98,8 @@ def _remove_if_same(path: Path, own: Path) -> None:
 
 def read_invitation(path: Path) -> Invitation:
     """Read one client's invitation. Raises: ShareError: it cannot be read, or is none."""
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        if fields.pop("schema") == SCHEMA:
-            return Invitation(
-                int(fields["client"]),
-                str(fields["certificate"]),
-                str(fields["key"]),
-                tuple(Server(**server) for server in fields["servers"]),
-                dict(fields["terms"]),
-            )
-    except OSError as error:
-        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
-    raise ShareError(f"{path} is not an invitation of this version; ask for a new one.")
+    refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
+    found = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
+    if found.client < 0 or not found.servers or not all(0 < one.port < 1 << 16 for one in found.servers):
+        refusal.say("it names a client or a port that cannot be")
+    return found

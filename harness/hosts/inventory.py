@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from harness.errors import HostsFileError
 from harness.security_models import Model, get_model
+from harness.system.documents import Refusal, as_type, read_toml
 
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
 _PORTS = range(1, 1 << 16)
+_WAY_OUT = "docs/hosts.md shows what it says of each host, and --hosts names another file"
 
 
 @dataclass(frozen=True)
@@ -96,27 +96,21 @@ class Host:
         return ((match[1] or self.address), int(match[2])) if match else (self.address, port)
 
 
+@dataclass(frozen=True)
+class _Inventory:
+    """What the file holds: a table [[host]] for each party."""
+
+    host: list[Host]
+
+
 def read_hosts(path: Path) -> list[Host]:
     """Return the hosts in a file, in the order of their parties.
 
     Raises: HostsFileError: it cannot be read, or parties are missing, doubled, or described wrongly.
     """
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise HostsFileError(
-            f"Cannot read {path}: {error.strerror}. docs/hosts.md shows what it says of each host; --hosts "
-            "names another file."
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise HostsFileError(f"{path} is not TOML in UTF-8: {error}.") from None
-    tables = found.pop("host", None)
-    if found or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise HostsFileError(f"{path} must hold a table [[host]] for each party, and nothing else.")
-    try:
-        hosts = sorted((_host(table) for table in tables), key=lambda host: host.party)
-    except HostsFileError as error:
-        raise HostsFileError(f"{path}: {error}") from None
+    refusal = Refusal(HostsFileError, str(path), "a list of hosts", _WAY_OUT)
+    found = as_type(_Inventory, read_toml(path, refusal), refusal)
+    hosts = sorted(found.host, key=lambda host: host.party)
     if [host.party for host in hosts] != list(range(len(hosts))):
         raise HostsFileError(f"{path} must number its parties 0, 1, 2 …, each once.")
     return hosts
@@ -135,18 +129,3 @@ def hosts_for(model: Model, hosts: Sequence[Host], path: Path) -> list[Host]:
 def default_model(hosts: Sequence[Host]) -> Model:
     """Return the model of MP-SPDZ that runs on so many hosts: ring on three or more, else one for two."""
     return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")
-
-
-def _host(table: Mapping[str, Any]) -> Host:
-    types = {field.name: int if field.type == "int" else str for field in fields(Host)}
-    unknown = [name for name in table if name not in types]
-    missing = [name for name in ("party", "address", "directory", "project", "port") if name not in table]
-    wrong = [name for name in table if name in types and type(table[name]) is not types[name]]
-    if unknown:
-        raise HostsFileError(f"a host has no {unknown[0]!r}; known are {', '.join(types)}.")
-    if missing:
-        raise HostsFileError(f"each host needs {missing[0]!r}.")
-    if wrong:
-        kind = "a whole number" if types[wrong[0]] is int else "text in quotes"
-        raise HostsFileError(f"{wrong[0]} must be {kind}.")
-    return Host(**table)

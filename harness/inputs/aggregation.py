@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_js
 from harness.inputs.rings import RINGS, Words
 from harness.inputs.shares import MAX_VALUES, SUFFIX, Header
 from harness.inputs.shares import SCHEMA as SHARE_SCHEMA
+from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import create_file, write_whole
 from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT
 
@@ -107,10 +109,44 @@ class Agreement:
     left_out: Mapping[str, int]
 
 
-def policy_from_json(fields: dict[str, Any]) -> UploadPolicy:
+@dataclass(frozen=True)
+class _Policy:
+    """A policy as JSON has it."""
+
+    domain: dict[str, Any] | None
+    clients: int
+
+
+@dataclass(frozen=True)
+class _Sound:
+    """Uploads of one kind, as a party's list has them."""
+
+    form: str
+    arithmetic: str
+    parties: int
+    domain: str
+    uploads: list[str]
+
+
+@dataclass(frozen=True)
+class _List:
+    """A party's list, as JSON has it."""
+
+    schema: int
+    party: int
+    sound: list[_Sound]
+    unsound: dict[str, str]
+
+
+def policy_from_json(fields: Any) -> UploadPolicy:
     """Return a policy that came from the machine that starts a run. Raises: RecordDomainError."""
-    domain, clients = fields["domain"], int(fields["clients"])
-    return UploadPolicy(None if domain is None else domain_from_json(domain, "what was asked"), clients)
+    where, way_out = "What uploads have to be", "update the machine that starts the run"
+    refusal = Refusal(RecordDomainError, where, "known here", way_out)
+    asked = as_type(_Policy, fields, refusal)
+    if asked.clients < 1:
+        refusal.say("an upload is of one client at least")
+    domain = None if asked.domain is None else domain_from_json(asked.domain, where)
+    return UploadPolicy(domain, asked.clients)
 
 
 def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> UploadReport:
@@ -229,12 +265,7 @@ def read_lists(directory: Path) -> Agreement:
     """
     reports = []
     for path in sorted(directory.glob(f"*{LIST_SUFFIX}")):
-        try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
-        except ValueError:
-            fields = None
+        fields = read_json(path, _refusal(str(path)))
         reports.append(report_from_json(fields, str(path)))
     if not reports or sorted(each.party for each in reports) != list(range(len(reports))):
         raise ShareError(f"{directory} does not hold one list of uploads per party, from party 0 up.")
@@ -243,20 +274,20 @@ def read_lists(directory: Path) -> Agreement:
 
 def report_from_json(fields: Any, where: str) -> UploadReport:
     """Check a party's list, as `UploadReport.to_json` gives it. Raises: ShareError: it is something else."""
-    try:
-        sound = {
-            str(identity): UploadKind(*(kind[name] for name in UploadKind._fields))
-            for kind in fields["sound"]
-            for identity in kind["uploads"]
-        }
-        unsound = {str(name): str(fault) for name, fault in fields["unsound"].items()}
-        hash(tuple(sound.values()))  # a TypeError where a kind holds lists
-        known = fields["schema"] == SCHEMA and set(unsound.values()) <= set(_UNSOUND)
-        if known and type(fields["party"]) is int:
-            return UploadReport(fields["party"], sound, unsound)
-    except (AttributeError, TypeError, KeyError):
-        pass
-    raise ShareError(f"{where} is not a party's list of uploads; write it again.")
+    refusal = _refusal(where)
+    listed = as_type(_List, fields, refusal)
+    if listed.schema != SCHEMA or not set(listed.unsound.values()) <= set(_UNSOUND):
+        refusal.say("it is of another version")
+    sound = {
+        identity: UploadKind(each.form, each.arithmetic, each.parties, each.domain)
+        for each in listed.sound
+        for identity in each.uploads
+    }
+    return UploadReport(listed.party, sound, listed.unsound)
+
+
+def _refusal(where: str) -> Refusal:
+    return Refusal(ShareError, where, "a party's list of uploads", "write it again")
 
 
 class Aggregator:
@@ -394,27 +425,27 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
 
 def read_header(path: Path) -> Header:
     """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
+    refusal = Refusal(ShareError, str(path), "a share file of this version", _WAYS_OUT)
     try:
         with path.open("rb") as file:
-            fields = json.loads(file.readline(1 << 20))
-        header = Header(**fields)
-        numbers = (header.party, header.parties, header.clients, header.records, header.batches)
-        known = (
-            header.schema == SHARE_SCHEMA
-            and header.arithmetic in RINGS
-            and header.form in INPUT_FORMS
-            and header.content in ("seed", "values")
-            and header.batch.isalnum()
-            and all(type(number) is int for number in numbers)
-        )
-        sound = known and header.clients > 0 <= header.records and header.columns > 0
+            line = file.readline(1 << 20)
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
-    except (ValueError, TypeError, AttributeError, RecursionError, RecordDomainError, ThresholdGridError):
-        sound = False
-    if not sound:
-        raise ShareError(f"{path} is not a share file of this version; {_WAYS_OUT}.")
-    return header
+    if not line.endswith(b"\n"):
+        refusal.say("its first line has no end")
+    header = as_type(Header, parse_json(line, refusal), refusal)
+    sound = (
+        header.schema == SHARE_SCHEMA
+        and header.arithmetic in RINGS
+        and header.form in INPUT_FORMS
+        and header.content in ("seed", "values")
+        and header.batch.isalnum()
+        and header.clients > 0 <= header.records
+    )
+    with suppress(RecordDomainError, ThresholdGridError):
+        if sound and header.columns > 0:
+            return header
+    refusal.say("its header fits none")
 
 
 def _hash_of(identities: Iterable[str]) -> str:

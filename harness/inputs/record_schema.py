@@ -5,10 +5,8 @@ All clients and all parties use the same, declared or read off one file; nothing
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -20,6 +18,7 @@ import numpy.typing as npt
 
 from harness.errors import RecordDomainError, ThresholdGridError
 from harness.inputs.contribution_bounds import Cap, cap_from_json
+from harness.system.documents import Refusal, as_type, read_json
 
 if TYPE_CHECKING:  # pandas takes a second to load: functions that need it load it
     import pandas as pd
@@ -150,6 +149,20 @@ class RecordDomain:
         return fields
 
 
+@dataclass(frozen=True)
+class _Declared:
+    """A domain as JSON has it."""
+
+    groups: list[str]
+    labels: list[str]
+    max_count: int = DEFAULT_MAX_COUNT
+    thresholds: int | list[float] | None = None
+    predictions: bool = False
+    sizes: bool = False
+    values: ValueGrid | None = None
+    cap: int | str | None = None
+
+
 def read_domain(path: Path) -> RecordDomain:
     """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n, "thresholds": t}`.
 
@@ -159,46 +172,37 @@ def read_domain(path: Path) -> RecordDomain:
 
     Raises: RecordDomainError: the file cannot be read, or says something else.
     """
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordDomainError(f"Cannot read the domain file {path}: {error.strerror}.") from None
-    except ValueError:
-        raise RecordDomainError(f"The domain file {path} is not JSON in UTF-8.") from None
-    return domain_from_json(fields, str(path))
+    return domain_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def domain_from_json(fields: Any, where: str) -> RecordDomain:
     """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
+    refusal = _refusal(where)
     if isinstance(fields, dict) and "values" in fields:
         fields = {"labels": [], "max_count": 1, **fields}
-    needed = {"groups", "labels"}
-    further = {"max_count", "thresholds", "predictions", "sizes", "values", "cap"}
-    if not isinstance(fields, dict) or not needed <= set(fields) <= needed | further:
-        raise RecordDomainError(
-            f"{where} must have the keys groups, labels and, if wanted, max_count and thresholds."
-        )
-    lists = [fields["groups"], fields["labels"]]
-    max_count = fields.get("max_count", DEFAULT_MAX_COUNT)
-    if not all(isinstance(values, list) and all(isinstance(v, str) for v in values) for values in lists):
-        raise RecordDomainError(f"groups and labels in {where} must be lists of strings, in double quotes.")
-    if type(max_count) is not int:
-        raise RecordDomainError(f"max_count in {where} must be a whole number.")
-    flags = predictions, sizes = fields.get("predictions", False), fields.get("sizes", False)
-    if not all(type(flag) is bool for flag in flags) or sum((*flags, "thresholds" in fields)) > 1:
-        raise RecordDomainError(
-            f"{where} may have thresholds, or predictions or sizes true or false, and only one of them."
-        )
-    grid = grid_from_json(fields["thresholds"], where) if "thresholds" in fields else ()
-    kind = RecordKind.PREDICTION if predictions else RecordKind.SIZE if sizes else RecordKind.NONE
-    kind = RecordKind.SCORE if grid else kind
-    valued = values_from_json(fields["values"], where) if "values" in fields else None
-    if valued and kind:
-        raise RecordDomainError(f"{where} may have values, or thresholds, predictions or sizes, not both.")
-    kind = RecordKind.VALUE if valued else kind
-    groups, labels = (tuple(sorted(values)) for values in lists)
-    cap = cap_from_json(fields["cap"], where) if "cap" in fields else None
-    return RecordDomain(groups, labels, max_count, kind=kind, thresholds=grid, values=valued, cap=cap)
+    declared = as_type(_Declared, fields, refusal)
+    if None in fields.values():
+        refusal.say("null says nothing, leave that key out")
+    grid = () if declared.thresholds is None else grid_from_json(declared.thresholds)
+    cap = None if declared.cap is None else cap_from_json(declared.cap, where)
+    held = {
+        RecordKind.SCORE: grid,
+        RecordKind.PREDICTION: declared.predictions,
+        RecordKind.VALUE: declared.values,
+        RecordKind.SIZE: declared.sizes,
+    }
+    kind, *more = [kind for kind, said in held.items() if said] or [RecordKind.NONE]
+    if more:
+        refusal.say("it may have thresholds, predictions, values or sizes, and only one of them")
+    groups, labels = tuple(sorted(declared.groups)), tuple(sorted(declared.labels))
+    return RecordDomain(
+        groups, labels, declared.max_count, kind=kind, thresholds=grid, values=declared.values, cap=cap
+    )
+
+
+def _refusal(where: str) -> Refusal:
+    like = '{"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}'
+    return Refusal(RecordDomainError, where, "a domain", f"it is written like {like}")
 
 
 def check_grid(thresholds: npt.ArrayLike) -> None:
@@ -239,14 +243,9 @@ def as_grid(thresholds: Sequence[float]) -> Grid:
     return grid
 
 
-def grid_from_json(declared: Any, where: str) -> Grid:
-    """Read a grid: a number of even steps' thresholds, or a list. Raises: RecordDomainError: neither."""
-    if type(declared) is int:
-        return even_grid(declared)
-    if isinstance(declared, list) and all(type(value) in (int, float) for value in declared):
-        with suppress(OverflowError):  # a whole number that no float holds
-            return as_grid(declared)
-    raise RecordDomainError(f"thresholds in {where} must be a whole number or a list of numbers.")
+def grid_from_json(declared: int | Sequence[float]) -> Grid:
+    """Return a grid: by the number of its even steps' thresholds, or a list. Raises: ThresholdGridError."""
+    return even_grid(declared) if isinstance(declared, int) else as_grid(declared)
 
 
 def grid_to_json(grid: Grid) -> int | list[float]:
@@ -292,22 +291,8 @@ class ValueGrid:
         return np.rint(scaled * self.steps).astype(np.int64)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `values_from_json` reads."""
+        """Return a grid as a domain in JSON has it."""
         return {"low": self.low, "high": self.high, "steps": self.steps}
-
-
-def values_from_json(fields: Any, where: str) -> ValueGrid:
-    """Check a parsed grid. Raises: RecordDomainError: it has another shape; `where` is named."""
-    known = {"low", "high", "steps"}
-    if not isinstance(fields, dict) or not {"low", "high"} <= set(fields) <= known:
-        raise RecordDomainError(f"values in {where} must have the keys low, high and, if wanted, steps.")
-    ends, steps = (fields["low"], fields["high"]), fields.get("steps", DEFAULT_STEPS)
-    if any(type(end) not in (int, float) for end in ends) or type(steps) is not int:
-        raise RecordDomainError(f"values in {where} must be numbers, steps a whole one.")
-    try:
-        return ValueGrid(float(ends[0]), float(ends[1]), steps)
-    except OverflowError:
-        raise RecordDomainError(f"values in {where} must be numbers that a float holds.") from None
 
 
 def as_names(column: pd.Series) -> pd.Series:

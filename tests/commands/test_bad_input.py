@@ -67,7 +67,7 @@ RECORDS = {
         r"Client 'c0' has records of two groups.* use --input-form split",
     ),
     "one label declared": ("good.csv --domain one-label.json", "1 label"),
-    "no JSON": ("good.csv --domain not.json", r"not\.json is not JSON"),
+    "no JSON": ("good.csv --domain not.json", r"not\.json is not a domain: it is not JSON"),
     "declared twice": (f"good.csv --domain domain.json {DECLARED}", "either by --domain or by --groups"),
     "half declared": ("good.csv --groups a,b", "--groups and --labels go together"),
     "out exists": ("good.csv --out there", r"there exists already.* a new directory"),

@@ -359,22 +359,26 @@ def test_domain_file_there_and_back(tmp_path: Path) -> None:
     assert read_domain(path) == RecordDomain(("b", "é"), ("0", "1"), DEFAULT_MAX_COUNT)
 
 
-KEYS = "must have the keys groups, labels and, if wanted, max_count"
+NOT_ONE = "^The domain file is not a domain: "
 
 
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ([], KEYS),
-        ({"groups": ["a", "b"]}, KEYS),
-        ({"groups": ["a", "b"], "labels": ["0", "1"], "clients": 3}, KEYS),
-        ({"groups": "ab", "labels": ["0", "1"]}, "must be lists of strings"),
-        ({"groups": ["a", "b"], "labels": [0, 1]}, "must be lists of strings"),
-        ({"groups": ["a", "b"], "labels": ["0", None]}, "must be lists of strings"),
-        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": True}, "must be a whole number"),
-        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 1.0}, "must be a whole number"),
-        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": "9"}, "must be a whole number"),
-        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": None}, "must be a whole number"),
+        ([], NOT_ONE),
+        ({"groups": ["a", "b"]}, f"{NOT_ONE}object missing required field `labels`; it is written like"),
+        (
+            {"groups": ["a", "b"], "labels": ["0", "1"], "clients": 3},
+            f"{NOT_ONE}it has an unknown key 'clients'",
+        ),
+        ({"groups": "ab", "labels": ["0", "1"]}, f"{NOT_ONE}expected `array`, got `str` at `groups`"),
+        ({"groups": ["a", "b"], "labels": [0, 1]}, r"expected `str`, got `int` at `labels\[0\]`"),
+        ({"groups": ["a", "b"], "labels": ["0", None]}, r"got `null` at `labels\[1\]`"),
+        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": True}, "got `bool` at `max_count`"),
+        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 1.0}, "got `float` at `max_count`"),
+        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": "9"}, "got `str` at `max_count`"),
+        ({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": None}, "got `null` at `max_count`"),
+        ({"groups": ["a", "b"], "labels": ["0", "1"], "cap": None}, "null says nothing, leave that key out"),
         ({"groups": ["a"], "labels": ["0", "1"]}, "The domain has 1 group"),
     ],
 )
@@ -388,11 +392,11 @@ def test_bad_domain_json(found: object, message: str) -> None:
 def test_a_domain_file_that_is_not_json(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "domain.json"
     path.write_bytes(content)
-    with pytest.raises(RecordDomainError, match=r"is not JSON in UTF-8\.$"):
+    with pytest.raises(RecordDomainError, match="is not a domain: it is not JSON in UTF-8"):
         read_domain(path)
 
 
 def test_a_domain_file_that_is_not_there(tmp_path: Path) -> None:
     for path, why in ((tmp_path, "Is a directory"), (tmp_path / "x", "No such file or directory")):
-        with pytest.raises(RecordDomainError, match=f"^Cannot read the domain file {path}: {why}.$"):
+        with pytest.raises(RecordDomainError, match=f"^Cannot read {path}: {why}; it is written like"):
             read_domain(path)

@@ -89,13 +89,13 @@ def test_the_message_says_where_a_grid_does_not_increase() -> None:
 
 @pytest.mark.parametrize("grid", [even_grid(), even_grid(2), GRID, as_grid([0.3])])
 def test_grids_as_json(grid: tuple[float, ...]) -> None:
-    assert grid_from_json(grid_to_json(grid), "here") == grid
+    assert grid_from_json(grid_to_json(grid)) == grid
 
 
 @pytest.mark.parametrize("found", ["1001", True, 1.5, {"a": 1}, [True], ["0.5"], None])
 def test_other_json_is_no_grid(found: object) -> None:
-    with pytest.raises(RecordDomainError, match="thresholds in here"):
-        grid_from_json(found, "here")
+    with pytest.raises(RecordDomainError, match=r"here is not a domain: .*(`thresholds|null)"):
+        domain_from_json({**PAIRS.to_json(), "thresholds": found}, "here")
 
 
 @pytest.mark.parametrize("domain", [PAIRS, SCORED, PAIRS.with_kind(RecordKind.PREDICTION)])

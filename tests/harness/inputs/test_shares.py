@@ -231,7 +231,7 @@ def test_uploads_stay_in_step_whatever_their_files_are_called(
     assert check_aggregates(paths).clients == 3
 
 
-NOT_A_SHARE = "is not a share file of this version; have it sent again, remove it"
+NOT_A_SHARE = "is not a share file of this version: .*; have it sent again, remove it"
 Damage = Callable[[Path], object]
 
 

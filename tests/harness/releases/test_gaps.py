@@ -91,9 +91,9 @@ def test_domains_of_values_are_written_and_read() -> None:
     found = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")
     assert found.groups == ("a", "b") and found.values == ValueGrid(-1.0, 2.0)
     for values in ({"low": 0}, [0, 1], {"low": 0, "high": "1"}, {"low": 0, "high": 1, "steps": 2.0}):
-        with pytest.raises(RecordDomainError, match="values in it must"):
+        with pytest.raises(RecordDomainError, match=r"it is not a domain: .* at `values"):
             domain_from_json({"groups": ["a", "b"], "values": values}, "it")
-    with pytest.raises(RecordDomainError, match="not both"):
+    with pytest.raises(RecordDomainError, match="only one of them"):
         domain_from_json({"groups": ["a", "b"], "values": GRID.to_json(), "predictions": True}, "it")
     for wrong in ((1.0, 1.0, 5), (0.0, math.inf, 5)):
         with pytest.raises(RecordDomainError, match="two finite ends"):

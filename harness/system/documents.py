@@ -1,0 +1,136 @@
+"""JSON and TOML that somebody else wrote, read strictly: as the types that are asked for, or refused.
+
+msgspec does the checking. It is imported when something is read, not before: pydantic would take ten times as
+long to import (docs/decisions/0023).
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from harness.errors import FairSharesError
+
+T = TypeVar("T")
+
+MAX_BYTES = 1 << 26  # of a document: the identities of a million uploads fit
+_SHOWN = 40  # characters of a name that nobody knows
+_VALUE = " '"  # how msgspec begins a value, where it names one
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """How a document is refused. Attributes: where, what: it is and should be, in words; way_out: of that."""
+
+    error: type[FairSharesError]
+    where: str
+    what: str
+    way_out: str
+
+    def say(self, fault: str) -> NoReturn:
+        """Raise the error. Args: fault: what is wrong; it holds no value."""
+        raise self.error(f"{self.where} is not {self.what}: {fault}; {self.way_out}.") from None
+
+
+def read_json(path: Path, refusal: Refusal, schema: int | None = None) -> Any:
+    """Return what a file of JSON holds. Raises: the refusal's error: no file to be read; as `parse_json`."""
+    return parse_json(_read(path, refusal), refusal, schema)
+
+
+def read_toml(path: Path, refusal: Refusal) -> Any:
+    """Return what a file of TOML holds. Raises: the refusal's error."""
+    text = _read(path, refusal)
+    try:
+        return tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        refusal.say(f"it is not TOML in UTF-8, {error}")
+
+
+def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
+    """Return what a document of JSON holds; without its "schema", if it has to be of one.
+
+    Raises: the refusal's error: it is no JSON in UTF-8, has a key twice, or is of another schema.
+    """
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=int)  # which no NaN is
+        if rb"\ud" in text.lower():
+            json.dumps(found, ensure_ascii=False).encode()  # a ValueError for half a character
+    except (ValueError, RecursionError):
+        refusal.say("it is not JSON in UTF-8, or has a key twice")
+    if schema is not None:
+        if not isinstance(found, dict) or type(found.get("schema")) is not int:
+            refusal.say("it names no schema")
+        if found.pop("schema") != schema:
+            refusal.say(f"it is of another schema than {schema}, which this version reads")
+    return found
+
+
+def as_type(kind: type[T], found: Any, refusal: Refusal, *, more: bool = False) -> T:
+    """Return what was found as what it has to be, a dataclass for example. Nothing is converted.
+
+    Guarantees: messages hold names and types, no value.  [test: tests/harness/system/test_documents.py]
+    Edge cases: a whole number is a float, too; null is left out where that is the default.
+    Args: more: whether keys may be there that the type does not have; they are left out.
+    Raises: the refusal's error: it is something else; and what the type itself raises.
+    """
+    import msgspec
+
+    try:
+        made = msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        fault, _, place = str(error).partition(_VALUE)[0].partition(" - ")
+        refusal.say(f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '')}".rstrip())
+    except FairSharesError as error:  # of a type that checks itself
+        raise type(error)(f"{refusal.where}: {error}") from None
+    if not more:
+        _check_known(found, msgspec.to_builtins(made), refusal)
+    return made
+
+
+def call(function: Callable[..., T], found: dict[str, Any], refusal: Refusal) -> T:
+    """Call a function with values by name, each of the type that it has there. Raises: as `as_type`."""
+    import msgspec
+
+    parameters = signature(function, eval_str=True).parameters.values()
+    fields = [
+        (one.name, one.annotation, msgspec.NODEFAULT if one.default is one.empty else one.default)
+        for one in parameters
+    ]
+    made = as_type(msgspec.defstruct("Arguments", fields, kw_only=True), found, refusal)
+    return function(**{one.name: getattr(made, one.name) for one in parameters})
+
+
+def _check_known(found: Any, made: Any, refusal: Refusal) -> None:
+    """Refuse keys that nothing was made of."""
+    if isinstance(found, dict):
+        for name, value in found.items():
+            if name not in made:
+                refusal.say(f"it has an unknown key {name[:_SHOWN]!r}")
+            _check_known(value, made[name], refusal)
+    elif isinstance(found, list):
+        for value, one in zip(found, made, strict=True):
+            _check_known(value, one, refusal)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key twice")
+    return found
+
+
+def _read(path: Path, refusal: Refusal) -> bytes:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        why = f"Cannot read {refusal.where}: {error.strerror}; {refusal.way_out}."
+        raise refusal.error(why) from None
+    if len(text) > MAX_BYTES:
+        refusal.say(f"it is larger than {MAX_BYTES >> 20} MiB")
+    return text

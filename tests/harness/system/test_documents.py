@@ -1,0 +1,99 @@
+"""Documents are read as the types that are asked for; messages say where, and no value."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from harness.errors import ResultFileError
+from harness.system.documents import Refusal, as_type, call, parse_json
+
+REFUSAL = Refusal(ResultFileError, "x.json", "a thing", "make it again")
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: float
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise ResultFileError("A size is not negative.")
+
+
+@dataclass(frozen=True)
+class Outer:
+    count: int
+    inner: list[Inner]
+    rest: dict[str, Any]
+
+
+GOOD: dict[str, Any] = {"count": 1, "inner": [{"size": 2}], "rest": {"a": [None]}}
+
+
+def test_dataclasses_are_made() -> None:
+    found = as_type(Outer, GOOD, REFUSAL)
+    assert found == Outer(1, [Inner(2.0)], {"a": [None]}) and type(found.inner[0].size) is float
+    assert as_type(Inner, {"size": 1.5, "secret": 1}, REFUSAL, more=True) == Inner(1.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"count": True}, "expected `int`, got `bool` at `count`"),
+        ({"count": "5ecre7"}, "expected `int`, got `str` at `count`"),
+        ({"inner": [{"size": "5ecre7"}]}, r"expected `float`, got `str` at `inner\[0\].size`"),
+        ({"inner": [{"size": 10**400}]}, r"number out of range at `inner\[0\].size`"),
+        ({"inner": [{"size": 1, "nam": "5ecre7"}]}, "it has an unknown key 'nam'"),
+        ({"inner": [{}]}, r"object missing required field `size` at `inner\[0\]`"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place_and_no_value(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ResultFileError, match=f"^x.json is not a thing: {said}; make it again.$"):
+        as_type(Outer, {**GOOD, **changes}, REFUSAL)
+
+
+def test_what_a_type_says_itself_comes_with_the_document() -> None:
+    with pytest.raises(ResultFileError, match=r"^x.json: A size is not negative.$"):
+        as_type(Inner, {"size": -1}, REFUSAL)
+
+
+def test_functions_are_called_with_what_they_take() -> None:
+    def add(first: int, second: int = 2, *, third: list[tuple[str, int]]) -> int:
+        return first + second + sum(number for _, number in third)
+
+    assert call(add, {"first": 1, "third": [["a", 4]]}, REFUSAL) == 7
+    wrong: tuple[dict[str, Any], ...] = (
+        {"first": 1},
+        {"first": True, "third": []},
+        {"first": 1, "third": [], "x": 1},
+    )
+    for found in wrong:
+        with pytest.raises(ResultFileError, match="is not a thing"):
+            call(add, found, REFUSAL)
+
+
+def test_a_schema_is_checked_and_left_out() -> None:
+    assert parse_json(b'{"schema": 1, "a": 2}', REFUSAL, 1) == {"a": 2}
+    for text in (b'{"schema": 2}', b'{"schema": true}', b'{"schema": "1"}', b"{}", b"[]"):
+        with pytest.raises(ResultFileError, match="schema"):
+            parse_json(text, REFUSAL, 1)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "harness.engines.parties.main",
+        "harness.cli.options",
+        "harness.cli.commands.installation",
+        "harness.hosts.work",
+    ],
+)
+def test_nothing_is_imported_before_something_is_read(module: str) -> None:
+    """The library takes time to load, which neither a party nor a command that reads nothing should take."""
+    code = f"import sys, {module}; sys.exit('msgspec' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
