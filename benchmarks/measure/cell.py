@@ -19,8 +19,8 @@ from harness.cli.parsers import parse_delta, parse_epsilon
 from harness.cli.release_options import RELEASES
 from harness.clients.session import MAX_CONNECTIONS, Check, ClientInputs, Upload
 from harness.engines.base import Job, Progress
+from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.discovery import Installation, find_installation
-from harness.engines.network.profiles import parse_network
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, UnsupportedError
 from harness.inputs.encoding import count_columns, is_per_record

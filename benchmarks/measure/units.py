@@ -16,8 +16,8 @@ import numpy.typing as npt
 from benchmarks.measure.cell import job_of, model_of
 from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
 from harness.cli.terminal import plain, say
-from harness.engines.network.profiles import Network, parse_network
-from harness.forecast.tally import Counts, counts_of
+from harness.engines.emulated_network.profiles import Network, parse_network
+from harness.forecast.operation_counts import Counts, counts_of
 from harness.forecast.unit_costs import FIGURES, MPC_S, ROUNDS, SENT_BYTES, UNITS, amounts, waiting_rounds
 from harness.security_models import MODELS, Model
 from harness.system.result_files import SCHEMA

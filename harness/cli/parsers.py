@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness.errors import OptionError
 
 if TYPE_CHECKING:
-    from harness.engines.network.profiles import Network
+    from harness.engines.emulated_network.profiles import Network
     from harness.inputs.contribution_bounds import Cap
     from harness.security_models import Model
     from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
@@ -216,7 +216,7 @@ def parse_input_path(text: str, option: str = "--input-path") -> InputPath:
 
 def parse_link(text: str, _option: str = "--network") -> Network | None:
     """Read what parties are linked by; None for nothing but this machine. Raises: OptionError."""
-    from harness.engines.network.profiles import parse_network
+    from harness.engines.emulated_network.profiles import parse_network
 
     return parse_network(text)
 

@@ -1,7 +1,7 @@
-"""A party's front: takes the clients' connections, and is the one client of its virtual machine.
+"""A party's gateway: takes the clients' connections, and is the one client of its virtual machine.
 
 MP-SPDZ's own server takes connections one at a time, inside the computation, without a time limit, from
-whoever comes, and ends on the first that misbehaves. The front runs beside the virtual machine, on the
+whoever comes, and ends on the first that misbehaves. The gateway runs beside the virtual machine, on the
 party's own host, and knows no more than that machine. It takes all clients at once, each by its
 certificate, and says by number which one is missing or breaks the rules.
 """
@@ -258,7 +258,7 @@ def _fingerprint(certificate: str) -> str:
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
-    """Run the front to the end of its virtual machine, and end as that does, or with 1 because of a client.
+    """Run the gateway to the end of its virtual machine, and end as that does, or with 1 because of a client.
 
     Args: machine: the virtual machine's process, a child of this one.
     """

@@ -1,4 +1,4 @@
-"""What a client and a party's front compute on masks, modulo 2^64; `protocols.circuits.clients` in numpy."""
+"""What a client and a gateway compute on masks, modulo 2^64; `protocols.circuits.clients` in numpy."""
 
 from __future__ import annotations
 

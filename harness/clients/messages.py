@@ -1,4 +1,4 @@
-"""Messages between clients, fronts and virtual machines: four bytes of length, little-endian, and bytes."""
+"""Messages between clients, gateways and virtual machines: four bytes of length, little-endian, and bytes."""
 
 from __future__ import annotations
 

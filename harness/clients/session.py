@@ -22,7 +22,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Server:
-    """Where a party's front listens, and the certificate (PEM) that it has to show."""
+    """Where a party's gateway listens, and the certificate (PEM) that it has to show."""
 
     host: str
     port: int

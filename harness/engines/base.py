@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.clients.session import ClientInputs
-from harness.engines.network.profiles import MeasuredNetwork, Network
+from harness.engines.emulated_network.profiles import MeasuredNetwork, Network
 from harness.errors import UnsupportedError
 from harness.security_models import Model
 from protocols.circuits.noise import input_widths

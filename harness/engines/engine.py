@@ -25,8 +25,8 @@ from harness.engines.base import (
     Runner,
     no_charge,
 )
-from harness.engines.network.links import links_between
-from harness.engines.network.profiles import Network
+from harness.engines.emulated_network.links import links_between
+from harness.engines.emulated_network.profiles import Network
 from harness.engines.output_parser import PartyLog, parse_outputs, peaks_of
 from harness.engines.parties.supervisor import free_ports, run_parties
 from harness.errors import OutputError, UnsupportedError

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from harness.engines.base import Job
-from harness.engines.network.profiles import Network
+from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import OptionError, PlanError
-from harness.forecast.tally import counts_of
+from harness.forecast.operation_counts import counts_of
 from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record

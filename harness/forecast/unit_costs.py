@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROJECT
-from harness.engines.network.profiles import Network
+from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError
-from harness.forecast.tally import Counts
+from harness.forecast.operation_counts import Counts
 from harness.security_models import MODELS, Model
 from harness.system.result_files import read_result
 

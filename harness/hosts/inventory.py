@@ -88,7 +88,7 @@ class Host:
 
     @property
     def client_ports(self) -> tuple[int, ...]:
-        """Where its front and its virtual machine listen for clients, if it takes any."""
+        """Where its gateway and its virtual machine listen for clients, if it takes any."""
         return (self.client_port, self.client_port + 1) if self.client_port else ()
 
     def _reached(self, at: str, port: int) -> tuple[str, int]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
-from harness.engines.network.profiles import Network
+from harness.engines.emulated_network.profiles import Network
 from harness.engines.parties.handle import PartyProcess
 from harness.engines.parties.supervisor import beginning, run_to_completion
 from harness.engines.registry import engine_of

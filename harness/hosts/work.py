@@ -21,7 +21,7 @@ from harness.engines.parties.handle import LocalProcess
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
-from harness.hosts import keys, leftovers
+from harness.hosts import cleanup, keys
 from harness.inputs.aggregation import (
     UploadReport,
     aggregate,
@@ -100,7 +100,7 @@ class Work:
         }
 
     def listen(self, port: int) -> str:
-        """Listen where the party will, or its front, and greet who comes; return the greeting."""
+        """Listen where the party will, or its gateway, and greet who comes; return the greeting."""
         greeting = os.urandom(_NONCE_BYTES).hex()
         listening = self._stack.enter_context(_listening(port))
         self._listening.append(listening)
@@ -210,7 +210,7 @@ class Work:
         Guarantees: where clients send, what runs is what the terms say that this host tells them.
         [test: tests/harness/hosts/test_work.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
-        that send while it runs: terms, certificates, ports (the front's, its machine's), seconds.
+        that send while it runs: terms, certificates, ports (the gateway's, its machine's), seconds.
         """
         if not _RUN.fullmatch(run) or not all(map(_ARGUMENT.fullmatch, arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
@@ -298,7 +298,7 @@ class Work:
         state = {"code": code, **self.state()}
         if code == 0:
             record = {**self._record, **state, "ended": datetime.now(UTC).isoformat(timespec="seconds")}
-            write_whole(leftovers.place_of(self._directory, self._record["run"]), json.dumps(record).encode())
+            write_whole(cleanup.place_of(self._directory, self._record["run"]), json.dumps(record).encode())
         return state
 
     def kill(self) -> None:
@@ -313,15 +313,15 @@ class Work:
     def forget(self, run: str) -> None:
         """Remove what a run opened: it has been read."""
         if _RUN.fullmatch(run):
-            leftovers.place_of(self._directory, run).unlink(missing_ok=True)
+            cleanup.place_of(self._directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
         """Return what runs opened here that nobody has read."""
-        return leftovers.records(self._directory)
+        return cleanup.records(self._directory)
 
     def clean(self) -> dict[str, int]:
         """End processes of other connections, remove what they left; return how many of each there were."""
-        return leftovers.clean(self._directory, self._scratch)
+        return cleanup.clean(self._directory, self._scratch)
 
     def _own_scratch(self) -> Path:
         if self._scratch is None:
@@ -329,7 +329,7 @@ class Work:
             if fault is not None:
                 raise HostUnfitError(fault)
             self._scratch = self._stack.enter_context(scratch_directory(self._directory))
-            leftovers.sign(self._scratch)
+            cleanup.sign(self._scratch)
         return self._scratch
 
     def _laid_out(self) -> LocalProcess:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness.engines.base import PROGRAMS, Job, Progress, Runner
-from harness.engines.network.profiles import Network
+from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError
 from harness.inputs.record_schema import RecordDomain

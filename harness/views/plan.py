@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from harness.engines.network.profiles import Network
+from harness.engines.emulated_network.profiles import Network
 from harness.forecast.expected_accuracy import ReleasePlan
 from harness.forecast.plan import ModelPlan, PlanRequest
 from harness.forecast.unit_costs import Cost, UnitCosts

@@ -21,10 +21,10 @@ import numpy as np
 
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.queries import LinearQueries
+from protocols.boolean_gates import Gates, Wire
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.circuits.symmetric import SymmetricCoins, fair_bits_per_symmetric_sample, symmetric_geometric
-from protocols.gates import Gates, Wire
 from protocols.noise.truncated import log_upper_bound
 
 MAX_SENSITIVITY = 64  # the work grows with its square

@@ -335,7 +335,7 @@ def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
 @needs_proc
 @pytest.mark.mpspdz("ring")
 def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) -> None:
-    """Its front and its virtual machine die with its agent; no invitation stays, and no process anywhere."""
+    """Its gateway and its virtual machine die with its agent; no invitation or process stays."""
     before, run = below(hosts), invite(hosts)
     (agent,) = agents(hosts.directory(1))
     os.kill(agent, signal.SIGKILL)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.network.profiles import LAN, Network, parse_network
+from harness.engines.emulated_network.profiles import LAN, Network, parse_network
 from harness.engines.parties import supervisor as parties
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, PartyFailedError, PartyTimeoutError, RelayError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.checks import STATIC_CHECKS
+from harness.cli.project_checks import STATIC_CHECKS
 from tests.conftest import PROJECT
 
 PACKAGES = ("protocols", "harness", "data")

@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "protocols/circuits/*.py": (CIRCUITS,),
     "protocols/__init__.py": (),  # MP-SPDZ's compiler passes through it
     "harness/cli/bootstrap.py": (),  # these three run before anything is installed
-    "harness/cli/checks.py": (),
+    "harness/cli/project_checks.py": (),
     "inv": ("harness.cli.bootstrap",),
 }
 IN_TESTS_ONLY = ("aif360", "fairlearn", "hypothesis", "pytest")
@@ -90,7 +90,7 @@ def write(root: Path, name: str, text: str) -> None:
         ("Programs/Source/pi_x.mpc", "import numpy", "imports numpy"),
         ("tests/programs/probe.mpc", "def f():\n    import tests", "imports tests"),
         ("harness/cli/bootstrap.py", "import invoke", "imports invoke"),
-        ("harness/cli/checks.py", "from harness import errors", "imports harness.errors"),
+        ("harness/cli/project_checks.py", "from harness import errors", "imports harness.errors"),
         ("inv", "import rich", "imports rich"),
         ("harness/x.py", "from fairlearn.metrics import rate", "imports fairlearn.metrics.rate"),
         ("docs/where.md", "see /wo" + "rk/main", ":1 names a path of one machine"),

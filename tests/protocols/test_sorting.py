@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.forecast.tally import usage_of_keys
+from harness.forecast.operation_counts import usage_of_keys
 from protocols.circuits.sorting import WORD, MarkerRanks
 
 Bits = npt.NDArray[np.bool_]

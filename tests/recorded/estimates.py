@@ -14,7 +14,7 @@ from benchmarks.measure.samples import OK, SAMPLES, load
 from benchmarks.suites import SUITES
 from harness.engines.base import Job
 from harness.engines.mpspdz.compiler import compile_options
-from harness.forecast import tally as counts
+from harness.forecast import operation_counts as counts
 from harness.forecast.plan import MOST_PLANNED
 from harness.security_models import Model
 from tests.conftest import PROJECT

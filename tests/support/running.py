@@ -16,8 +16,8 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from harness.engines.base import PROGRAMS, EngineResult, Job
-from harness.engines.network import links
-from harness.engines.network.profiles import Network
+from harness.engines.emulated_network import links
+from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.inputs.rings import XOR
 from harness.inputs.shares import split_into_shares

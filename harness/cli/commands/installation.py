@@ -6,8 +6,8 @@ import json
 import shlex
 import sys
 
-from harness.cli.checks import run_checks
 from harness.cli.options import SchemesOptions, TestOptions
+from harness.cli.project_checks import run_checks
 from harness.cli.terminal import show
 from harness.engines.registry import schemes as find_schemes
 from harness.views import run as view

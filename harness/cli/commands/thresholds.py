@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.cli.commands.releases import conclude, released
 from harness.cli.release_options import ThresholdsOptions
 from harness.cli.terminal import show
-from harness.pipeline.thresholds_again import choose_again, read_curves
+from harness.pipeline.earlier_curves import choose_again, read_curves
 from harness.system.result_files import default_out
 from harness.views.releases import thresholds as view
 from harness.views.run import results, statement

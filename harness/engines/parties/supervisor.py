@@ -101,7 +101,7 @@ Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[Chec
 def beginning(clients: ClientInputs | None, addresses: Sequence[Address]) -> Beginning:
     """Return what lets clients begin, if there are any, once the parties' certificates are there.
 
-    Args: addresses: where clients find each party's front.
+    Args: addresses: where clients find each party's gateway.
     """
     if clients is None:
         return elsewhere

@@ -18,10 +18,10 @@ from unittest.mock import patch
 import pytest
 
 from harness.engines.base import PROJECT
-from harness.engines.network import links, relay
-from harness.engines.network.links import Links, links_between
-from harness.engines.network.profiles import LAN, WAN, Network, parse_network
-from harness.engines.network.relay import Link
+from harness.engines.emulated_network import links, relay
+from harness.engines.emulated_network.links import Links, links_between
+from harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
+from harness.engines.emulated_network.relay import Link
 from harness.errors import PartyFailedError, RelayError
 from tests.support.running import captured_relays, in_time, until
 
@@ -209,7 +209,7 @@ def test_no_relay_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_relay_dies_with_a_killed_command() -> None:
     script = (
-        "import time; from harness.engines.network import links\n"
+        "import time; from harness.engines.emulated_network import links\n"
         "with links.links_between([1, 2], links.Network('n', 0.0, 1e9)) as found:\n"
         "    print(found.ports[0][1], flush=True); time.sleep(60)"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engines.network.profiles import LAN, WAN, Network, parse_network
+from harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
 from harness.errors import OptionError
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress, no_charge
+from harness.engines.emulated_network.profiles import Network
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.network.profiles import Network
 from harness.errors import UnsupportedError
 from harness.security_models import MODELS, Model
 from protocols.spec import (

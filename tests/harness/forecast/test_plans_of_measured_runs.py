@@ -14,7 +14,7 @@ from benchmarks.measure.cell import model_of
 from benchmarks.measure.samples import Sample, load
 from benchmarks.measure.units import Measured, measured
 from harness.engines.base import Job
-from harness.forecast import tally as counts
+from harness.forecast import operation_counts as counts
 from harness.forecast.plan import MOST_PLANNED
 from harness.forecast.unit_costs import MPC_S, RECORDED, ROUNDS, SENT_BYTES, Cost, read_units
 from harness.security_models import Model

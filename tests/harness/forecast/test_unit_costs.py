@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.units import Measured, fit, least_squares
-from harness.engines.network.profiles import parse_network
+from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import PlanError, ResultFileError
-from harness.forecast.tally import Counts
+from harness.forecast.operation_counts import Counts
 from harness.forecast.unit_costs import MPC_S, ROUNDS, SENT_BYTES, ModelUnits, UnitCosts, amounts, read_units
 from harness.security_models import MODELS
 

@@ -17,7 +17,7 @@ import pytest
 
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, ShareError, UnsupportedError
-from harness.hosts import leftovers, wire
+from harness.hosts import cleanup, wire
 from harness.hosts.work import Work
 from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy, report_from_json
 from harness.inputs.contribution_bounds import Cap
@@ -196,7 +196,7 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
     left.mkdir()
     with subprocess.Popen(["sleep", "60"]) as other:
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)}")
-        leftovers.place_of(host, "0" * 32).write_text('{"ended": "now"}')
+        cleanup.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
     assert {path.name for path in host.iterdir()} == {own.name, "results"}
     assert not list((host / "results").iterdir())
@@ -206,4 +206,4 @@ def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> 
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
     (left / "agent").write_text(f"{os.getpid()} 1")  # we did not begin with the kernel
-    assert leftovers.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
+    assert cleanup.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}

@@ -19,9 +19,9 @@ from harness.engines.base import EngineResult, Runner
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
+from harness.pipeline.earlier_curves import OPENED_NOTHING, choose_again, read_curves
 from harness.pipeline.party_inputs import PartyInputs, Source
 from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.thresholds_again import OPENED_NOTHING, choose_again, read_curves
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.releases.base import Release

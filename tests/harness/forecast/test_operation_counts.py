@@ -10,8 +10,8 @@ import pytest
 from benchmarks.measure.cell import job_of
 from harness.engines.base import PROGRAMS, Job
 from harness.errors import PlanError
-from harness.forecast import tally as counts
-from harness.forecast.tally import Counts, Usage, counts_of, read_estimate, usage_of
+from harness.forecast import operation_counts as counts
+from harness.forecast.operation_counts import Counts, Usage, counts_of, read_estimate, usage_of
 from harness.security_models import MODELS
 from protocols.circuits.coins import design_coins
 from protocols.spec import PI_COUNT

@@ -1,10 +1,11 @@
 """One process between parties on one machine: what they send each other arrives later, at a link's rate.
 
-Started as `python -m harness.engines.network.relay DELAY_S BYTES_PER_S A:B:PORT...`: for each ordered pair of
-parties it listens on a port of its own, prints all of these in one line, and passes what connects there on to
-B's PORT, until its input ends. Lines there change links while it runs, as faults do: `cut A B` closes their
-connections; `link A B DELAY_S BYTES_PER_S` has other figures hold from now on, both ways (with a delay of
-`inf` nothing arrives any more). In the end it prints the pairs whose link was cut. There are no losses.
+Started as `python -m harness.engines.emulated_network.relay DELAY_S BYTES_PER_S A:B:PORT...`: for each
+ordered pair of parties it listens on a port of its own, prints all of these in one line, and passes what
+connects there on to B's PORT, until its input ends. Lines there change links while it runs, as faults do:
+`cut A B` closes their connections; `link A B DELAY_S BYTES_PER_S` has other figures hold from now on, both
+ways (with a delay of `inf` nothing arrives any more). In the end it prints the pairs whose link was cut.
+There are no losses.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from harness.engines.network import relay
-from harness.engines.network.profiles import MeasuredNetwork, Network
+from harness.engines.emulated_network import relay
+from harness.engines.emulated_network.profiles import MeasuredNetwork, Network
 from harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
 from harness.system.processes import leashed
 from harness.system.signals import uninterrupted

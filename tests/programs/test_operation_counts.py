@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.measure.cell import job_of
-from harness.forecast import tally as counts
-from harness.forecast.tally import counts_of, read_estimate
+from harness.forecast import operation_counts as counts
+from harness.forecast.operation_counts import counts_of, read_estimate
 from harness.security_models import MODELS
 from tests.recorded.estimates import compiled_jobs, key, recorded
 

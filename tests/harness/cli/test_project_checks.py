@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.checks import DEFAULT_ONLY, STATIC_CHECKS, run_checks
+from harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, run_checks
 
 IN_ORDER = [*STATIC_CHECKS, "pytest"]
 

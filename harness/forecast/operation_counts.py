@@ -14,8 +14,8 @@ from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
 from harness.engines.mpspdz.discovery import find_installation
 from harness.errors import PlanError
 from harness.security_models import Model
+from protocols.boolean_gates import Gates, Wire
 from protocols.circuits.sorting import WORD, MarkerRanks
-from protocols.gates import Gates, Wire
 from protocols.spec import PI_ROC, PI_ROC_RECORDS
 
 _ROUNDS_AROUND = 3  # of the virtual machine: two to turn noise into integers, and opening
@@ -64,7 +64,7 @@ def counts_of(job: Job, model: Model) -> Counts:
     engine's, and keys that are sorted, are added by formulas. What is sorted takes whole batches, as the
     machine does not foresee what its loops use. Other programs are compiled, and the estimate is read.
     Guarantees: where nothing is compiled or sorted, the compiler's estimate all the same.
-    [test: tests/harness/forecast/test_tally.py; tests/programs/test_tally.py]
+    [test: tests/harness/forecast/test_operation_counts.py; tests/programs/test_operation_counts.py]
     Raises: PlanError: it takes MP-SPDZ's compiler, which is not here; CompileError: that refuses the program.
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
@@ -148,7 +148,7 @@ def usage_of(source: Path, arguments: Sequence[str]) -> Usage:
 def usage_of_comparisons(number: int, parties_that_split: int) -> Usage:
     """Return what it takes to compare integers with 0.
 
-    Guarantees: what MP-SPDZ's compiler says of it.  [test: tests/programs/test_tally.py]
+    Guarantees: what MP-SPDZ's compiler says of it.  [test: tests/programs/test_operation_counts.py]
     Args: parties_that_split: shares that are added up as bits, 2 where the engine has other material for it,
     0 for MPyC, whose integers are masked by bits, one by one.
     """

@@ -79,7 +79,7 @@ def choose_again(released: ReleasedCurves, choice: ThresholdChoice, positive: st
     """Choose thresholds on released curves; write them, the curves and a manifest into `out`.
 
     Guarantees: the same options give the thresholds of the run itself, to the last bit on one machine.
-    [test: tests/harness/pipeline/test_thresholds_again.py]
+    [test: tests/harness/pipeline/test_earlier_curves.py]
     Args: positive: the label that counts as positive; as in the run if empty.
     Raises: RecordDomainError: there is no such label; UndefinedRateError, TooNoisyError, InfeasibleError: the
     curves do not allow this choice. `out` does not exist then.
