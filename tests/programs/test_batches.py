@@ -13,7 +13,7 @@ from harness.security_models import MODELS
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import PI_LAP
-from tests.support.running import Inputs, copy_of_program, run, xor_shares
+from tests.support.running import opened_with
 
 
 @pytest.mark.parametrize("batch", [300, 301, 1000])
@@ -36,7 +36,5 @@ def test_a_size_that_aborted(tmp_path: Path) -> None:
     """At ε = 2 a sample takes 5 daBits, which it would make together with 41 others."""
     coins = design_coins(Fraction(2), 40)
     bits = np.zeros((fair_bits_per_sample(coins), 1), dtype=bool)  # every coin shows 1, the sign is plus
-    inputs = Inputs(given_bits=xor_shares(bits, 2, np.random.default_rng(5)))
-    program = copy_of_program(PI_LAP.name, tmp_path)
-    result = run(PI_LAP, program, (2, 1, 2, 40), inputs, MODELS["spdz2k"], tmp_path / "run")
-    assert list(result.outputs["noise"]) == [(1 << len(coins)) - 1] and len(coins) + 1 == 5
+    opened = opened_with(bits, PI_LAP, (2, 1, 2, 40), MODELS["spdz2k"], tmp_path)
+    assert opened == [(1 << len(coins)) - 1] and len(coins) + 1 == 5

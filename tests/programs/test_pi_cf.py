@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,8 @@ from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
 from harness.security_models import Model
 from protocols import reference
-from protocols.circuits.coins import design_coins
 from protocols.spec import PI_CF, PRODUCT_PER_RECORD, SPLIT, InputForm
-from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1", 40
 
@@ -36,14 +34,7 @@ def test_opens_the_oracles_integers(
     values = columns.sum(axis=1) if form is SPLIT else columns.ravel()
 
     truth = reference.confusion(group, label, prediction, groups, labels).ravel()
-    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
-    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), len(truth))).astype(bool)
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
-
     rows = 0 if form is SPLIT else 60
     arguments = (form.name, model.parties, rows, groups, labels, EPSILON, DELTA_BITS)
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=values.tolist())
-    program = copy_of_program(PI_CF.name, tmp_path)
-    result = run(PI_CF, program, arguments, inputs, model, tmp_path / "run")
-    assert list(result.outputs["counts"]) == [int(c) + x for c, x in zip(truth, noise, strict=True)]
+    found = opened_less_noise(PI_CF, arguments, len(truth), model, tmp_path, values=values.tolist())
+    assert found == truth.tolist()

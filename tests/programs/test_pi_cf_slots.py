@@ -46,8 +46,7 @@ def test_opens_the_oracles_integers_whatever_others_send(model: Model, tmp_path:
     assert alone.counts() == truth
     flipped = {(CLIENTS + 1, 0): 0b101, (CLIENTS, 2): 0b0110}
     case = replace(alone, words=[*alone.words, *UPLOADS.values()], flipped=flipped)
-    found, noise = opened(case, model, tmp_path)
-    counts = [value - x for value, x in zip(found, noise, strict=True)]
+    counts = opened(case, model, tmp_path)
     assert counts == case.counts()
     added = [after - before for after, before in zip(counts, truth, strict=True)]
     assert min(added) >= 0 and sum(added) <= CAP * len(UPLOADS) + 1  # and what is in the filled slot
@@ -57,5 +56,4 @@ def test_opens_the_oracles_integers_whatever_others_send(model: Model, tmp_path:
 def test_several_labels(model: Model, tmp_path: Path) -> None:
     """27 cells: 5 bits."""
     case, truth = honest(3, 3)
-    found, noise = opened(case, model, tmp_path)
-    assert [value - x for value, x in zip(found, noise, strict=True)] == truth
+    assert opened(case, model, tmp_path) == truth

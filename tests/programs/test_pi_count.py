@@ -6,7 +6,6 @@ And what it opens where a client shares no count: in a ring what is charged stil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +17,13 @@ from harness.inputs.rings import FIELD
 from harness.privacy.statement import assumes_honest_clients
 from harness.security_models import MODELS, Model
 from protocols import reference
-from protocols.circuits.coins import design_coins
 from protocols.mechanisms.shifted_log import ShiftedLog
 from protocols.spec import PI_COUNT, PI_RW, SPLIT
 from tests.support.running import (
     RUN_TIMEOUT_S,
     as_integers,
     copy_of_program,
+    fair_bits,
     model_parameters,
     share_values,
     xor_shares,
@@ -37,18 +36,16 @@ PASSIVE = [model for model in MODELS.values() if not model.active]
 
 def without_noise(shares: Sequence[Path], cells: int, model: Model, directory: Path) -> list[int]:
     """Return what a run on these shares of counts opens, less the noise that its bits make."""
-    rng = np.random.default_rng(3)
-    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
-    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), cells)).astype(bool)
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+    bits, noise = fair_bits(EPSILON, DELTA_BITS, cells)
     program = copy_of_program(PI_COUNT.name, directory)
     job = Job(
         PI_COUNT,
         program,
         tuple(map(str, (model.parties, cells // 2, 2, OFFSET, MOST, EPSILON, DELTA_BITS))),
         tuple(shares),
-        given_bits=tuple(as_integers(one) for one in xor_shares(bits, model.parties, rng)),
+        given_bits=tuple(
+            as_integers(one) for one in xor_shares(bits, model.parties, np.random.default_rng(3))
+        ),
     )
     result = engine_of(model).run(job, model, directory / "run", RUN_TIMEOUT_S, lambda step: None)
     return [value - x for value, x in zip(result.outputs["logarithms"], noise, strict=True)]

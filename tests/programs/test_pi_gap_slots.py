@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +18,11 @@ from harness.inputs.rings import XOR
 from harness.inputs.shares import split_into_shares
 from harness.security_models import Model
 from protocols import reference
-from protocols.circuits.coins import design_coins
 from protocols.circuits.slots import cell_of_code, slot_bits, value_bits
 from protocols.spec import PI_GAP_SLOTS
-from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+from tests.support.running import model_parameters, opened_less_noise
 
-EPSILON, DELTA_BITS = "1/20", 40
+EPSILON, DELTA_BITS = "1", 40
 GROUPS, STEPS = 3, 5  # 2 bits for a group, 4 for v + 5, of which 11 to 15 stand for nothing
 
 
@@ -82,17 +80,11 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     expected = moves([word ^ flipped.get(at, 0) for at, word in enumerate(words)])
     assert all(moves([words[at]]) != moves([words[at] ^ mask]) for at, mask in flipped.items())
 
-    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
-    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), 2 * GROUPS)).astype(bool)
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
     seeds, rest = split_into_shares(XOR.encode(np.array(words)), XOR, model.parties)
     shares = [*(XOR.expand(seed, len(words)).ravel() for seed in seeds), rest.ravel()]
     for at, mask in flipped.items():
         shares[1][at] ^= np.uint64(mask)
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), words=shares)
-    program = copy_of_program(PI_GAP_SLOTS.name, tmp_path)
     size = (len(words), model.slots_per_lane, GROUPS, STEPS)
     arguments = (model.parties, *size, EPSILON, DELTA_BITS)
-    result = run(PI_GAP_SLOTS, program, arguments, inputs, model, tmp_path / "run")
-    assert [x - n for x, n in zip(result.outputs["sums"], noise, strict=True)] == expected
+    found = opened_less_noise(PI_GAP_SLOTS, arguments, len(expected), model, tmp_path, words=shares)
+    assert found == expected

@@ -14,37 +14,37 @@ from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
 from protocols.spec import PI_LAP, PI_LAP_SYMMETRIC
-from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+from tests.support.running import model_parameters, noise_of, opened_with
 
-# More lanes than a machine word has bits, and more bits a lane than one input takes.
-SAMPLES, EPSILON, DELTA_BITS = 70, "1/3", 40
+EPSILON, DELTA_BITS = "1/3", 40  # more bits a lane than one input takes
+
+
+def samples(model: Model) -> int:
+    """Return more lanes than a machine word has bits, where bits are in machine words."""
+    return 70 if model.virtual_machine else 20
 
 
 @pytest.mark.parametrize("model", model_parameters())
 def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     coins = design_coins(Fraction(EPSILON), DELTA_BITS)
-    bits = np.random.default_rng(4).integers(0, 2, (fair_bits_per_sample(coins), SAMPLES)).astype(bool)
+    bits = np.random.default_rng(4).integers(0, 2, (fair_bits_per_sample(coins), samples(model))).astype(bool)
     bits[:, 0] = False  # every coin shows 1, the sign is plus
     bits[:, -1] = [True] + [False] * (len(bits) - 1)  # every coin shows 1, the sign is minus
     assert bits[:, 1:].any(axis=0).all() and not bits.all(axis=0).any()
     assert bits.any(axis=1).all() and not bits.all(axis=1).any()
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    expected = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+    expected = noise_of(coins, bits)
     edge = 1 << len(coins)
     assert (max(expected), min(expected)) == (expected[0], expected[-1]) == (edge - 1, -edge)
 
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, np.random.default_rng(5)))
-    program = copy_of_program(PI_LAP.name, tmp_path)
-    arguments = (model.parties, SAMPLES, EPSILON, DELTA_BITS)
-    result = run(PI_LAP, program, arguments, inputs, model, tmp_path / "run")
-    assert list(result.outputs["noise"]) == expected
+    arguments = (model.parties, samples(model), EPSILON, DELTA_BITS)
+    assert opened_with(bits, PI_LAP, arguments, model, tmp_path) == expected
 
 
 @pytest.mark.parametrize("model", model_parameters())
 def test_symmetric_form_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     coins = design_symmetric_coins(Fraction(EPSILON), DELTA_BITS)
     rng = np.random.default_rng(6)
-    bits = rng.integers(0, 2, (fair_bits_per_symmetric_sample(coins), SAMPLES)).astype(bool)
+    bits = rng.integers(0, 2, (fair_bits_per_symmetric_sample(coins), samples(model))).astype(bool)
     bits[:, 0] = False  # zero
     bits[:, 1] = [True] + [False] * (len(bits) - 1)  # zero, with a sign
     bits[:, -2:] = False  # the coin for zero shows 0, all others 1
@@ -56,8 +56,5 @@ def test_symmetric_form_opens_the_oracles_integers(model: Model, tmp_path: Path)
     assert expected[:2] == [0, 0]
     assert expected[-2:] == [max(expected), min(expected)] == [edge, -edge]
 
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, np.random.default_rng(7)))
-    program = copy_of_program(PI_LAP_SYMMETRIC.name, tmp_path)
-    arguments = (model.parties, SAMPLES, EPSILON, DELTA_BITS)
-    result = run(PI_LAP_SYMMETRIC, program, arguments, inputs, model, tmp_path / "run")
-    assert list(result.outputs["noise"]) == expected
+    arguments = (model.parties, samples(model), EPSILON, DELTA_BITS)
+    assert opened_with(bits, PI_LAP_SYMMETRIC, arguments, model, tmp_path) == expected

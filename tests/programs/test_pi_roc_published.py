@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain, RecordKind, bins_of, even_grid
 from harness.inputs.records import ClientRecords
 from harness.security_models import MODELS, Model
-from protocols import reference
-from protocols.circuits.coins import design_coins
 from protocols.spec import PI_ROC_PUBLISHED, SCORES
-from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1", 40
 MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
@@ -35,14 +32,7 @@ def test_opens_the_oracles_integers(form: object, model: Model, tmp_path: Path) 
     reached = score[:, np.newaxis] >= np.array(grid)
     pair = group * 2 + label
     truth = [int(n) for p in range(6) for side in (reached, ~reached) for n in side[pair == p].sum(axis=0)]
-    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
-    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), len(truth))).astype(bool)
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
-
     arguments = (model.parties, 80, 3, 2, 6, EPSILON, DELTA_BITS)
     values = columns_of(records, SCORES).ravel().tolist()
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=values)
-    program = copy_of_program(PI_ROC_PUBLISHED.name, tmp_path)
-    result = run(PI_ROC_PUBLISHED, program, arguments, inputs, model, tmp_path / "run")
-    assert list(result.outputs["nodes"]) == [count + x for count, x in zip(truth, noise, strict=True)]
+    found = opened_less_noise(PI_ROC_PUBLISHED, arguments, len(truth), model, tmp_path, values=values)
+    assert found == truth

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,8 @@ from harness.engines.registry import engine_of
 from harness.inputs.record_schema import bins_of, even_grid
 from harness.security_models import MODELS, Model
 from protocols import reference
-from protocols.circuits.coins import design_coins
 from protocols.spec import KEYS, PI_ROC_RECORDS
-from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1/2", 40
 BINS = 3
@@ -38,16 +36,9 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
 
     sizes = (1, 2)
     truth = reference.block_counts(pair, score.tolist(), pairs, grid, sizes)
-    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
-    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), len(truth))).astype(bool)
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
-
     arguments = (model.parties, len(values), groups, labels, BINS, "1.2", EPSILON, DELTA_BITS)
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=values)
-    program = copy_of_program(PI_ROC_RECORDS.name, tmp_path)
-    result = run(PI_ROC_RECORDS, program, arguments, inputs, model, tmp_path / "run", timeout_s=200)
-    assert list(result.outputs["nodes"]) == [count + x for count, x in zip(truth, noise, strict=True)]
+    found = opened_less_noise(PI_ROC_RECORDS, arguments, len(truth), model, tmp_path, values=values)
+    assert found == truth
 
 
 @pytest.mark.parametrize("records", [64, 4000])
@@ -57,14 +48,10 @@ def test_other_sizes(model: Model, records: int, tmp_path: Path) -> None:
     rng, grid = np.random.default_rng(records), even_grid(63)
     score = np.concatenate([[0.0, 1.0], rng.random(records - 2)])
     keys = bins_of(score, grid)
-    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
     truth = reference.block_counts(np.zeros(records, dtype=int), score.tolist(), 1, grid, (1,))
-    bits = np.ones((1 + sum(coin.bits for coin in coins), 63), dtype=bool)  # noise -1 everywhere
     arguments = (model.parties, records, 1, 1, 63, "1", EPSILON, DELTA_BITS)
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), values=keys.tolist())
-    program = copy_of_program(PI_ROC_RECORDS.name, tmp_path)
-    result = run(PI_ROC_RECORDS, program, arguments, inputs, model, tmp_path / "run")
-    assert list(result.outputs["nodes"]) == [count - 1 for count in truth]
+    found = opened_less_noise(PI_ROC_RECORDS, arguments, 63, model, tmp_path, values=keys.tolist())
+    assert found == truth
 
 
 def test_the_embedded_engine_says_that_it_cannot(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from harness.security_models import Model
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.spec import CLIENTS, PI_RW, PRODUCT, SPLIT, InputForm
-from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+from tests.support.running import model_parameters, noise_of, opened_with
 
 DELTA_BITS = 40
 
@@ -45,9 +46,7 @@ class Case:
         """Return what has to be opened, from the oracle."""
         _, group, label = np.array(self.records).T
         truth = reference.counts(group, label, self.groups, self.labels) * self.each
-        design = [(coin.numerator, coin.bits) for coin in coins]
-        noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
-        return [int(count) + x for count, x in zip(truth.ravel(), noise, strict=True)]
+        return [int(count) + x for count, x in zip(truth.ravel(), noise_of(coins, bits), strict=True)]
 
     def columns(self, form: InputForm) -> npt.NDArray[np.int64]:
         """Return every client's values, shape (columns, clients): counts, or indicators and label counts."""
@@ -57,13 +56,12 @@ class Case:
         indicators = (table.sum(axis=1) > 0).astype(np.int64)[:-1]
         return np.concatenate([indicators, table.sum(axis=0)])
 
-    def inputs(self, form: InputForm, bits: list[npt.NDArray[np.bool_]]) -> Inputs:
+    def fed(self, form: InputForm) -> dict[str, Any]:
         """Return what reaches the parties: shares, of sums in split form, or what each client sends."""
         columns = self.columns(form)
         if form.path is CLIENTS:
-            return Inputs(given_bits=bits, sent=[columns[:, 0], columns[:, 1:].T.ravel()])
-        values = columns.sum(axis=1) if form.summed_by_party else columns.ravel()
-        return Inputs(given_bits=bits, values=values.tolist())
+            return {"sent": [columns[:, 0], columns[:, 1:].T.ravel()]}
+        return {"values": (columns.sum(axis=1) if form.summed_by_party else columns.ravel()).tolist()}
 
 
 CASES = {
@@ -101,12 +99,7 @@ def test_opens_the_oracles_integers(model: Model, form: InputForm, case: Case, t
     parts = case.clients if form.path is CLIENTS else 0
     size = (case.groups, case.labels, case.epsilon, DELTA_BITS)
     arguments = (form.name, form.path.name, model.parties, clients, parts, *size)
-    shares = xor_shares(bits, model.parties, np.random.default_rng(21))
-    inputs = case.inputs(form, shares)
-    program = copy_of_program(PI_RW.name, tmp_path)
-    result = run(PI_RW, program, arguments, inputs, model, tmp_path / "run")
-    assert list(result.outputs["counts"]) == expected
-    assert len(result.sent_bytes) == model.parties and min(result.sent_bytes) > 0
+    assert opened_with(bits, PI_RW, arguments, model, tmp_path, **case.fed(form)) == expected
     assert not (tmp_path / "run" / "parties").exists()
 
 
@@ -118,11 +111,5 @@ def test_counts_that_clients_send(model: Model, form: InputForm, tmp_path: Path)
 def test_the_extreme_lanes_are_extreme() -> None:
     coins = design_coins(Fraction(1), DELTA_BITS)
     bits = rigged_bits(coins, 4)
-    design = [(coin.numerator, coin.bits) for coin in coins]
     largest = (1 << len(coins)) - 1
-    assert [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T] == [
-        largest,
-        -1,
-        -1 - largest,
-        0,
-    ]
+    assert noise_of(coins, bits) == [largest, -1, -1 - largest, 0]

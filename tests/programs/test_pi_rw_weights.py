@@ -15,7 +15,7 @@ from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.weights import layout
 from protocols.spec import PI_RW_WEIGHTS, PRODUCT, SPLIT, InputForm
-from tests.support.running import Inputs, copy_of_program, model_parameters, run, xor_shares
+from tests.support.running import model_parameters, noise_of, opened_with
 
 DELTA_BITS = 40
 MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
@@ -46,9 +46,7 @@ def fed(case: Case, values: list[int], form: InputForm, clients: int, model: Mod
     n_bits = 1 + sum(coin.bits for coin in coins)
     bits = np.random.default_rng(22).integers(0, 2, (n_bits, groups * labels)).astype(bool)
     bits[:, 0] = [True] + [False] * (n_bits - 1)  # the smallest sample: the first count is below 1
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
-    flat = [count + x for count, x in zip(sum(case.counts, ()), noise, strict=True)]
+    flat = [count + x for count, x in zip(sum(case.counts, ()), noise_of(coins, bits), strict=True)]
     noisy = [flat[s * labels : (s + 1) * labels] for s in range(groups)]
     assert noisy[0][0] < 1
     chosen = layout(groups, labels, case.reweighing, case.most_records, len(coins))
@@ -59,11 +57,7 @@ def fed(case: Case, values: list[int], form: InputForm, clients: int, model: Mod
         *(form.name, model.parties, clients, groups, labels, case.epsilon, DELTA_BITS),
         *(case.reweighing, case.most_records),
     )
-    shares = xor_shares(bits, model.parties, np.random.default_rng(23))
-    inputs = Inputs(given_bits=shares, values=values)
-    program = copy_of_program(PI_RW_WEIGHTS.name, work)
-    result = run(PI_RW_WEIGHTS, program, arguments, inputs, model, work / "run")
-    assert list(result.outputs["weights"]) == expected
+    assert opened_with(bits, PI_RW_WEIGHTS, arguments, model, work, values=values) == expected
     return expected
 
 

@@ -8,7 +8,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,9 @@ from harness.inputs.rings import XOR
 from harness.inputs.shares import split_into_shares
 from harness.pipeline.party_inputs import local_clients
 from harness.security_models import MODELS, Model
+from protocols import reference
+from protocols.circuits.coins import Coin, design_coins
+from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import SHARES, InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
@@ -145,6 +150,46 @@ def as_integers(bits: Bits) -> tuple[int, ...]:
     return tuple(
         sum(int(bit) << i for i, bit in enumerate(lane)) for block in blocks for lane in block.T.tolist()
     )
+
+
+def fair_bits(epsilon: object, delta_bits: object, samples: int, seed: int = 9) -> tuple[Bits, list[int]]:
+    """Return bits for samples of the default noise, shape (bits, samples), and the noise that they make."""
+    coins = design_coins(Fraction(str(epsilon)), int(str(delta_bits)))
+    size = (fair_bits_per_sample(coins), samples)
+    bits = np.random.default_rng(seed).integers(0, 2, size).astype(bool)
+    return bits, noise_of(coins, bits)
+
+
+def noise_of(coins: Sequence[Coin], bits: Bits) -> list[int]:
+    """Return the noise that bits make, a sample per lane, as the reference has it."""
+    design = [(coin.numerator, coin.bits) for coin in coins]
+    return [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+
+
+def opened_with(
+    bits: Bits, spec: ProtocolSpec, arguments: Sequence[object], model: Model, directory: Path, **fed: Any
+) -> list[int]:
+    """Run a production program's own text on bits that its parties hold together; return what it opens.
+
+    Args: fed: what else reaches the parties: `values`, `sent` or `words` of `Inputs`.
+    """
+    given = xor_shares(bits, model.parties, np.random.default_rng(len(bits)))
+    program = copy_of_program(spec.name, directory)
+    result = run(spec, program, arguments, Inputs(given_bits=given, **fed), model, directory / "run")
+    assert len(result.sent_bytes) == model.parties and min(result.sent_bytes) > 0
+    (opened,) = result.outputs.values()
+    return list(opened)
+
+
+def opened_less_noise(
+    spec: ProtocolSpec, arguments: Sequence[object], cells: int, model: Model, directory: Path, **fed: Any
+) -> list[int]:
+    """Run a production program's own text; return what it opens less the noise that its given bits make."""
+    named = dict(zip(spec.arguments, arguments, strict=True))
+    bits, noise = fair_bits(named["epsilon"], named["delta_bits"], cells)
+    assert len(set(noise)) > 1  # so that lanes that are mixed up show
+    opened = opened_with(bits, spec, arguments, model, directory, **fed)
+    return [value - x for value, x in zip(opened, noise, strict=True)]
 
 
 def share_values(values: Sequence[int], model: Model, directory: Path) -> list[Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,9 @@ import numpy.typing as npt
 from harness.inputs.rings import XOR
 from harness.inputs.shares import split_into_shares
 from harness.security_models import Model
-from protocols import reference
-from protocols.circuits.coins import design_coins
 from protocols.circuits.slots import cell_of_code, slot_bits
 from protocols.spec import PI_RW_SLOTS, ProtocolSpec
-from tests.support.running import Inputs, copy_of_program, run, xor_shares
+from tests.support.running import opened_less_noise
 
 EPSILON, DELTA_BITS = "1/3", 40
 CAP = 4
@@ -72,17 +69,9 @@ class Case:
         return found
 
 
-def opened(case: Case, model: Model, directory: Path) -> tuple[list[int], list[int]]:
-    """Return what a run opens, and the noise that its bits make."""
-    coins = design_coins(Fraction(EPSILON), DELTA_BITS)
-    rng = np.random.default_rng(9)
-    bits = rng.integers(0, 2, (1 + sum(coin.bits for coin in coins), case.cells)).astype(bool)
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    noise = [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
-    words = case.shares(model.parties)
-    inputs = Inputs(given_bits=xor_shares(bits, model.parties, rng), words=words)
+def opened(case: Case, model: Model, directory: Path) -> list[int]:
+    """Return what a run opens, less the noise that its bits make."""
     size = (np.size(case.words), model.slots_per_lane, case.groups, case.labels)
-    program = copy_of_program(case.spec.name, directory)
     arguments = (model.parties, *size, EPSILON, DELTA_BITS)
-    result = run(case.spec, program, arguments, inputs, model, directory / "run")
-    return list(result.outputs["counts"]), noise
+    words = case.shares(model.parties)
+    return opened_less_noise(case.spec, arguments, case.cells, model, directory, words=words)

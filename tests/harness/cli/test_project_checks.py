@@ -1,25 +1,24 @@
-"""`./inv test`: every check runs, pytest last, and none that failed is forgotten."""
+"""`./inv test`: every check runs, and none that failed is forgotten."""
 
 from __future__ import annotations
 
 import subprocess
-from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, run_checks
+from harness.cli.project_checks import BESIDE_TESTS, DEFAULT_ONLY, STATIC_CHECKS, run_checks
 
-IN_ORDER = [*STATIC_CHECKS, "pytest"]
+STATIC = {**STATIC_CHECKS, **BESIDE_TESTS}
 
 
-def played(failing: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Have the checks that are named fail, without running any; return a list of what will be started."""
-    started: list[list[str]] = []
+def played(failing: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Have the checks that are named fail, without running any; return what was started, by name."""
+    started: dict[str, list[str]] = {}
 
-    def play(command: list[str], **_: object) -> SimpleNamespace:
-        started.append(command)
-        name = IN_ORDER[len(started) - 1]
-        return SimpleNamespace(returncode=failing.get(name, 0))
+    def play(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        name = next((name for name, static in STATIC.items() if command[1:] == [*static]), "pytest")
+        started[name] = command
+        return subprocess.CompletedProcess(command, failing.get(name, 0), f"{name} has said this\n")
 
     monkeypatch.setattr(subprocess, "run", play)
     return started
@@ -29,7 +28,7 @@ def played(failing: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> list[lis
 def test_exhaustive_tests_run_on_demand_only(everything: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     started = played({}, monkeypatch)
     run_checks(everything=everything)
-    assert (" ".join(DEFAULT_ONLY) in " ".join(started[-1])) is not everything
+    assert (" ".join(DEFAULT_ONLY) in " ".join(started["pytest"])) is not everything
 
 
 @pytest.mark.parametrize(
@@ -51,9 +50,12 @@ def test_all_run_and_the_worst_counts(
 ) -> None:
     started = played(failing, monkeypatch)
     assert run_checks(["-k", "some"]) == code
-    assert len(started) == len(IN_ORDER) and started[-1][-2:] == ["-k", "some"]
+    assert started.keys() == {*STATIC, "pytest"} and started["pytest"][-2:] == ["-k", "some"]
     said = capfd.readouterr().out.splitlines()
-    assert [line for line in said if line.startswith("--- ")] == [f"--- {name}" for name in IN_ORDER]
-    early = [name for name in IN_ORDER[:-1] if name in failing]
-    assert any(line.startswith(f"Failed so far: {', '.join(early)}.") for line in said) == bool(early)
-    assert said[-1] == "--- pytest"
+    in_order = [*STATIC_CHECKS, "pytest", *BESIDE_TESTS]
+    assert [line for line in said if line.startswith("--- ")] == [f"--- {name}" for name in in_order]
+    early = ", ".join(name for name in STATIC_CHECKS if name in failing)
+    assert (f"Failed so far: {early}. The tests run all the same." in said) == bool(early)
+    assert said[-3] == "mypy has said this"  # what ran beside the tests comes after theirs
+    failed = ", ".join(name for name in in_order if name in failing)
+    assert said[-1] == (f"Failed: {failed}." if failing else "All checks passed.")
