@@ -71,7 +71,7 @@ def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest
         ("--release nothing", "--release must be"),
         ("--release weights --sensitivity 2", "--sensitivity does not go with --release weights"),
         ("--release weights --thresholds 11", "--thresholds does not go with --release weights"),
-        ("--release thresholds --epsilon 1e-7", "No noise fits --epsilon 1/10000000"),
+        ("--release thresholds --thresholds 11 --epsilon 1e-7", "No noise fits --epsilon 1/10000000"),
         ("--release weights --groups a,b", "--groups must be a whole number from 2 to 4096; got 'a,b'"),
         ("--release weights --epsilon 1e-8", "No noise fits --epsilon 1/100000000"),
         ("--epsilon 1", "--epsilon does not go with the reference set"),

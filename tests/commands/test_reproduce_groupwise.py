@@ -40,7 +40,10 @@ def test_tables_and_picture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--error-from", "3"], "--epsilon 1 does not do: a relative error of 0.1 from 3 records"),
+        (
+            ["--error-from", "3", "--error-to", "10"],
+            "--epsilon 1 does not do: a relative error of 0.1 from 3 records",
+        ),
         (["--relative-error", "0"], "--relative-error must be a number above 0 and at most 1"),
     ],
 )

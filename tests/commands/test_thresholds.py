@@ -185,7 +185,8 @@ def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
 
 def test_a_group_that_the_noise_hides(here: Path) -> None:
     """Of each group's positives and negatives it hides none with probability 0.03^8 < 1e-12."""
-    (here / "domain.json").write_text(json.dumps({**DOMAIN, "groups": ["a", "b", "c", "d"]}))
+    few = {"groups": ["a", "b", "c", "d"], "thresholds": 2}
+    (here / "domain.json").write_text(json.dumps({**DOMAIN, **few}))
     write(here / "few.csv", RECORDS[:40])
     options = ["--domain", "domain.json", "--model", "mpyc", "--out", "results"]
     done = call("thresholds", "--records", "few.csv", "--epsilon", "1/100", *options, cwd=here)
