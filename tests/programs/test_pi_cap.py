@@ -96,7 +96,6 @@ def opened(case: Case, model: Model, directory: Path) -> list[int]:
     assert noise_of(COINS, bits) == list(case.noise)
     size = (len(case.words), model.slots_per_lane, QUERIES, case.above)
     arguments = (model.parties, *size, EPSILON, DELTA_BITS)
-    directory.mkdir(exist_ok=True)
     return opened_with(bits, PI_CAP, arguments, model, directory, words=case.shares(model.parties))
 
 
@@ -126,20 +125,21 @@ def test_index(name: str, model: Model, tmp_path: Path) -> None:
     assert opened(case, model, tmp_path) == [index]
 
 
+@pytest.mark.parametrize(("more", "index"), [(0, 2), (1, 5)])
 @pytest.mark.parametrize("model", model_parameters())
-def test_whatever_clients_send_each_exceeds_one_number_of_caps(model: Model, tmp_path: Path) -> None:
+def test_whatever_clients_send_each_exceeds_one_number_of_caps(
+    model: Model, more: int, index: int, tmp_path: Path
+) -> None:
     """All kinds at once, 80 clients, in lanes of 63 and a rest; a server flips bits, too. A tie decides."""
     assert engine_of(model).supports(PI_CAP, model, PI_CAP.input_forms[SLOTS.name]) is None
     honest = np.random.default_rng(8).integers(0, 6, 80 - len(WORDS)).tolist()
     flipped = {0: 5, 1: 7, 79: 2**63 + 4}
     case = Case([*WORDS.values(), *honest], [0] * 6, flipped=flipped)
     exceeding = [sum(size > cap for size in case.sizes()) for cap in CAPS]
-    noise = [-7, 0, exceeding[0] - exceeding[1], -8, 120, 120]
-    for more, index in ((0, 2), (1, 5)):
-        moved = [*noise[:3], noise[3] + more, *noise[4:]]
-        last = Case(case.words, moved, exceeding[2] - 1, flipped)
-        assert expected(last) == index
-        assert opened(last, model, tmp_path / str(more)) == [index]
+    noise = [-7, 0, exceeding[0] - exceeding[1], -8 + more, 120, 120]
+    last = Case(case.words, noise, exceeding[2] - 1, flipped)
+    assert expected(last) == index
+    assert opened(last, model, tmp_path) == [index]
 
 
 DELTA = Fraction(1, 2**40)
