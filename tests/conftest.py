@@ -26,6 +26,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 settings.register_profile(
     "fairshares", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("default", settings.get_profile("fairshares"), max_examples=30)
 settings.load_profile("fairshares")
 
 # What `./inv test` leaves to `./inv test --all`: entries with `tests`, `reason` and more.
@@ -36,6 +37,12 @@ FIRST = ("tests/commands/", "tests/programs/", "tests/statistical/")
 COLLECTED = pytest.StashKey[Counter[tuple[Path, str]]]()
 UNMET = pytest.StashKey[set[str]]()  # names in the list of exhaustive tests that are no test's
 LEFT_OUT = pytest.StashKey[Counter[str]]()  # how many tests for each reason
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have properties tried by fewer examples in what a change waits for."""
+    if config.option.markexpr == "not exhaustive":
+        settings.load_profile("default")
 
 
 @pytest.hookimpl(tryfirst=True)

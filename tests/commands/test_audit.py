@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import terminal as cli
-from tests.support.command import call, files_below, succeed
+from tests.support.command import call, files_below, refused, succeed
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -78,10 +78,7 @@ def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_options_that_make_no_sense(options: str, said: str, tmp_path: Path) -> None:
-    done = call("audit", *options.split(), "--out", "found", cwd=tmp_path)
-    assert done.returncode == 1
-    assert said in done.stderr and "Traceback" not in done.stderr
-    assert not files_below(tmp_path)
+    assert said in refused("audit", *options.split(), "--out", "found", cwd=tmp_path)
 
 
 def test_a_guarantee_that_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

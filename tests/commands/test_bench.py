@@ -11,7 +11,7 @@ import pytest
 from benchmarks.studies.trust.models import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from benchmarks.studies.utility.measures import MEASURES
 from benchmarks.studies.utility.releases import METHODS, NOISE_FREE
-from tests.support.command import call
+from tests.support.command import call, refused
 
 QUICK = ("bench.utility", "--quick", "--repetitions", "2")
 
@@ -56,10 +56,7 @@ def test_quick_suite(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_refused(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
-    done = call("bench.utility", "--quick", *options, "--out", "found", cwd=tmp_path)
-    assert done.returncode == 1
-    assert named in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert named in refused("bench.utility", "--quick", *options, "--out", "found", cwd=tmp_path)
 
 
 def test_commands_of_the_suite_are_listed_and_explained(tmp_path: Path) -> None:
@@ -85,6 +82,6 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
     assert "M_R, repaired" in done.stderr
     assert json.loads((found / "about.json").read_text())["command"] == "./inv bench.trust --quick --runs 200"
-    refused = call("bench.trust", "--quick", "--runs", "1", "--out", "other", cwd=tmp_path)
-    assert refused.returncode == 1 and "--runs must be" in refused.stderr
-    assert not (tmp_path / "other").exists()
+    assert "--runs must be" in refused(
+        "bench.trust", "--quick", "--runs", "1", "--out", "other", cwd=tmp_path
+    )

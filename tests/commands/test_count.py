@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import call, command, files_below
+from tests.support.command import command, refused
 
 RECORDS = "client_id,group,label\n" + "".join(f"c{i % 40},{'ab'[i % 5 == 0]},{i % 2}\n" for i in range(2000))
 
@@ -52,8 +52,5 @@ def test_counts_and_what_they_protect(directory: Path) -> None:
     ],
 )
 def test_bad_options(options: str, message: str, directory: Path) -> None:
-    before = files_below(directory)
-    done = call("count", "--records", "records.csv", "--epsilon", "1", *options.split(), cwd=directory)
-    assert done.returncode == 1
-    assert message in done.stderr and done.stderr.count("Error") == 1 and "Traceback" not in done.stderr
-    assert files_below(directory) == before
+    run = ("count", "--records", "records.csv", "--epsilon", "1", *options.split())
+    assert message in refused(*run, cwd=directory)

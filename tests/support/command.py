@@ -70,6 +70,15 @@ def succeed(*arguments: str, cwd: Path, environment: dict[str, str] | None = Non
     return done.stdout
 
 
+def refused(*arguments: str, cwd: Path) -> str:
+    """Run a command that has to refuse, by one error and without a trace; return that, on one line."""
+    before = files_below(cwd)
+    done = call(*arguments, cwd=cwd)
+    assert done.returncode == 1 and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+    assert files_below(cwd) == before
+    return " ".join(done.stderr.split())
+
+
 def processes_below(directory: Path) -> dict[int, Path]:
     """Return the processes whose working directory is `directory` or below it (Linux; none elsewhere)."""
     found = {}
