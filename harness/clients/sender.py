@@ -148,7 +148,7 @@ def _check_terms(sender: Sender, found: Sequence[Mapping[str, Any]], expected: M
     parts = found[0].get("parts")
     if any(terms != found[0] for terms in found):
         raise ClientError(f"Client {sender.number}: the parties do not agree on what they compute.")
-    if not isinstance(parts, int) or not 0 < parts <= len(sender.values) or len(sender.values) % parts:
+    if type(parts) is not int or not 0 < parts <= len(sender.values) or len(sender.values) % parts:
         raise ClientError(f"Client {sender.number}: the parties name a number of parts that does not fit.")
     return parts
 

@@ -139,7 +139,7 @@ def read_units(directory: Path) -> UnitCosts:
     try:
         models = {name: _model_units(MODELS[name], units) for name, units in found["models"].items()}
         return UnitCosts(models, dict(found["measured"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise ResultFileError(
             f"{directory / UNITS} does not hold unit costs; measure them anew with ./inv bench.units."
         ) from None
@@ -148,7 +148,8 @@ def read_units(directory: Path) -> UnitCosts:
 def _model_units(model: Model, found: Mapping[str, Any]) -> ModelUnits:
     known = FIGURES[model.engine]
     figures = {figure: {name: _cost(cost) for name, cost in found[figure].items()} for figure in known}
-    if any(set(figures[figure]) - set(names) for figure, names in known.items()):
+    odd = set(found) - {*known, "network"}
+    if odd or any(set(figures[figure]) - set(names) for figure, names in known.items()):
         raise ValueError
     network = found["network"]
     if network is None:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 from harness import errors
 from harness.hosts import wire
+from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
 
 Request = dict[str, Any]
@@ -50,7 +51,7 @@ class Line:
     def read_body(self, size: int, descriptor: int) -> None:
         """Write the bytes that follow a request to a file."""
         with os.fdopen(descriptor, "wb") as file:
-            while size:
+            while size > 0:
                 chunk = self._incoming.read(min(size, _CHUNK))
                 if not chunk:
                     raise KeyboardInterrupt
@@ -109,7 +110,7 @@ class Agent:
         """Answer until told to end; leave no process and no file of a run."""
         with self._stack:
             self._line.say(wire.READY)
-            while (request := self._next())["do"] != "bye":
+            while (request := self._next()).get("do") != "bye":
                 self._line.say(self._answer(request))
 
     def _next(self) -> Request:
@@ -123,13 +124,15 @@ class Agent:
 
     def _answer(self, request: Request) -> dict[str, Any]:
         handlers: dict[str, Callable[..., Any]] = self._work.handlers
-        asked = str(request.pop("do"))
+        asked = str(request.pop("do", ""))
         if asked not in handlers:
             return {
                 "error": [errors.HostUnfitError.__name__, f"It does not know the request {asked[:40]!r}."]
             }
+        way_out = "both machines need the same commit"
+        refusal = Refusal(errors.HostUnfitError, f"The request {asked!r}", "one of this version", way_out)
         try:
-            return {"ok": handlers[asked](**request)}
+            return {"ok": call(handlers[asked], request, refusal)}
         except errors.FairSharesError as error:
             return {"error": [type(error).__name__, str(error)]}
         except OSError as error:

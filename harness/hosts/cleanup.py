@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -10,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HostUnfitError
+from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, remove_unless_held
 from harness.system.processes import birth
 
@@ -25,8 +26,11 @@ def place_of(directory: Path, run: str) -> Path:
 
 def records(directory: Path) -> list[dict[str, Any]]:
     """Return what is kept of runs, the oldest first."""
-    kept = [json.loads(path.read_text()) for path in (directory / _RESULTS).glob("*.json")]
-    return sorted(kept, key=lambda record: str(record["ended"]))
+    kept = []
+    for path in (directory / _RESULTS).glob("*.json"):
+        refusal = Refusal(HostUnfitError, str(path), "what a run opened", "remove it")
+        kept.append(as_type(dict[str, Any], read_json(path, refusal), refusal))
+    return sorted(kept, key=lambda record: str(record.get("ended")))
 
 
 def sign(scratch: Path) -> None:

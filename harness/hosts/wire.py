@@ -25,7 +25,10 @@ def decode(line: bytes) -> dict[str, Any] | None:
     """Return a line's message, None for a sign of life. Raises: ValueError: it is neither."""
     if not line.strip():
         return None
-    message = json.loads(line)
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        message = None
     if not isinstance(message, dict):
         raise ValueError("not an object")
     return message

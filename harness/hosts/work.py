@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
 _RUN = re.compile(r"[0-9a-f]{32}")
+_PARTY = re.compile(r"[0-9]{1,3}")
 _REQUESTS = (
     *("check", "listen", "stop_listening", "reach", "setup", "pin", "put_file", "check_uploads", "aggregate"),
     *("prepare", "start", "go", "state", "kill", "forget", "collect", "clean"),
@@ -54,6 +56,16 @@ _REQUESTS = (
 _NONCE_BYTES = 16
 _CONNECT_S = 5.0
 _ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Clients that send while a party runs. Attributes: ports: the gateway's, its machine's."""
+
+    terms: dict[str, Any]
+    certificates: list[str]
+    ports: tuple[int, int]
+    seconds: float
 
 
 class Work:
@@ -135,9 +147,7 @@ class Work:
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
         """Hold on to other parties' certificates."""
-        by_party = {
-            name: {int(other): text for other, text in texts.items()} for name, texts in certificates.items()
-        }
+        by_party = {name: _by_party(texts) for name, texts in certificates.items()}
         keys.pin(self._directory, party, by_party)
 
     # A run.
@@ -203,20 +213,21 @@ class Work:
         arguments: list[str],
         fair_bits: list[tuple[int, int]],
         addresses: list[tuple[str, int]],
-        clients: dict[str, Any] | None = None,
+        clients: Sending | None = None,
     ) -> dict[str, Any]:
         """Compile the program here, from this host's own sources; say what came of it.
 
         Guarantees: where clients send, what runs is what the terms say that this host tells them.
         [test: tests/harness/hosts/test_work.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
-        that send while it runs: terms, certificates, ports (the gateway's, its machine's), seconds.
+        that send while it runs.
         """
-        if not _RUN.fullmatch(run) or not all(map(_ARGUMENT.fullmatch, arguments)):
+        known = _RUN.fullmatch(run) and protocol in PROTOCOLS and 0 <= party < len(addresses)
+        if not known or not all(map(_ARGUMENT.fullmatch, arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         chosen, spec = get_model(model), PROTOCOLS[protocol]
         engine = engine_of(chosen)
-        bits = tuple((int(width), int(lanes)) for width, lanes in fair_bits)
+        bits = tuple((width, lanes) for width, lanes in fair_bits)
         job = Job(
             spec, PROGRAMS / f"{spec.name}.mpc", tuple(arguments), (None,) * chosen.parties, fair_bits=bits
         )
@@ -224,7 +235,7 @@ class Work:
             job = _promised(job, chosen, clients)
         job.check_parties(chosen)
         keys.check_keys(self._directory, engine.name, party, chosen.parties)
-        for port in (addresses[party][1], *(clients["ports"] if clients else ())):
+        for port in (addresses[party][1], *(clients.ports if clients else ())):
             fault = port_fault("Its party", port)
             if fault is not None:
                 raise HostUnfitError(fault)
@@ -247,14 +258,13 @@ class Work:
         prepared: Prepared,
         party: int,
         addresses: list[tuple[str, int]],
-        clients: dict[str, Any] | None,
+        clients: Sending | None,
     ) -> None:
         engine, sending = engine_of(prepared.model), prepared.job.clients
         config = engine.config(prepared, party, addresses)
         config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and sending is not None:
-            port, machine_port = clients["ports"]
-            config["front"] = sending.front(_ANYWHERE, port, machine_port, clients["seconds"])
+            config["front"] = sending.front(_ANYWHERE, *clients.ports, clients.seconds)
         self._party = LocalProcess(prepared.job, config, self._own_scratch() / "party", self._values)
         self._stack.callback(self.kill)
 
@@ -273,8 +283,8 @@ class Work:
         Args: certificates: the parties' own, as whoever started them says; they have to be the same.
         """
         party, held = self._laid_out(), keys.pinned(self._directory)[self._engine]
-        for other, certificate in certificates.items():
-            if int(other) != party.number and held[int(other)] != certificate:
+        for other, certificate in _by_party(certificates).items():
+            if other != party.number and held.get(other) != certificate:
                 raise CertificateError(f"Party {other} has another certificate than this host holds of it.")
         party.go(held)
         self.is_running = True
@@ -343,14 +353,20 @@ class Work:
         return writable_by_others(self._directory)
 
 
-def _promised(asked: Job, model: Model, clients: dict[str, Any]) -> Job:
+def _by_party(certificates: dict[str, str]) -> dict[int, str]:
+    if not all(map(_PARTY.fullmatch, certificates)):
+        raise HostUnfitError("It was told certificates of what is no party.")
+    return {int(other): text for other, text in certificates.items()}
+
+
+def _promised(asked: Job, model: Model, clients: Sending) -> Job:
     """Return the job that clients' terms promise. Raises: HostUnfitError: another one is asked for."""
-    terms = read_terms(clients["terms"], "What clients are told")
-    job = terms.job(clients["certificates"])
+    terms = read_terms(clients.terms, "What clients are told")
+    job = terms.job(clients.certificates)
     assert job.clients is not None
     terms_of_job, same = job.clients.terms, ("spec", "source", "arguments", "fair_bits")
     differs = [name for name in same if getattr(job, name) != getattr(asked, name)]
-    if differs or terms_of_job != clients["terms"] or terms.release.model != model:
+    if differs or terms_of_job != clients.terms or terms.release.model != model:
         raise HostUnfitError("It was asked to run something else than clients are told.")
     return job
 

@@ -16,6 +16,7 @@ from harness.pipeline.run import RunSettings, make_job, terms_of
 from harness.releases.base import Release, Statistic
 from harness.releases.registry import STATISTICS
 from harness.security_models import get_model
+from harness.system.documents import Refusal, as_type
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.spec import CLIENTS
 
@@ -44,29 +45,41 @@ class Terms:
         return make_job(prepared, sent_inputs(domain, certificates, release.form, release.model, terms))
 
 
+@dataclass(frozen=True)
+class _Told:
+    """Terms as JSON has them."""
+
+    task: str
+    model: str
+    input_form: str
+    domain: dict[str, Any]
+    epsilon: str
+    delta: str
+    neighboring_relation: str
+
+
 def read_terms(told: Mapping[str, Any], where: str) -> Terms:
     """Return what terms say.
 
     Raises: ShareError: this version does not know such terms; RecordDomainError; `where` is named.
     """
-    said = {name: str(value) for name, value in told.items()}
+    refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
+    said = as_type(_Told, told, refusal)
     try:
-        statistic = _ONLINE[said["task"]]
-        relation = NeighboringRelation(said["neighboring_relation"])
+        statistic = _ONLINE[said.task]
+        relation = NeighboringRelation(said.neighboring_relation)
         of_clients = relation is NeighboringRelation.ZERO_OUT_ONE
         release = Release(
-            get_model(said["model"]),
-            statistic.spec.input_forms[said["input_form"]].by(CLIENTS),
-            _fraction(said["epsilon"]),
-            _fraction(said["delta"]),
+            get_model(said.model),
+            statistic.spec.input_forms[said.input_form].by(CLIENTS),
+            _fraction(said.epsilon),
+            _fraction(said.delta),
             relation,
             PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD,
         )
     except (KeyError, ValueError, OptionError):
-        raise ShareError(
-            f"{where} is for a run that this version cannot describe; nothing was sent."
-        ) from None
-    return Terms(statistic, release, domain_from_json(told.get("domain"), where), relation)
+        refusal.say("it names others than are known here")
+    return Terms(statistic, release, domain_from_json(said.domain, where), relation)
 
 
 def _fraction(text: str) -> Fraction:

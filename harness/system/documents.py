@@ -65,8 +65,8 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
     if schema is not None:
         if not isinstance(found, dict) or type(found.get("schema")) is not int:
             refusal.say("it names no schema")
-        if found.pop("schema") != schema:
-            refusal.say(f"it is of another schema than {schema}, which this version reads")
+        if (other := found.pop("schema")) != schema:
+            refusal.say(f"it has schema {other}; this version reads schema {schema}")
     return found
 
 
@@ -84,7 +84,7 @@ def as_type(kind: type[T], found: Any, refusal: Refusal, *, more: bool = False) 
         made = msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         fault, _, place = str(error).partition(_VALUE)[0].partition(" - ")
-        refusal.say(f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '')}".rstrip())
+        refusal.say(f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip())
     except FairSharesError as error:  # of a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:

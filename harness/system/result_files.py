@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import OptionError, ResultFileError, WriteError
+from harness.system.documents import Refusal, read_json
 from harness.system.files import scratch_directory
 
 SCHEMA = 1
@@ -24,17 +25,14 @@ def read_result(path: Path | str, name: str) -> dict[str, Any]:
     Raises: ResultFileError: it cannot be read, is no JSON object, or is of another schema.
     """
     path = result_path(path, name)
-    try:
-        result: Any = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError:
-        raise ResultFileError(f"{path} is not JSON in UTF-8.") from None
-    if not isinstance(result, dict) or "schema" not in result:
-        raise ResultFileError(f"{path} is not the {name} of a run.")
-    if result["schema"] != SCHEMA:
-        raise ResultFileError(f"{path} has schema {result['schema']!r}; this version reads schema {SCHEMA}.")
-    return result
+    return {"schema": SCHEMA, **read_json(path, not_result(path, name), SCHEMA)}
+
+
+def not_result(path: Path, name: str) -> Refusal:
+    """Return how a file is refused that is not this one of a run."""
+    return Refusal(
+        ResultFileError, str(path), f"the {name} of a run", "name the directory of a run as it left it"
+    )
 
 
 def result_path(path: Path | str, name: str) -> Path:

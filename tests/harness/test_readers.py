@@ -9,10 +9,20 @@ from typing import Any
 import pytest
 
 from harness.clients.invitations import read_invitation
-from harness.errors import HostsFileError, RecordDomainError, ShareError
+from harness.errors import (
+    HostsFileError,
+    RecordDomainError,
+    ResultFileError,
+    ShareError,
+    ThresholdRuleError,
+)
+from harness.forecast.unit_costs import read_units
 from harness.hosts.inventory import read_hosts
 from harness.inputs.aggregation import policy_from_json, read_header, read_lists
 from harness.inputs.record_schema import read_domain
+from harness.pipeline.terms import read_terms
+from harness.postprocessing.reweighing.sample_weight import read_weights
+from harness.postprocessing.thresholds.rules import rule_from_json
 from tests.support.hostile import SECRET, check_file, check_refuses, spoilt
 
 DOMAIN: dict[str, Any] = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
@@ -98,6 +108,76 @@ def test_lists_of_uploads(tmp_path: Path) -> None:
 def test_headers(tmp_path: Path) -> None:
     may_lack = ("schema", "records", "batches", "max_count")
     check_file(read_header, ShareError, tmp_path / "0a.share", HEADER, optional=may_lack)
+
+
+FIGURES = {"sent_bytes": {"run": 0.5}, "mpc_s": {"run": 0.5}}
+UNIT_COSTS = {
+    "schema": 1,
+    "measured": {},
+    "models": {"mpyc": {**FIGURES, "network": {"trips_per_round": 0.5, "link_share": 0.5}}},
+}
+
+
+def test_unit_costs(tmp_path: Path) -> None:
+    may_have = ("", "measured", "models", "network")
+    check_file(
+        read_units, ResultFileError, tmp_path / "units.json", UNIT_COSTS, either=may_have, optional=("run",)
+    )
+
+
+TERMS = {
+    "task": "weights",
+    "model": "ring",
+    "input_form": "product",
+    "domain": DOMAIN,
+    "epsilon": "1",
+    "delta": "1/1024",
+    "neighboring_relation": "add_or_remove_one",
+}
+
+
+def test_terms() -> None:
+    def read(found: dict[str, Any]) -> None:
+        read_terms(found, "x.json")
+
+    read(TERMS)
+    check_refuses(read, (ShareError, RecordDomainError), spoilt(TERMS, optional=("max_count",)))
+
+
+WEIGHTS = {
+    "schema": 1,
+    "groups": ["a", "b"],
+    "labels": ["0", "1"],
+    "weights": [[0.5, 1.5], [2.5, 3.5]],
+    "more": 1,
+}
+
+
+def test_weights(tmp_path: Path) -> None:
+    check_file(
+        read_weights, ResultFileError, tmp_path / "x", WEIGHTS, either=("", "more"), optional=("more",)
+    )
+    for wrong in (
+        {"groups": ["a", "a"]},
+        {"weights": [[0.5, 1.5, 2.5], [3.5]]},
+        {"weights": [[0.5, 1.5], [2.5, 0.0]]},
+    ):
+        (tmp_path / "x").write_text(json.dumps({**WEIGHTS, **wrong}))
+        with pytest.raises(ResultFileError, match="a positive weight for each"):
+            read_weights(tmp_path / "x")
+
+
+RULES: tuple[dict[str, Any], ...] = (
+    {"threshold": 0.5},
+    {"threshold": 0.5, "threshold_alt": 0.75, "probability_alt": 0.25},
+    {"thresholds": [0.5, 0.75, 0.9], "probabilities": [0.25, 0.25, 0.5]},
+)
+
+
+@pytest.mark.parametrize("good", RULES, ids=str)
+def test_rules(good: dict[str, Any]) -> None:
+    rule_from_json(good, "x")
+    check_refuses(lambda found: rule_from_json(found, "x"), ThresholdRuleError, spoilt(good))
 
 
 TOML = 'host = [{party = 0, address = "h", directory = "/d", project = "/p", port = 9000, ssh_user = "u"}]'

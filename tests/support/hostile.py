@@ -49,7 +49,9 @@ def texts(good: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def check_refuses(
-    read: Callable[[Any], Any], error: type[FairSharesError], cases: Iterator[tuple[str, Any]]
+    read: Callable[[Any], Any],
+    error: type[FairSharesError] | tuple[type[FairSharesError], ...],
+    cases: Iterator[tuple[str, Any]],
 ) -> None:
     """Assert that all are refused, in a sentence that holds no secret."""
     taken = []

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.errors import RecordDomainError, RecordsError, ResultFileError
+from harness.errors import RecordDomainError, RecordsError
 from harness.inputs.record_schema import as_names
-from harness.system.result_files import read_result, result_path
+from harness.system.documents import as_type
+from harness.system.result_files import not_result, read_result, result_path
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 WeightsTable = Sequence[Sequence[float]] | Floats
 """Weights per group (row) and label (column), in the data set's order."""
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """What is read of the file."""
+
+    groups: list[str]
+    labels: list[str]
+    weights: list[list[float]]
 
 
 def read_weights(path: Path | str) -> pd.Series:
@@ -27,16 +39,13 @@ def read_weights(path: Path | str) -> pd.Series:
     Raises: ResultFileError: the file cannot be read, or does not hold a positive weight for each pair.
     """
     path = result_path(path, "weights.json")
-    found = read_result(path, "weights.json")
-    try:
-        groups, labels = found["groups"], found["labels"]
-        table = np.array(found["weights"], dtype=np.float64)
-    except (KeyError, TypeError, ValueError):
-        raise ResultFileError(f"{path} is not the weights.json of a run.") from None
-    if table.shape != (len(groups), len(labels)) or not (np.isfinite(table) & (table > 0)).all():
-        raise ResultFileError(f"{path} does not hold a positive weight for each group and label.")
-    index = pd.MultiIndex.from_product([groups, labels], names=["group", "label"])
-    return pd.Series(table.ravel(), index=index, name="sample_weight")
+    refusal = not_result(path, "weights.json")
+    found = as_type(_Weights, read_result(path, "weights.json"), refusal, more=True)
+    index = pd.MultiIndex.from_product([found.groups, found.labels], names=["group", "label"])
+    table = [weight for row in found.weights if len(row) == len(found.labels) for weight in row]
+    if len(table) != len(index) or not index.is_unique or not all(0 < weight < math.inf for weight in table):
+        refusal.say("it does not hold a positive weight for each group and label")
+    return pd.Series(table, index=index, name="sample_weight")
 
 
 def sample_weight(weights: pd.Series | Path | str, group: pd.Series, label: pd.Series) -> pd.Series:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import ThresholdRuleError
+from harness.system.documents import Refusal, as_type
 
 _ONE = frozenset({"threshold"})
 _TWO = frozenset({"threshold", "threshold_alt", "probability_alt"})
@@ -81,31 +82,25 @@ def rule_from_json(found: Any, where: str) -> ThresholdRule:
     Raises: ThresholdRuleError: it has another shape or makes no rule; `where` is named.
     """
     keys = frozenset(found) if isinstance(found, dict) else frozenset()
-    if keys == _ONE:
-        thresholds, probabilities = [found["threshold"]], [1.0]
-    elif keys == _TWO:
-        alternative = _number(found["probability_alt"], where)
-        thresholds = [found["threshold"], found["threshold_alt"]]
-        probabilities = [1 - alternative, alternative]
-    elif keys == _MORE and isinstance(found["thresholds"], list) and isinstance(found["probabilities"], list):
-        thresholds, probabilities = found["thresholds"], found["probabilities"]
-    else:
+    if keys not in (_ONE, _TWO, _MORE):
         raise ThresholdRuleError(
             f"{where} must have the key threshold; or threshold, threshold_alt and probability_alt; or the "
             "lists thresholds and probabilities; and no other."
         )
+    refusal = Refusal(ThresholdRuleError, where, "a rule of numbers only", "choose thresholds again")
+    if keys == _MORE:
+        lists = as_type(dict[str, list[float]], found, refusal)
+        thresholds, probabilities = lists["thresholds"], lists["probabilities"]
+    else:
+        one = as_type(dict[str, float], found, refusal)
+        alternative = one.get("probability_alt", 0.0)
+        thresholds = [one["threshold"], one.get("threshold_alt", math.inf)]
+        probabilities = [1 - alternative, alternative]
     if len(thresholds) != len(probabilities):
         raise ThresholdRuleError(
             f"{where} has {len(thresholds)} thresholds and {len(probabilities)} probabilities."
         )
-    pairs = [(_number(t, where), _number(p, where)) for t, p in zip(thresholds, probabilities, strict=True)]
     try:
-        return mixture(pairs)
+        return mixture(zip(thresholds, probabilities, strict=True))
     except ThresholdRuleError as error:
         raise ThresholdRuleError(f"{where}: {error}") from None
-
-
-def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ThresholdRuleError(f"{where} must hold numbers only, not {value!r}.")
-    return float(value)

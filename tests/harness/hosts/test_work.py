@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, ShareError, UnsupportedError
 from harness.hosts import cleanup, wire
-from harness.hosts.work import Work
+from harness.hosts.work import Sending, Work
 from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy, report_from_json
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain
@@ -65,7 +66,7 @@ def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path
 @pytest.mark.parametrize("argument", ["-D", "--output=x", "a b", "", "$(x)", "a\nb"])
 def test_no_argument_becomes_an_option(argument: str, work: Work) -> None:
     with pytest.raises(HostUnfitError, match="what no command of FairShares asks for"):
-        work.prepare(**PREPARE, arguments=["3", argument], addresses=[])
+        work.prepare(**PREPARE, arguments=["3", argument], addresses=[("127.0.0.1", 1)] * 3)
 
 
 def test_noise_comes_from_all_parties(work: Work) -> None:
@@ -121,7 +122,7 @@ def test_clients_are_told_what_runs(work: Work) -> None:
     }
     clients: dict[str, Any] = {"terms": told, "certificates": certificates, "ports": (2, 3), "seconds": 1.0}
     with pytest.raises(HostUnfitError, match="No own certificate is there"):  # beyond that check
-        work.prepare(**asked, clients=clients)
+        work.prepare(**asked, clients=Sending(**clients))
     more = read_terms({**told, "epsilon": "2"}, "x").job(certificates)
     assert more.arguments != promised.arguments
     cases: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
@@ -133,14 +134,17 @@ def test_clients_are_told_what_runs(work: Work) -> None:
         ({}, {"terms": {**told, "input_form": "split"}}),
         ({}, {"terms": {**told, "neighboring_relation": "replace_one"}}),
         ({}, {"terms": {**told, "domain": {**told["domain"], "groups": ["a", "b", "c"]}}}),
-        ({}, {"terms": {**told, "note": "only you can read this"}}),
         ({}, {"certificates": [*certificates, "third"]}),
         ({"fair_bits": promised.fair_bits[1:]}, {}),
         ({"protocol": "pi_rw_weights"}, {}),
     )
     for changes, others in cases:
         with pytest.raises(HostUnfitError, match="something else than clients are told"):
-            work.prepare(**{**asked, **changes}, clients={**clients, **others})
+            work.prepare(**{**asked, **changes}, clients=Sending(**{**clients, **others}))
+
+    more_said = Sending(**{**clients, "terms": {**told, "note": "only you can read this"}})
+    with pytest.raises(ShareError, match="for a run that this version can describe: it has an unknown key"):
+        work.prepare(**asked, clients=more_said)
 
 
 def test_no_shares(work: Work) -> None:
@@ -185,6 +189,43 @@ def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
         assert list((tmp_path / "host").glob(f"{PREFIX}*/received/0a.share"))
         agent.stdin.close()
         assert agent.wait(20) == 1
+    assert list((tmp_path / "host").iterdir()) == []
+
+
+REQUESTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"do": ["check"]},
+    {"do": "check"},
+    {"do": "listen", "port": True},
+    {"do": "listen", "port": "1"},
+    {"do": "reach", "others": [["127.0.0.1", 1.0, "x"]]},
+    {"do": "setup", "party": 0, "renew": 1},
+    {"do": "check_uploads", "party": 0, "rules": {}},
+    {"do": "check_uploads", "party": 0, "rules": {"domain": None, "clients": True}},
+    {"do": "pin", "party": 0, "certificates": {"mpyc": {"x": ""}}},
+    {"do": "prepare", **PREPARE, "arguments": [], "addresses": [], "clients": {"terms": {}}},
+    {"do": "prepare", **PREPARE, "protocol": "x", "arguments": [], "addresses": [["127.0.0.1", 1]] * 3},
+    {"do": "prepare", **PREPARE, "party": 3, "arguments": [], "addresses": [["127.0.0.1", 1]] * 3},
+    {"do": "start", "seconds": "1"},
+    {"do": "kill", "more": 1},
+)
+
+
+def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
+    """None of it ends the agent, or does anything."""
+    (tmp_path / "host").mkdir(mode=0o700)
+    asked = [*REQUESTS, {"do": "stop_listening"}, {"do": "bye"}]
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        input=b"".join(map(wire.encode, asked)),
+        capture_output=True,
+        check=True,
+    )
+    ready, *answers, last = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+    assert ready == wire.READY and last == {"ok": None} and len(answers) == len(REQUESTS)
+    for request, answer in zip(REQUESTS, answers, strict=True):
+        assert answer["error"][0] in ("HostUnfitError", "RecordDomainError"), (request, answer)
     assert list((tmp_path / "host").iterdir()) == []
 
 

@@ -180,7 +180,7 @@ DAMAGED = {
     "shape": ("curves", changed("true_positives", 0, 0, to=None), NOT_AS_WRITTEN),
     "total": ("curves", changed("positives", 0, to=1.0), NOT_AS_WRITTEN),
     "text": ("curves", changed("negatives", 1, to="12"), NOT_AS_WRITTEN),
-    "infinite": ("curves", changed("false_positives", 0, 3, to=float("inf")), NOT_AS_WRITTEN),
+    "infinite": ("curves", changed("false_positives", 0, 3, to=float("inf")), "it is not JSON"),
     "huge": ("curves", changed("false_positives", 0, 3, to=10**400), NOT_AS_WRITTEN),
     "grid": ("curves", changed("thresholds", 1, to=0.95), NOT_AS_WRITTEN),
     "groups": ("curves", changed("groups", to=["a", "a"]), NOT_AS_WRITTEN),
@@ -223,7 +223,7 @@ def test_missing_and_broken_files(name: str, intact: Path, tmp_path: Path) -> No
     for path in intact.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / name).write_text("{")
-    with pytest.raises(ResultFileError, match=f"{name} is not JSON"):
+    with pytest.raises(ResultFileError, match=f"{name} is not the {name} of a run: it is not JSON"):
         read_curves(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(ResultFileError, match=rf"Cannot read .*{name}: No such file"):

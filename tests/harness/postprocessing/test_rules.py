@@ -78,12 +78,13 @@ def test_refuses(thresholds: tuple[float, ...], probabilities: tuple[float, ...]
         (0.5, "must have the key threshold"),
         ({"threshold": 0.5, "probability_alt": 0.5}, "must have the key threshold"),
         ({"threshold": 0.5, "note": "x"}, "and no other"),
-        ({"threshold": "0.5"}, "numbers only, not '0.5'"),
-        ({"threshold": True}, "numbers only, not True"),
+        ({"threshold": "0.5"}, "numbers only: expected `float`, got `str`"),
+        ({"threshold": True}, "numbers only: expected `float`, got `bool`"),
         ({"threshold": None}, "numbers only"),
         ({"threshold": 0.5, "threshold_alt": 0.6, "probability_alt": 1.5}, "group 'a': The probabilities"),
         ({"thresholds": [0.5, 0.6], "probabilities": [1]}, "2 thresholds and 1 probabilities"),
-        ({"thresholds": 0.5, "probabilities": [1]}, "lists"),
+        ({"thresholds": 0.5, "probabilities": [1]}, "expected `array`, got `float`"),
+        ({"threshold": 10**400}, "number out of range"),
     ],
 )
 def test_refuses_json(found: Any, message: str) -> None:
