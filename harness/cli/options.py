@@ -107,6 +107,7 @@ BUDGET = optional(
     "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
 )
 LEDGER = optional(parse_path, "the ledger's file; default: $FAIRSHARES_LEDGER, else runs/ledger.sqlite")
+POSITIVE_LABEL = optional(as_given, "the label that counts as positive; default: the last in order")
 OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
 
@@ -140,9 +141,10 @@ class ShareOptions(Options):
     )
     threshold = optional(
         parse_threshold,
-        "with --task confusion: predict the second label from this score on; a column score instead of "
+        "with --task confusion: predict the positive label from this score on; a column score instead of "
         "prediction",
     )
+    positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
     cap = CAP
 
 

@@ -31,6 +31,7 @@ from harness.cli.options import (
     MODEL,
     OUT,
     POPULATION,
+    POSITIVE_LABEL,
     RANGE,
     RECORDS,
     RELATION,
@@ -170,7 +171,8 @@ class ConfusionOptions(ReleaseOptions):
     input_form = _form("counts per group, label and prediction", "indicators of each record")
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
-    threshold = optional(parse_threshold, "predict the second label from this score on")
+    threshold = optional(parse_threshold, "predict the positive label from this score on")
+    positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
     json = json_of("confusion.json")
 
     def statistic(self, spec: ProtocolSpec) -> Statistic[Any]:
@@ -207,9 +209,13 @@ class ThresholdsOptions(ReleaseOptions):
         one_of(in_module("harness.postprocessing.thresholds.choose:OBJECTIVES")),
         "what is best under it: accuracy_score (default) or balanced_accuracy_score",
     )
-    tolerance = usual("0", parse_tolerance, "largest difference between groups in what is to be alike")
-    deterministic = switch("one threshold per group, no randomisation; most often needs a tolerance")
-    positive_label = optional(as_given, "the label that counts as positive; default: the last in order")
+    tolerance = optional(
+        parse_tolerance,
+        "largest difference between groups in what is to be alike; default: 0, with --deterministic the "
+        "least that can be reached",
+    )
+    deterministic = switch("one threshold per group, no randomisation")
+    positive_label = POSITIVE_LABEL
     blocks = usual(
         "tree",
         one_of(lambda: ("tree", "flat")),
@@ -442,12 +448,20 @@ def _passed_on(said: Mapping[str, str], *left_out: str) -> dict[str, Option[Any]
 class PlanOptions(TaskOptions):
     """Say what a release would cost in each model, and how far off it would be, before anything runs."""
 
-    clients = required(whole(1, MOST_PLANNED), "how many there would be", "100")
+    from_records = optional(
+        parse_path,
+        "instead of --clients, --records, --groups and --labels: a file of records, to see whether its "
+        "smallest group survives the noise; what is printed is not protected, and for the file's owner only",
+    )
+    clients = Option[int](
+        whole(1, MOST_PLANNED), "how many there would be", example="100", unless="from_records"
+    )
     records = optional(whole(1, MOST_PLANNED), "how many they have in all; default: one each")
-    groups = required(
+    groups = Option[dict[str, Fraction]](
         parse_shares,
         "how many (2), their names (a,b), or with their shares of the records (a:0.7,b:0.3)",
-        "2",
+        example="2",
+        unless="from_records",
     )
     labels = optional(parse_shares, "the same of labels; default: 2")
     thresholds = optional(

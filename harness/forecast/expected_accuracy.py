@@ -55,7 +55,7 @@ def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> 
         if alike:
             here, needed = asked.by(alike[0]), None
             found = expected(here)
-            if isinstance(found, ExpectedError):
+            if isinstance(found, ExpectedError) and here.sizes.min() >= 1:
                 people = found.records_for(here.people, error)
                 needed = Needed(error, people, epsilon_for(here, found, error))
             plans.append(ReleasePlan(alike, here, found, needed, len(alike) == len(models)))

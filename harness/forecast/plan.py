@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.engines.base import Job
 from harness.engines.emulated_network.profiles import Network
@@ -29,6 +30,7 @@ from protocols.spec import KEYS, SLOTS
 Shares = Mapping[str, Fraction]
 """What part of the records each group, or each label, has; they add up to 1."""
 
+_NONE = 1e-9  # records of a cell that has none: any error is more than all of them
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
 MOST_SLOTS = 10**6  # the same of slots
 
@@ -39,7 +41,8 @@ class PlanRequest:
 
     Attributes: task: the command's name; clients, records: how many; groups, labels: with their shares;
     max_count, thresholds, steps: of the domain, where the statistic has such; cap: where clients are the
-    unit.
+    unit; held: how many records each client of a file has per group and label, shape (clients, k, m), of
+    performance values (clients, k, 1); None: all clients have as many, by the shares.
     """
 
     task: str
@@ -53,6 +56,7 @@ class PlanRequest:
     thresholds: int
     steps: int
     cap: Cap | None = None
+    held: npt.NDArray[np.int64] | None = None
 
     def by(self, model: Model) -> PlanRequest:
         """Return the same, in another model."""
@@ -73,6 +77,9 @@ class PlanRequest:
     @property
     def sizes(self) -> Floats:
         """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
+        if self.held is not None:
+            kept = (self.held * self._kept[:, np.newaxis, np.newaxis]).sum(axis=0)
+            return np.asarray(np.maximum(kept, _NONE))
         groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
         if self.statistic.kind is RecordKind.VALUE:
             return np.asarray(self.clients * groups[:, np.newaxis])
@@ -86,6 +93,15 @@ class PlanRequest:
             return self.records
         each = self.records / self.clients
         return self.clients * (min(1.0, each) if self.cap.weight_one else min(each, self.cap.slots))
+
+    @property
+    def _kept(self) -> Floats:
+        """The share of each client's records in a file that count, on average."""
+        assert self.held is not None
+        of_client = np.maximum(self.held.sum(axis=(1, 2)), 1)
+        if self.cap is None:
+            return np.ones(len(of_client))
+        return np.asarray(np.minimum(1.0, (1 if self.cap.weight_one else self.cap.slots) / of_client))
 
     @property
     def by_clients(self) -> bool:

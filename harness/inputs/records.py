@@ -23,11 +23,12 @@ from harness.inputs.record_schema import (
     ValueGrid,
     bins_of,
 )
-from harness.inputs.tables import read_table, refuse_variants
+from harness.inputs.tables import alike, read_table, refuse_variants, shown
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
 
+MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
 _COLUMNS = ("client_id", "group", "label")
 
 
@@ -123,6 +124,30 @@ class ClientRecords:
         return group
 
 
+@dataclass(frozen=True)
+class ScoreCut:
+    """How predictions follow from scores: from the threshold on, the positive label, else the other.
+
+    Attributes: threshold: from 0 to 1; label: the positive one, the last in order if empty.
+    """
+
+    threshold: float
+    label: str = ""
+
+    def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
+        """Return the positive label's index. Raises: RecordsError: there are not two labels, or not this."""
+        if len(domain.labels) != 2:
+            raise RecordsError(
+                f"{where}: predictions follow from scores where there are two labels, "
+                f"not {len(domain.labels)}; give a column prediction."
+            )
+        if self.label and self.label not in domain.labels:
+            raise RecordsError(
+                f"The positive label {self.label!r} is not declared (declared: {', '.join(domain.labels)})."
+            )
+        return domain.labels.index(self.label) if self.label else 1
+
+
 def read_records(
     path: Path,
     domain: RecordDomain | None,
@@ -130,7 +155,7 @@ def read_records(
     *,
     may_be_empty: bool = False,
     kind: RecordKind = RecordKind.NONE,
-    positive_from: float | None = None,
+    cut: ScoreCut | None = None,
 ) -> ClientRecords:
     """Read CSV or Parquet with the columns client_id, group, label and, if asked for, score or prediction.
 
@@ -138,18 +163,17 @@ def read_records(
 
     Args: domain: what was declared; None infers groups and labels from this one file. max_count: for
     an inferred domain. may_be_empty: take a file with a header alone for one client without records.
-    kind: what else to read; positive_from: predictions are made from the column score, the second
-    label from this score on.
+    kind: what else to read; cut: predictions are made by it from the column score.
     Raises: RecordsError: names the file, and the row and value where there is one; RecordDomainError:
     an inferred domain has fewer than two groups or labels.
     """
-    frame, rows = read_table(path, _columns(kind, positive_from))
+    frame, rows = read_table(path, _columns(kind, cut))
     if frame.empty and may_be_empty and domain is not None:
         none = np.zeros(0, dtype=np.int64)
         client_ids = np.array([path.stem], dtype=object)
         declared = domain.with_kind(kind)
         return ClientRecords(declared, client_ids, none, none, none, none if kind.of_each else None)
-    return records_from_frame(frame, domain, max_count, str(path), rows, kind, positive_from)
+    return records_from_frame(frame, domain, max_count, str(path), rows, kind, cut)
 
 
 def records_from_frame(
@@ -159,7 +183,7 @@ def records_from_frame(
     where: str = "The records",
     rows: Sequence[int] | None = None,
     kind: RecordKind = RecordKind.NONE,
-    positive_from: float | None = None,
+    cut: ScoreCut | None = None,
 ) -> ClientRecords:
     """Check a table of strings with the columns client_id, group, label ...; as `read_records` otherwise.
 
@@ -170,7 +194,7 @@ def records_from_frame(
     if frame.empty:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
     rows = range(1, len(frame) + 1) if rows is None else rows
-    for name in _columns(kind, positive_from):
+    for name in _columns(kind, cut):
         missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))
         if len(missing):
             raise RecordsError(f"{where}, row {rows[missing[0]]}: column {name} is empty or NaN.")
@@ -179,11 +203,16 @@ def records_from_frame(
     if domain is None:
         groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
         for what, names in (("groups", groups), ("labels", labels)):
+            if len(names) > MOST_INFERRED:
+                raise RecordDomainError(
+                    f"{where} has {len(names):,} different {what}, as an ID of rows would have; put the "
+                    f"{what} in the column {what.removesuffix('s')}, or declare all of them with --domain."
+                )
             refuse_variants(names, f"{where} has the {what}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
     domain = domain.with_kind(kind)
     known = {"group": domain.groups} | ({} if domain.values else {"label": domain.labels})
-    if kind is RecordKind.PREDICTION and positive_from is None:
+    if kind is RecordKind.PREDICTION and cut is None:
         known["prediction"] = domain.labels
     indices: dict[str, npt.NDArray[np.int64]] = {}
     for name, declared in known.items():
@@ -192,16 +221,14 @@ def records_from_frame(
         if len(unknown):
             raise RecordsError(
                 f"{where}, row {rows[unknown[0]]}: {name} {str(frame[name].iloc[unknown[0]])!r} "
-                f"is not declared (declared: {', '.join(declared)})."
+                f"is not declared (declared: {', '.join(map(shown, declared))})"
+                f"{alike(str(frame[name].iloc[unknown[0]]), declared)}."
             )
         indices[name] = index.astype(np.int64)
-    if positive_from is not None:
-        if len(domain.labels) != 2:
-            raise RecordsError(
-                f"{where}: predictions follow from scores where there are two labels, "
-                f"not {len(domain.labels)}; give a column prediction."
-            )
-        indices["prediction"] = bins_of(_read_scores(frame, where, rows), (0.0, positive_from))
+    if cut is not None:
+        positive = cut.positive_in(domain, where)
+        above = bins_of(_read_scores(frame, where, rows), (0.0, cut.threshold))
+        indices["prediction"] = above if positive else 1 - above
     elif domain.values:
         indices["value"] = _read_values(frame, where, rows, domain.values)
         indices["label"] = np.zeros(len(frame), dtype=np.int64)
@@ -218,11 +245,11 @@ def records_from_frame(
     )
 
 
-def _columns(kind: RecordKind, positive_from: float | None) -> tuple[str, ...]:
+def _columns(kind: RecordKind, cut: ScoreCut | None) -> tuple[str, ...]:
     """Return the columns that hold what these records do, or the scores from which predictions follow."""
     if kind is RecordKind.VALUE:
         return ("client_id", "group", "value")
-    read = kind if positive_from is None else RecordKind.SCORE
+    read = kind if cut is None else RecordKind.SCORE
     return (*_COLUMNS, str(read)) if read.of_each else _COLUMNS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ def _check_columns(path: Path, found: list[str], names: Sequence[str]) -> None:
 
 
 def refuse_variants(names: Sequence[str], what: str) -> None:
-    """Refuse names that differ in blanks, in case or in how a number is written: most often they are one.
+    """Refuse names that differ in blanks, case, Unicode form or how a number is written: most often one.
 
     Args: what: how the message calls them. Raises: RecordDomainError: names the two.
     """
@@ -105,8 +106,21 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
             )
 
 
+def alike(name: str, declared: Sequence[str]) -> str:
+    """Say, for the end of a message, which declared name looks like this one; nothing if none does."""
+    same = [other for other in declared if _plain(other) == _plain(name)]
+    return (
+        f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""
+    )
+
+
+def shown(name: str) -> str:
+    """Return a name as it stands in a list of names: quoted where it could be taken for two."""
+    return repr(name) if "," in name or name != name.strip() else name
+
+
 def _plain(name: str) -> object:
     try:
         return float(name)
     except ValueError:
-        return " ".join(name.split()).casefold()
+        return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()

@@ -21,6 +21,7 @@ from harness.inputs.contribution_bounds import Cap, scale_of
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
+from harness.postprocessing.thresholds.cautions import cautions
 from harness.postprocessing.thresholds.choose import GroupThresholds, choose_thresholds
 from harness.releases.base import (
     AuditTarget,
@@ -251,7 +252,7 @@ class ThresholdChoice:
 
     constraint: str
     objective: str
-    tolerance: float
+    tolerance: float | None
     deterministic: bool
 
     def of(self, curves: GroupCurves) -> GroupThresholds:
@@ -274,7 +275,14 @@ class Thresholds:
         if self.thresholds is None:
             return files
         chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
-        return {**files, "thresholds.json": chosen}
+        return {**files, "thresholds.json": {**chosen, "cautions": self.cautions}}
+
+    @property
+    def cautions(self) -> list[str]:
+        """What to be wary of in these thresholds."""
+        if self.thresholds is None:
+            return []
+        return cautions(self.thresholds, self.curves.curves, self.curves.positive)
 
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:

@@ -11,7 +11,13 @@ from harness.forecast.expected_accuracy import ReleasePlan
 from harness.forecast.plan import ModelPlan, PlanRequest
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
-from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError
+from harness.releases.expected_errors import (
+    FIRST_ORDER,
+    ExpectedCap,
+    ExpectedCounts,
+    ExpectedError,
+    by_cell,
+)
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves
@@ -38,6 +44,11 @@ def plan(
         yield (
             f"Two releases: ε = {digits_up(of_cap.release.epsilon, 4)} is for choosing the cap, ε = "
             f"{digits_up(after.release.epsilon, 4)} for the {after.task} with it."
+        )
+    if stages[-1].held is not None:
+        yield (
+            "These figures were read off the file itself, and nothing protects them: they are for the "
+            "owner of its records. No ε was spent."
         )
     for each in releases:
         yield _heading(each, len(stages) > 1)
@@ -107,6 +118,9 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         more = len(errors.each) - _MOST_ROWS
         rows.append([f"… {more} more; the worst: {worst}", _share(errors.each[worst])])
     yield Table(["of" if valued else "group, label", f"error of the {errors.what} (RMS)"], rows)
+    if asked.held is not None:
+        verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
+        yield f"The worst is {worst}, with {_held_by(asked, worst)} that count: it {verdict}."
     if errors.gap is not None:
         yield f"Groups that are alike would seem {_share(errors.gap)} apart, by the noise alone."
     if not errors.known:
@@ -118,6 +132,12 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             f"For an error of {_share(needed.error)}: {needed.people:,} {_unit(asked)} at this ε, or "
             f"{epsilon} with these {asked.people:,}."
         )
+
+
+def _held_by(asked: PlanRequest, cell: str) -> str:
+    if asked.statistic.kind is RecordKind.VALUE:
+        return f"{asked.sizes[asked.domain.groups.index(cell), 0]:,.0f} clients"
+    return f"{by_cell(asked.domain, asked.sizes)[cell]:,.0f} records"
 
 
 def _unit(asked: PlanRequest) -> str:
@@ -178,6 +198,7 @@ def to_json(
         "task": asked.task,
         "protocol": asked.statistic.spec.name,
         "input_form": asked.release.form.name,
+        "from_records": asked.held is not None,
         "clients": asked.clients,
         "records": None if sized else asked.clients if valued else asked.records,
         "cap": None if asked.cap is None else asked.cap.to_json(),

@@ -24,6 +24,7 @@ from harness.inputs.record_schema import (
     ValueGrid,
     read_domain,
 )
+from harness.inputs.records import ScoreCut
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
 from harness.privacy.ledger.populations import listed
@@ -151,6 +152,15 @@ def _declared_values(options: ReleaseOptions | ShareOptions) -> RecordDomain:
         )
     values = ValueGrid(*options.range, options.steps or DEFAULT_STEPS)
     return RecordDomain(tuple(sorted(options.groups)), (), 1, kind=RecordKind.VALUE, values=values)
+
+
+def score_cut(threshold: float | None, positive: str | None) -> ScoreCut | None:
+    """Return how predictions follow from scores; None: they do not. Raises: OptionError."""
+    if threshold is None:
+        if positive:
+            raise OptionError("--positive-label says what --threshold predicts; say both, or neither.")
+        return None
+    return ScoreCut(threshold, positive or "")
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
 
 from harness.cli.commands.choices import cap_and_release, chosen_form, chosen_spec
 from harness.cli.parsers import parse_shares
 from harness.cli.release_options import CAPPED_RELEASES, DEFAULT_ERROR, PlanOptions, ReleaseOptions
 from harness.cli.terminal import show
-from harness.errors import OptionError
+from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import PlanRequest, expected_cap, plan_model
 from harness.forecast.unit_costs import RECORDED, read_units
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
+from harness.inputs.records import MOST_INFERRED
+from harness.inputs.tables import read_table
 from harness.releases.base import Release
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.registry import STATISTICS
@@ -22,6 +29,8 @@ from harness.security_models import MODELS
 from harness.views import plan as show_plan
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_CAP, SLOTS
+
+_OF_SHARES = ("clients", "records", "groups", "labels")
 
 
 def plan(options: PlanOptions) -> None:
@@ -65,7 +74,9 @@ def _request(options: PlanOptions, chosen: ReleaseOptions) -> PlanRequest:
     statistic, thresholds = chosen.statistic(spec), options.thresholds or DEFAULT_THRESHOLDS
     if isinstance(statistic, CapStatistic):
         statistic = replace(statistic, target=replace(statistic.target, thresholds=thresholds))
-    clients, records = options.clients, options.records or options.clients
+    held, groups, labels = _held(options, kind) if options.from_records else (None, options.groups, None)
+    clients = options.clients if held is None else len(held)
+    records = options.records or (clients if held is None else int(held.sum()))
     max_count = options.max_count or DEFAULT_MAX_COUNT
     release = Release(
         options.model or next(iter(MODELS.values())),
@@ -82,13 +93,48 @@ def _request(options: PlanOptions, chosen: ReleaseOptions) -> PlanRequest:
         release,
         clients,
         records,
-        options.groups,
-        options.labels or parse_shares("2", "--labels"),
+        groups,
+        labels or options.labels or parse_shares("2", "--labels"),
         max_count,
         thresholds,
         options.steps or DEFAULT_STEPS,
         expected_cap(clients, records, max_count) if options.chooses_cap else chosen.cap or only_one,
+        held,
     )
+
+
+def _held(
+    options: PlanOptions, kind: RecordKind
+) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
+    """Return how many records each client of the file has per group and label, and these by name.
+
+    The shares of groups and labels are those of the file; performance values have one label.
+    """
+    import pandas as pd
+
+    assert options.from_records is not None
+    given = [options.declared[name].flag for name in _OF_SHARES if options.texts[name]]
+    if given:
+        raise OptionError(f"--from-records says what {', '.join(given)} would; leave one of them out.")
+    columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
+    frame, _ = read_table(options.from_records, columns)
+    if frame.empty:
+        raise RecordsError(f"{options.from_records} has no records: there is no row below the header.")
+    codes = {name: pd.factorize(frame[name], sort=True) for name in columns}
+    shape = tuple(len(names) for _, names in codes.values())
+    for name, (_, names) in list(codes.items())[1:]:
+        if not 2 <= len(names) <= MOST_INFERRED:
+            raise RecordDomainError(
+                f"{options.from_records} has {len(names):,} different {name}s; a plan is for 2 to "
+                f"{MOST_INFERRED}."
+            )
+    flat = np.ravel_multi_index(tuple(index for index, _ in codes.values()), shape)
+    held = np.bincount(flat, minlength=math.prod(shape)).reshape(*shape, *([1] * (3 - len(shape))))
+    shares = [
+        {str(name): Fraction(int(n), len(frame)) for name, n in zip(codes[each][1], counts, strict=True)}
+        for each, counts in zip(columns[1:], (held.sum(axis=(0, 2)), held.sum(axis=(0, 1))), strict=False)
+    ]
+    return held, shares[0], shares[1] if len(shares) > 1 else {}
 
 
 def _after_cap(options: ReleaseOptions, request: PlanRequest) -> list[PlanRequest]:

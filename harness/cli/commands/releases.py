@@ -17,6 +17,7 @@ from harness.cli.commands.choices import (
     chosen_model,
     chosen_spec,
     declared_domain,
+    score_cut,
     with_cap,
 )
 from harness.cli.parsers import parse_cap, parse_choice
@@ -34,7 +35,7 @@ from harness.errors import FairSharesError, OptionError
 from harness.inputs.aggregation import UploadPolicy
 from harness.inputs.contribution_bounds import AUTO
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordKind, read_domain
-from harness.inputs.records import ClientRecords, read_records
+from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares import MAX_VALUES
 from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
 from harness.pipeline.party_inputs import InvitedSource, RecordsSource, SharesSource, Source
@@ -84,11 +85,12 @@ def weights(options: WeightsOptions) -> None:
 
 def confusion(options: ConfusionOptions) -> None:
     """Run π_CF on a records file or on shares."""
-    score = options.threshold
-    if score is not None and options.shares:
+    cut = score_cut(options.threshold, options.positive_label)
+    if cut is not None and options.shares:
         raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
-    run, out = released(options, confusion_view.STEPS, score)
-    show(*confusion_view.confusion(run.found), *statement(run.manifest, "confusion matrices"))
+    run, out = released(options, confusion_view.STEPS, cut)
+    shown = confusion_view.confusion(run.found, cut)
+    show(*shown, *statement(run.manifest, "confusion matrices"))
     conclude(options, run, out)
 
 
@@ -107,12 +109,12 @@ def count(options: CountOptions) -> None:
 
 
 def released(
-    options: ReleaseOptions, steps: dict[str, str], positive_from: float | None = None
+    options: ReleaseOptions, steps: dict[str, str], cut: ScoreCut | None = None
 ) -> tuple[Run[Any], Path]:
     """Run the statistic that the options make. Args, returns: as `release`."""
     spec = chosen_spec(options)
     settings = settings_of(options, spec)
-    return release(options, options.statistic(spec), settings, steps, positive_from)
+    return release(options, options.statistic(spec), settings, steps, cut)
 
 
 def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> RunSettings:
@@ -178,11 +180,11 @@ def release(
     statistic: Statistic[T],
     settings: RunSettings,
     steps: dict[str, str],
-    positive_from: float | None = None,
+    cut: ScoreCut | None = None,
 ) -> tuple[Run[T], Path]:
     """Run the statistic on the records or shares; return what it found, and where its files are.
 
-    Args: steps: what to call the steps; positive_from: as for `read_records`.
+    Args: steps: what to call the steps; cut: as for `read_records`.
     """
     target = options.out or default_out(statistic.name)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
@@ -201,7 +203,7 @@ def release(
             domain,
             options.max_count or DEFAULT_MAX_COUNT,
             kind=statistic.kind,
-            positive_from=positive_from,
+            cut=cut,
         )
         if options.chooses_cap:
             return _run_after_cap(options, statistic, records, settings, target, begin), target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from harness.cli.commands.choices import chosen_form, declared_domain, with_cap
+from harness.cli.commands.choices import chosen_form, declared_domain, score_cut, with_cap
 from harness.cli.options import AggregateOptions, ShareOptions, UploadsOptions
 from harness.cli.terminal import plain, say
 from harness.engines.registry import choose_model
@@ -26,6 +26,7 @@ from harness.inputs.record_schema import RecordKind, read_domain
 from harness.inputs.records import read_records
 from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
 from harness.releases.registry import STATISTICS
+from harness.views.releases import confusion as cut_view
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import SLOTS
 
@@ -48,14 +49,16 @@ def share(options: ShareOptions) -> None:
     model = options.model or choose_model(None)
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
     form = chosen_form(forms, options.input_form or slots)
-    score = options.threshold
-    if score is not None and kind is not RecordKind.PREDICTION:
+    cut = score_cut(options.threshold, options.positive_label)
+    if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
-    found = read_records(options.records, domain, may_be_empty=True, kind=kind, positive_from=score)
+    found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut)
     over = shared_over(form, model.domain)
     batches = share_in_parts(found, form, over, model.parties, options.out)
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
+    if cut is not None:
+        say(cut_view.direction(cut, domain))
     say(
         f"Shared {clients} for the {model.parties} parties of model {model.name}: "
         f"{plain(str(options.out / 'party-<i>' / (uploads + SUFFIX)))}. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -46,7 +46,9 @@ class GroupThresholds:
     Attributes: rules: of each group, in the order of `rates`; rates: estimates, shape (k,) each, of the
     true positive, false positive and selection rate; intervals: the same, shape (k, 2); objective_value,
     accuracy: estimates; gap: estimate of what the constraint wants to be 0 (the largest difference
-    between two groups in the constrained rate, or in the worse of the two); gap_interval: low and high.
+    between two groups in the constrained rate, or in the worse of the two); gap_interval: low and high;
+    least_tolerance: whether the tolerance is the least with which single thresholds do more than accept
+    everybody or nobody.
     All intervals hold at once with probability `confidence`, over the noise and the sample.
     """
 
@@ -61,6 +63,7 @@ class GroupThresholds:
     gap: float
     gap_interval: tuple[float, float]
     confidence: Fraction = CONFIDENCE
+    least_tolerance: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `thresholds.json` but for the privacy statement; undefined rates are null."""
@@ -68,6 +71,7 @@ class GroupThresholds:
             "constraint": self.constraint,
             "objective": self.objective,
             "tolerance": self.tolerance,
+            "tolerance_is_the_least": self.least_tolerance,
             "deterministic": self.deterministic,
             "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
             "rates": {
@@ -91,7 +95,7 @@ def choose_thresholds(
     curves: GroupCurves,
     constraint: str = EQUALIZED_ODDS,
     objective: str = ACCURACY,
-    tolerance: float = 0.0,
+    tolerance: float | None = None,
     deterministic: bool = False,
 ) -> GroupThresholds:
     """Choose each group's thresholds: the best objective among all that meet the constraint.
@@ -111,19 +115,25 @@ def choose_thresholds(
     two thresholds, within 10^-4 of the rates aimed at, that leave the fewest decisions to chance; if
     there are none, between the closest within half a record; else among three. So the gap is at most
     2 * 10^-4, or one record's share, where the tolerance is less than that.
-    Args: tolerance: from 0 to 1, largest difference between two groups.
+    Args: tolerance: from 0 to 1, largest difference between two groups; None: 0, or without randomisation
+    the least that leaves more than accepting everybody or nobody, at most 2 % too large.
     Raises: OptionError: an argument is none of these; UndefinedRateError: a rate that is needed is 0/0;
     TooNoisyError: a group's records with a label may all be noise; InfeasibleError: only accepting
     everybody or nobody in all groups meets the constraint without randomisation.
     """
-    _check_options(constraint, objective, tolerance)
+    _check_options(constraint, objective, tolerance or 0.0)
     points = curves.points()
     _check_curves(curves, points, constraint, objective)
     task = task_for(points, constraint, objective)
-    rules = best_pure_rules(task, tolerance) if deterministic else best_mixed_rules(task, tolerance)
+    chosen = tolerance or 0.0
+    rules = best_pure_rules(task, chosen) if deterministic else best_mixed_rules(task, chosen)
+    if rules is None and tolerance is None:
+        chosen = least_tolerance(task)
+        rules = best_pure_rules(task, chosen)
     if rules is None:
-        raise _infeasible(curves, task, tolerance)
-    return _assessed(curves, task, rules, tolerance, deterministic)
+        raise _infeasible(curves, task, chosen)
+    found = _assessed(curves, task, rules, chosen, deterministic)
+    return replace(found, least_tolerance=tolerance is None and chosen > 0)
 
 
 def _assessed(

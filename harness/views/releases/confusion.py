@@ -13,15 +13,27 @@ from harness.views.releases.weights import of_what
 from protocols.accounting.rounding import interval_shown
 
 if TYPE_CHECKING:  # its libraries take a second to load
+    from harness.inputs.record_schema import RecordDomain
+    from harness.inputs.records import ScoreCut
     from harness.releases.confusion import Confusion
 
 STEPS = {**run.STEPS, "run": "parties: run π_CF", "read": "derive rates from the noisy counts"}
 RATE_COLUMNS = [name.replace("_", " ") for name in RATES]
 
 
-def confusion(found: Confusion) -> Iterator[Part]:
-    """View confusion matrices and their rates."""
+def direction(cut: ScoreCut, domain: RecordDomain) -> str:
+    """Say what a score predicts."""
+    positive = cut.positive_in(domain)
+    return (
+        f"Score ≥ {cut.threshold:g} predicts: {domain.labels[positive]}; else: {domain.labels[1 - positive]}."
+    )
+
+
+def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
+    """View confusion matrices and their rates. Args: cut: by which scores became predictions, if they did."""
     domain = found.counts.domain
+    if cut is not None:
+        yield direction(cut, domain)
     rows = []
     for s, group in enumerate(domain.groups):
         for y, label in enumerate(domain.labels):

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.postprocessing.thresholds.cautions import constant_prediction
 from harness.postprocessing.thresholds.rules import in_words
 from harness.views import run
-from harness.views.parts import Part, Table
+from harness.views.parts import Paragraph, Part, Table
 from harness.views.releases.confusion import RATE_COLUMNS, rates_shown
 from protocols.accounting.rounding import interval_shown
 
@@ -32,7 +33,14 @@ def thresholds(found: Thresholds) -> Iterator[Part]:
         rows = [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes]
         yield Table(["group", "positives", "negatives"], rows)
     else:
-        yield rules(found.thresholds)
+        yield rules(found.thresholds, constant_prediction(curves, found.thresholds.objective))
+        if found.thresholds.least_tolerance:
+            yield (
+                "With one threshold per group the least difference that can be reached is about "
+                f"{found.thresholds.tolerance:.3f}, and was taken as the tolerance."
+            )
+        for caution in found.cautions:
+            yield Paragraph(f"Warning: {caution}", strong="Warning:")
     assert curves.noise is not None
     worst = float(curves.noise.standard_errors().max())
     yield (
@@ -69,8 +77,8 @@ def another_choice(directory: Path) -> str:
     )
 
 
-def rules(found: GroupThresholds) -> Table:
-    """View each group's rule and rates."""
+def rules(found: GroupThresholds, constant: float) -> Table:
+    """View each group's rule and rates. Args: constant: the objective of one prediction for everybody."""
     constraint, objective = in_words(found.constraint), in_words(found.objective)
     return Table(
         ["group", f"positive if score ≥ ({constraint})", *RATE_COLUMNS],
@@ -82,5 +90,5 @@ def rules(found: GroupThresholds) -> Table:
         caption=f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} "
         f"probability over the noise and the sample. Largest difference between groups in what {constraint} "
         f"compares: {found.gap:.3f} ({interval_shown(*found.gap_interval, 3)}). {objective.capitalize()}: "
-        f"{found.objective_value:.3f}.",
+        f"{found.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}.",
     )

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from harness.cli.commands.plan import plan
 from harness.cli.parsers import parse_cap, parse_shares
 from harness.cli.release_options import PlanOptions
-from harness.errors import FairSharesError, OptionError
+from harness.errors import FairSharesError, OptionError, RecordDomainError
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
@@ -47,6 +48,41 @@ def only(found: dict[str, Any]) -> dict[str, Any]:
     (release,) = found["releases"]
     assert release["models"] == [each["model"] for each in found["models"]]
     return dict(release)
+
+
+def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(f"c{i % 40}", "b, c" if i < 12 else "a", "01"[i % 2]) for i in range(2000)]
+    path = tmp_path / "records.csv"
+    path.write_text("client_id,group,label\n" + "".join(f'{c},"{g}",{y}\n' for c, g, y in rows))
+    texts = {"from_records": str(path), "epsilon": "1", "model": "mpyc"}
+    plan(PlanOptions(**texts, json=True))
+    found = json.loads(capsys.readouterr().out)
+    assert found["from_records"] is True and (found["clients"], found["records"]) == (40, 2000)
+    # A balanced weight of a cell with few records is off by the noise over its records, to first order.
+    errors = only(found)["errors"]
+    assert errors["rmse"]["b, c, 0"] == pytest.approx(errors["count_rmse"] / 6, rel=0.02)
+    assert errors["rmse"]["a, 0"] == pytest.approx(errors["count_rmse"] / 994, rel=0.2)
+
+    plan(PlanOptions(**texts))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "nothing protects them: they are for the owner of its records. No ε was spent." in said
+    assert "The worst is b, c, 0, with 6 records that count: it is mostly noise." in said
+    plan(PlanOptions(**{**texts, "epsilon": "20"}))
+    assert "6 records that count: it survives the noise" in " ".join(capsys.readouterr().out.split())
+    plan(PlanOptions(**texts, privacy_unit="client", cap="5", json=True))  # a tenth of 50 each
+    capped = only(json.loads(capsys.readouterr().out))["errors"]
+    assert capped["rmse"]["b, c, 0"] == pytest.approx(capped["count_rmse"] / 0.6, rel=0.02)
+
+
+def test_a_plan_of_a_file_takes_no_other_sizes(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("client_id,group,label\nc,a,0\nd,a,1\n")
+    texts = {"from_records": str(tmp_path / "r.csv"), "epsilon": "1"}
+    with pytest.raises(OptionError, match="--from-records says what --clients, --groups would"):
+        plan(PlanOptions(**texts, clients="3", groups="2"))
+    with pytest.raises(RecordDomainError, match="has 1 different groups; a plan is for 2 to 50"):
+        plan(PlanOptions(**texts))
 
 
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:

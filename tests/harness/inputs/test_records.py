@@ -22,7 +22,7 @@ from harness.inputs.record_schema import (
     domain_from_json,
     read_domain,
 )
-from harness.inputs.records import ClientRecords, read_records, records_from_frame
+from harness.inputs.records import MOST_INFERRED, ClientRecords, read_records, records_from_frame
 
 DECLARED = RecordDomain(("a", "b"), ("0", "1"), 3)
 HEADER = "client_id,group,label\n"
@@ -118,9 +118,12 @@ SMALL = "; write them exactly so, in small letters)."
 NOT_CSV = "FILE is not a well-formed CSV file after row"
 
 
-def undeclared(row: int, kind: str, value: str) -> str:
+def undeclared(row: int, kind: str, value: str, like: str = "") -> str:
     declared = {"group": "a, b", "label": "0, 1"}[kind]
-    return f"FILE, row {row}: {kind} {value!r} is not declared (declared: {declared})."
+    alike = (
+        f"; only blanks, case or Unicode form set it apart from {like!r}: write them alike" if like else ""
+    )
+    return f"FILE, row {row}: {kind} {value!r} is not declared (declared: {declared}){alike}."
 
 
 def nothing(row: int, column: str) -> str:
@@ -145,7 +148,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "undeclared group": (HEADER + "k,c,0\n", undeclared(2, "group", "c")),
     "after blank lines": (HEADER + "\nk,a,0\n  \n\nl,c,0\n", undeclared(6, "group", "c")),
     "after a newline in a name": (HEADER + '"k\n",a,0\nl,c,0\n', undeclared(3, "group", "c")),
-    "space before a label": (HEADER + "k,a, 0\n", undeclared(2, "label", " 0")),
+    "space before a label": (HEADER + "k,a, 0\n", undeclared(2, "label", " 0", like="0")),
     "no group": (HEADER + "k,a,0\nl,,1\n", nothing(3, "group")),
     "no client": (HEADER + ",a,0\n", nothing(2, "client_id")),
     "nothing in a row": (HEADER + "k,a,0\n,,\n", nothing(3, "client_id")),
@@ -189,6 +192,7 @@ def test_an_inferred_domain_needs_two_of_each(csv: Path, content: str, kind: str
         ("k,a,0\nl,b,1\nm,b,1.0\n", "labels '1' and '1.0'"),
         ("k,a,0\nl,a ,1\n", "groups 'a' and 'a '"),
         ("k,not white,0\nl,Not  white,1\n", "groups 'Not  white' and 'not white'"),
+        ("k,Espa\u00f1ol,0\nl,Espan\u0303ol,1\n", "groups 'Espan\u0303ol' and 'Espa\u00f1ol'"),
     ],
 )
 def test_an_inferred_domain_has_no_name_in_two_spellings(csv: Path, content: str, what: str) -> None:
@@ -197,6 +201,23 @@ def test_an_inferred_domain_has_no_name_in_two_spellings(csv: Path, content: str
     )
     groups, labels = (tuple({row.split(",")[i] for row in content.splitlines()}) for i in (1, 2))
     assert read(csv, HEADER + content, RecordDomain(groups, labels)).clients > 1
+
+
+def test_labels_that_look_like_row_ids_are_asked_about(csv: Path) -> None:
+    rows = [f"k{i},{'ab'[i % 2]},{i}" for i in range(MOST_INFERRED + 1)]
+    message = refused(csv, HEADER + "\n".join(rows), None)
+    assert message == (
+        f"FILE has {MOST_INFERRED + 1} different labels, as an ID of rows would have; put the labels in the "
+        "column label, or declare all of them with --domain."
+    )
+    assert len(read(csv, HEADER + "\n".join(rows[1:]), None).domain.labels) == MOST_INFERRED
+
+
+def test_an_unknown_name_that_looks_like_a_declared_one_is_told(csv: Path) -> None:
+    declared = RecordDomain(("Asian, other", "Espa\u00f1ol"), ("0", "1"))
+    message = refused(csv, HEADER + "k,Espan\u0303ol,0\n", declared)
+    assert "(declared: 'Asian, other', Espa\u00f1ol)" in message
+    assert "only blanks, case or Unicode form set it apart from 'Espa\u00f1ol': write them alike." in message
 
 
 def test_an_inferred_domain_is_sorted_and_says_so(csv: Path) -> None:

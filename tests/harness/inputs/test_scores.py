@@ -22,7 +22,7 @@ from harness.inputs.record_schema import (
     grid_from_json,
     grid_to_json,
 )
-from harness.inputs.records import ClientRecords, read_records
+from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.rings import RING
 from harness.inputs.shares import in_uploads, share
 from protocols.spec import PRODUCT, SPLIT
@@ -131,8 +131,10 @@ def test_counts_per_group_label_and_bin(csv: Path) -> None:
 
 def test_predictions_from_a_column_or_from_scores(tmp_path: Path) -> None:
     path = write(tmp_path, ROWS)
-    from_scores = read_records(path, PAIRS, kind=RecordKind.PREDICTION, positive_from=0.25)
+    from_scores = read_records(path, PAIRS, kind=RecordKind.PREDICTION, cut=ScoreCut(0.25))
     assert from_scores.detail is not None and from_scores.detail.tolist() == [1, 1, 0, 1]
+    other_way = read_records(path, PAIRS, kind=RecordKind.PREDICTION, cut=ScoreCut(0.25, "0"))
+    assert other_way.detail is not None and other_way.detail.tolist() == [0, 0, 1, 0]
     path = write(tmp_path, [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)], "prediction")
     from_column = read_records(path, PAIRS, kind=RecordKind.PREDICTION)
     assert from_column.detail is not None and from_column.detail.tolist() == [0, 1, 0, 1]
@@ -142,7 +144,9 @@ def test_predictions_from_a_column_or_from_scores(tmp_path: Path) -> None:
 def test_scores_predict_one_of_two_labels(csv: Path) -> None:
     three = RecordDomain(("a", "b"), ("0", "1", "2"))
     with pytest.raises(RecordsError, match="two labels, not 3"):
-        read_records(csv, three, kind=RecordKind.PREDICTION, positive_from=0.5)
+        read_records(csv, three, kind=RecordKind.PREDICTION, cut=ScoreCut(0.5))
+    with pytest.raises(RecordsError, match=r"positive label 'yes' is not declared \(declared: 0, 1\)"):
+        read_records(csv, PAIRS, kind=RecordKind.PREDICTION, cut=ScoreCut(0.5, "yes"))
 
 
 @pytest.mark.parametrize("score", ["1.01", "-0.1", "inf", "high", "0,5"])

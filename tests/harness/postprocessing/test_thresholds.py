@@ -165,7 +165,18 @@ def test_refuses_what_only_trivial_thresholds_meet() -> None:
     found = re.search(r"Allow a tolerance of ([\d.]+),", str(caught.value))
     assert found is not None and 0.5 <= float(found[1]) <= 0.51
     chosen = choose_thresholds(curves, "equalized_odds", tolerance=float(found[1]), deterministic=True)
+    assert thresholds(chosen) == {"a": [0.5], "b": [0.5]} and not chosen.least_tolerance
+
+
+def test_without_a_tolerance_single_thresholds_have_the_least_gap_there_is() -> None:
+    curves = replace(rigged(), fp=np.array([[4.0, 2, 0], [4, 1, 0]]))
+    chosen = choose_thresholds(curves, "equalized_odds", deterministic=True)
     assert thresholds(chosen) == {"a": [0.5], "b": [0.5]}
+    assert chosen.gap <= chosen.tolerance <= 1.02 * chosen.gap and chosen.least_tolerance
+    assert chosen.to_json()["tolerance_is_the_least"] is True
+    alike = replace(rigged(), tp=np.array([[4.0, 3, 0]] * 2), fp=np.array([[4.0, 1, 0]] * 2))
+    exact = choose_thresholds(alike, "equalized_odds", deterministic=True)
+    assert exact.tolerance == 0 and not exact.least_tolerance
 
 
 def test_says_how_much_of_an_infeasible_gap_may_be_noise() -> None:

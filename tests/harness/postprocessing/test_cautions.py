@@ -1,0 +1,63 @@
+"""What chosen thresholds are to be wary of: hardly any decision, scores of the other label."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.postprocessing.curves import GroupCurves, exact_curves
+from harness.postprocessing.thresholds.cautions import area_under_curve, cautions, constant_prediction
+from harness.postprocessing.thresholds.choose import choose_thresholds
+
+GRID = np.linspace(0, 1, 101)
+
+
+def curves(share: float, better: tuple[float, float], records: int = 1000) -> GroupCurves:
+    """Return exact curves of two groups. Args: share: of positives; better: their scores' lead."""
+    rng = np.random.default_rng(3)
+    truth = (np.arange(2 * records) % records < share * records).astype(int)
+    group = np.repeat(["a", "b"], records)
+    above = np.where(group == "a", *better) * np.where(truth, 1, -1)
+    return exact_curves(truth, np.clip(rng.normal(0.5 + above, 0.2), 0, 1), group, ["a", "b"], GRID)
+
+
+def said(found: GroupCurves, **options: str) -> list[str]:
+    return cautions(choose_thresholds(found, **options), found, "yes")
+
+
+def test_thresholds_that_tell_labels_apart_have_nothing_to_be_wary_of() -> None:
+    assert said(curves(0.5, (0.2, 0.1))) == []
+
+
+def test_a_rule_that_is_almost_constant_is_told_with_the_way_out() -> None:
+    rare = curves(0.05, (0.01, 0.01))
+    (sentence,) = said(rare)
+    assert sentence.startswith("Hardly anybody of group 'a', 'b' is predicted yes: accuracy 0.95")
+    assert "predicting one label for everybody has 0.950" in sentence
+    assert "--objective balanced_accuracy_score" in sentence
+    assert constant_prediction(rare, "accuracy_score") == pytest.approx(0.95)
+    assert constant_prediction(rare, "balanced_accuracy_score") == 0.5
+    frequent = curves(0.95, (0.01, 0.01))
+    assert said(frequent)[0].startswith("Almost everybody of group 'a', 'b' is predicted yes")
+
+
+def test_scores_of_the_other_label_are_told() -> None:
+    found = curves(0.5, (0.2, -0.1))
+    sentence = said(found)[-1]
+    assert sentence.startswith("In group 'b' higher scores go with the other label more often than with yes.")
+    assert "--positive-label" in sentence
+    assert area_under_curve(found, 0) > 0.85 and area_under_curve(found, 1) < 0.35
+
+
+def test_scores_that_say_nothing_are_not_taken_for_the_other_labels() -> None:
+    """Of scores that say nothing an area lies two standard errors below 1/2 in one of 40 groups."""
+    assert not any("higher scores" in sentence for sentence in said(curves(0.5, (0.0, 0.0))))
+
+
+def test_the_area_is_the_share_of_pairs_that_are_ranked_right() -> None:
+    rng = np.random.default_rng(4)
+    truth, score = rng.integers(0, 2, 60), rng.integers(0, 101, 60) / 100
+    found = exact_curves(truth, score, np.array(["a", "b"] * 30), ["a", "b"], GRID)
+    truth, score = truth[::2], score[::2]
+    higher = score[truth == 1][:, np.newaxis] - score[truth == 0]
+    assert area_under_curve(found, 0) == pytest.approx(((higher > 0) + (higher == 0) / 2).mean())
