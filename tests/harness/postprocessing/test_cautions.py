@@ -21,8 +21,8 @@ def curves(share: float, better: tuple[float, float], records: int = 1000) -> Gr
     return exact_curves(truth, np.clip(rng.normal(0.5 + above, 0.2), 0, 1), group, ["a", "b"], GRID)
 
 
-def said(found: GroupCurves, **options: str) -> list[str]:
-    return cautions(choose_thresholds(found, **options), found, "yes")
+def said(found: GroupCurves) -> list[str]:
+    return cautions(choose_thresholds(found), found, "yes")
 
 
 def test_thresholds_that_tell_labels_apart_have_nothing_to_be_wary_of() -> None:
