@@ -1,41 +1,101 @@
-"""What all figures of benchmarks have in common."""
+"""Figures as data: a panel is a list of marks, each a call of one of matplotlib's methods; `draw` makes them.
+
+So a figure is one expression of what is in it, and what all figures have in common is said here.
+"""
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
+
+Mark = Callable[[Axes], object]
+Panel = Sequence[Mark]
+
+Marker = Callable[..., Mark]
+
+line: Marker = partial(methodcaller, "plot")
+band: Marker = partial(methodcaller, "fill_between", linewidth=0)
+level: Marker = partial(methodcaller, "axhline")
+place: Marker = partial(methodcaller, "axvline")
+note: Marker = partial(methodcaller, "annotate", fontsize="small")
+shown: Marker = partial(methodcaller, "set")
+LOGARITHMIC = shown(xscale="log", yscale="log")
+GRID: Mark = methodcaller("grid", alpha=0.3, linewidth=0.6)
 
 
-def panels(
-    rows: int, columns: int, inches: tuple[float, float], title: str = "", **shared: Any
-) -> tuple[Figure, list[list[Axes]]]:
-    """Return a figure and its panels, row by row, without lines above and at the right of each.
+def legend(**style: Any) -> Mark:
+    """Return what tells the labels, each once. Args: style: as `Axes.legend` takes it."""
+    return lambda axes: axes.legend(*_labels([axes]), **{"frameon": False, "fontsize": "small", **style})
 
-    Args: inches: width and height of the figure; shared: sharex, sharey as `Figure.subplots` takes them.
+
+LEGEND, LEGEND_BESIDE = legend(), legend(loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def draw(
+    panels: Sequence[Sequence[Panel]],
+    inches: tuple[float, float],
+    title: str = "",
+    *,
+    x: str = "",
+    y: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    legend_columns: int = 0,
+    **shared: Any,
+) -> Figure:
+    """Draw rows of panels, without lines above and at the right of each.
+
+    Args: inches: width and height of the figure; x: what the last row's horizontal axes are; y: what the
+    first vertical axis of each row is; columns: titles of the first row's panels; legend_columns: of one
+    legend below for all panels, 0: none; shared: sharex, sharey as `Figure.subplots` takes them.
     """
     figure = Figure(figsize=inches, layout="constrained")
-    found: list[list[Axes]] = figure.subplots(rows, columns, squeeze=False, **shared).tolist()
-    for axes in chain.from_iterable(found):
-        axes.spines[["top", "right"]].set_visible(False)
+    found = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
+    for of_row, row in zip(found, panels, strict=True):
+        for axes, marks in zip(of_row, row, strict=True):
+            axes.spines[["top", "right"]].set_visible(False)
+            for mark in marks:
+                mark(axes)
+    for axes, name in zip(found[:, 0], y, strict=False):
+        axes.set_ylabel(name)
+    for axes, name in zip(found[0], columns, strict=False):
+        axes.set_title(name, fontsize="medium")
+    for axes in found[-1] if x else ():
+        axes.set_xlabel(x)
     if title:
         figure.suptitle(title, fontweight="bold")
-    return figure, found
+    if legend_columns:
+        signs, labels = _labels(found.flat)
+        figure.legend(signs, labels, loc="outside lower center", ncols=legend_columns, frameon=False)
+    return figure
 
 
-def panel(inches: tuple[float, float]) -> tuple[Figure, Axes]:
-    """Return a figure of one panel, as `panels` has them."""
-    figure, ((axes,),) = panels(1, 1, inches)
-    return figure, axes
+def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
+    """Return the first sign of each label, and the labels."""
+    found: dict[str, Any] = {}
+    for axes in panels:
+        for sign, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, sign)
+    return list(found.values()), list(found)
 
 
-def label_ticks(axes: Axes, ticks: dict[float, str]) -> None:
-    """Name these places of a logarithmic horizontal axis and no others, and write heights as numbers."""
-    axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.xaxis.set_minor_locator(NullLocator())
-    for write in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        write(FuncFormatter(lambda value, _: f"{value:g}"))
+def ticks(names: Mapping[float, str], **style: Any) -> Mark:
+    """Return what names these places of a logarithmic horizontal axis, and no others."""
+
+    def mark(axes: Axes) -> None:
+        axes.set_xticks(list(names), list(names.values()), **style)
+        axes.xaxis.set_minor_locator(NullLocator())
+
+    return mark
+
+
+def heights_as_numbers(axes: Axes) -> None:
+    """Write a logarithmic vertical axis' heights without powers of ten, also those between them."""
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
     axes.grid(alpha=0.3, linewidth=0.6, which="both")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from rich.table import Table
-
 from benchmarks.commands.options import ReportOptions, ValidateOptions
-from benchmarks.papers import privfairfl
 from benchmarks.validation import Validation, multiplications, texts
 from benchmarks.validation import validate as validate_runs
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.findings import Status
-from benchmarks.validation.side_by_side import AS_PUBLISHED
-from harness.cli import terminal as cli
-from harness.cli.terminal import plain, say, show
+from harness.cli.terminal import show, steps
 from harness.system.result_files import default_out, new_directory
-from harness.views import run as view
+from harness.views.parts import Bad, Good, Paragraph, Part
+from harness.views.run import results
 
 RESULTS = Path(__file__).parents[1] / "results"
 _STEPS = {
@@ -27,7 +24,6 @@ _STEPS = {
     "judge": "judge them",
     "draw": "write and draw",
 }
-_COLOURS = {Status.FAILED: "bold red", Status.EXPLAINED: "yellow"}
 
 
 def validate(options: ValidateOptions) -> None:
@@ -36,7 +32,7 @@ def validate(options: ValidateOptions) -> None:
     if options.json:
         print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
-        _show(found)
+        show(*_view(found))
     if not found.passed:
         sys.exit(1)
 
@@ -48,15 +44,14 @@ def report(options: ReportOptions) -> None:
     from benchmarks.report.plots import drawings
 
     directory = options.out or default_out("bench.report")
-    with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
+    with steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("draw")
         rendering.write(measured, found, list(drawings(measured, found)), partial)
-    say(f"{texts.counts(found.findings)}.")
-    show(view.results(directory))
+    show(f"{texts.counts(found.findings)}.", results(directory))
 
 
 def _validated(results: Path | None) -> tuple[Measured, Validation]:
-    with cli.steps(_STEPS) as begin:
+    with steps(_STEPS) as begin:
         begin("read")
         measured = Measured.read(results or RESULTS)
         begin("count")
@@ -65,30 +60,13 @@ def _validated(results: Path | None) -> tuple[Measured, Validation]:
         return measured, validate_runs(measured, programs=programs)
 
 
-def _show(found: Validation) -> None:
-    for protocol in AS_PUBLISHED:
-        for shape in privfairfl().shapes.values():
-            header = texts.table2_header(protocol)
-            table = Table(*header, title=f"{texts.TITLES[protocol]}, {shape.title}", title_justify="left")
-            for column in table.columns[1:]:
-                column.justify = "right"
-            for row in texts.table2_rows(found.rows, protocol, shape.name):
-                table.add_row(*row)
-            cli.out.print(table)
-        for note in texts.table2_notes([row for row in found.rows if row.protocol == protocol], protocol):
-            say(plain(note))
-    table = Table("checks", *map(str, Status))
-    for kind in texts.by_kind(found.findings):
-        table.add_row(*kind)
-    cli.out.print(table)
-    for finding in found.findings:
-        if finding.status in _COLOURS:
-            style, check = _COLOURS[finding.status], finding.check
-            say(
-                f"[{style}]{finding.status}[/] {plain(check.key)}: {plain(check.found)}. "
-                f"{plain(finding.reason)}"
-            )
-    for reason, number, example in texts.unjudged(found.findings):
-        say(f"[dim]not judged[/] ({number}, for example {plain(example)}): {plain(reason)}")
-    style = "green" if found.passed else "bold red"
-    say(f"[{style}]{texts.counts(found.findings)}[/].")
+def _view(found: Validation) -> Iterator[Part]:
+    yield from texts.table2(found.rows)
+    yield texts.by_kind(found.findings)
+    for finding in texts.deviating(found.findings):
+        tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)
+        said = f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}"
+        yield Paragraph(said, strong=tone)
+    yield from texts.unjudged(found.findings)
+    counted = texts.counts(found.findings)
+    yield Paragraph(f"{counted}.", strong=Good(counted) if found.passed else Bad(counted))

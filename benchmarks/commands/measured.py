@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-from rich.table import Table
 
 from benchmarks.commands.options import SuiteOptions
 from benchmarks.measure import runner
@@ -20,6 +18,7 @@ from harness.cli import terminal as cli
 from harness.cli.terminal import INTERRUPTED_EXIT, plain, say, show
 from harness.errors import OptionError
 from harness.system.result_files import default_out
+from harness.views.parts import Bad, Part, Table
 from harness.views.run import results
 
 _STEPS = {"measure": "measure"}
@@ -48,15 +47,14 @@ def measure(options: SuiteOptions) -> None:
             cli.err,
         )
         sys.exit(INTERRUPTED_EXIT)
-    samples = _of(load(directory), wanted.plan())
-    _show(wanted, samples)
+    cells = _of(load(directory), wanted.plan())
+    show(*_view(wanted.of.title, cells))
     if suite == "units":
         write_units(directory, load(directory))
     show(results(directory))
     if options.json:
-        print(json.dumps([_summary(of) for of in by_cell(samples).values()], indent=2, ensure_ascii=False))
-    failed = len(runner.failures(samples))
-    if failed:
+        print(json.dumps([_summary(of) for of in cells], indent=2, ensure_ascii=False))
+    if failed := sum(sample.status == FAILED for of in cells for sample in of):
         again = f"--resume {plain(str(directory))} runs them again"
         say(f"[bold red]{failed} failed[/], see above; {again}.", cli.err)
         sys.exit(1)
@@ -98,34 +96,31 @@ def _name(cell: Mapping[str, Level]) -> str:
     )
 
 
-def _of(samples: Sequence[Sample], plan: Sequence[Planned]) -> list[Sample]:
-    """Return the results of what was asked for, in its order."""
+def _of(samples: Sequence[Sample], plan: Sequence[Planned]) -> list[list[Sample]]:
+    """Return the results of each cell of what was asked for, in its order."""
     known = by_cell(samples)
-    return [sample for planned in plan for sample in known.get(planned.key, [])]
+    return [known[planned.key] for planned in plan if planned.key in known]
 
 
-def _show(chosen: Chosen, samples: Sequence[Sample]) -> None:
-    table = Table(chosen.of.title, "seconds in the computation", "rounds", "sent by all", "most memory")
-    for name in table.columns[1:]:
-        name.justify = "right"
-    for of in by_cell(samples).values():
-        found, last = summary(of), of[-1]
-        if found is None:
-            what = {FAILED: "[bold red]failed[/]", SKIPPED: "[dim]skipped[/]"}[last.status]
-            table.add_row(_name(last.cell), f"{what}: {plain(str(last.reason))}")
-            continue
-        good = next(sample for sample in of if sample.sent_bytes)
-        spread = f" ({found.low:.3g} – {found.high:.3g})" if found.n > 1 else ""
-        memory = f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB" if good.peak_memory_bytes else "–"
-        table.add_row(
-            _name(last.cell),
-            f"{found.median:.3g}{spread}",
-            "–" if good.rounds is None else f"{good.rounds:,}",
-            f"{sum(good.sent_bytes) / 1e6:,.3g} MB",
-            memory,
-        )
-    cli.out.print(table)
-    say("Medians (least – most). All parties on this machine; clients and records are made up.")
+def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
+    columns = [title, "seconds in the computation", "rounds", "sent by all", "most memory"]
+    yield Table(columns, [[_name(of[-1].cell), *_costs(of)] for of in cells])
+    yield "Medians (least – most). All parties on this machine; clients and records are made up."
+
+
+def _costs(of: Sequence[Sample]) -> list[str]:
+    found, last = summary(of), of[-1]
+    if found is None:
+        said = f"{last.status}: {last.reason}"
+        return [Bad(said) if last.status == FAILED else said, "", "", ""]
+    good = next(sample for sample in of if sample.sent_bytes)
+    spread = f" ({found.low:.3g} – {found.high:.3g})" if found.n > 1 else ""
+    return [
+        f"{found.median:.3g}{spread}",
+        "–" if good.rounds is None else f"{good.rounds:,}",
+        f"{sum(good.sent_bytes) / 1e6:,.3g} MB",
+        f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB" if good.peak_memory_bytes else "–",
+    ]
 
 
 def _summary(of: Sequence[Sample]) -> dict[str, Any]:

@@ -34,6 +34,12 @@ RESULTS = optional(
 )
 
 
+def typed(**values: object) -> str:
+    """Return options as they are typed, each with a space before it; None and False are left out."""
+    named = {f" --{name.replace('_', '-')}": value for name, value in values.items() if value}
+    return "".join(flag if value is True else f"{flag} {value}" for flag, value in named.items())
+
+
 class UtilityOptions(Options):
     """Measure what released score curves are worth, by method, ε, records and groups."""
 

@@ -8,25 +8,21 @@ from benchmarks.commands.options import (
     GroupwiseOptions,
     TrustOptions,
     UtilityOptions,
+    typed,
 )
 from benchmarks.studies import groupwise as of_logarithms
-from benchmarks.studies.capping import report as of_caps
-from benchmarks.studies.capping.population import Population, lognormal, movielens, zipf
-from benchmarks.studies.capping.study import SEED
-from benchmarks.studies.capping.study import study as study_caps
-from benchmarks.studies.gaps import report as of_gaps
-from benchmarks.studies.gaps.study import QUICK, WHOLE, reproduce
+from benchmarks.studies.capping import study as of_caps
+from benchmarks.studies.capping.population import lognormal, movielens, zipf
+from benchmarks.studies.gaps import study as of_gaps
 from benchmarks.studies.outcome import Outcome, carry_out, show_time_left
-from benchmarks.studies.trust import report as of_trust
-from benchmarks.studies.trust import study as trust_suite
-from benchmarks.studies.utility import report as of_utility
-from benchmarks.studies.utility import study as utility_suite
+from benchmarks.studies.trust import study as of_trust
+from benchmarks.studies.utility import study as of_utility
 from harness.cli.terminal import Steps
 from harness.errors import OptionError
 from protocols.accounting.calibration import NeighboringRelation
 
-_OTHER_SIZES, _OTHER_EXPONENTS, _SPREADS = (3_000, 30_000), (1.25, 2.5), (1.0, 2.0)
-_DRAW = {"draw": "write and draw"}
+_OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
+_OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 
 def utility(options: UtilityOptions) -> None:
@@ -35,14 +31,12 @@ def utility(options: UtilityOptions) -> None:
 
     def study(begin: Steps) -> Outcome:
         begin("measure")
-        settings = utility_suite.settings(options.quick)
-        outcomes = utility_suite.run(settings, options.repetitions, chosen, show_time_left(begin))
+        settings = of_utility.settings(options.quick)
+        outcomes = of_utility.run(settings, options.repetitions, chosen, show_time_left(begin))
         return of_utility.outcome(outcomes, chosen)
 
-    given = (
-        f"{' --quick' * options.quick} --repetitions {options.repetitions} --neighboring-relation {chosen}"
-    )
-    steps = {"measure": "release curves and choose thresholds, in the clear", **_DRAW}
+    given = typed(quick=options.quick, repetitions=options.repetitions, neighboring_relation=chosen)
+    steps = {"measure": "release curves and choose thresholds, in the clear"}
     carry_out("bench.utility", given, steps, study, options.out, options.json)
 
 
@@ -51,11 +45,11 @@ def trust(options: TrustOptions) -> None:
 
     def study(begin: Steps) -> Outcome:
         begin("measure")
-        setting = trust_suite.QUICK if options.quick else trust_suite.Setting()
-        return of_trust.outcome(*trust_suite.run(setting, options.runs, show_time_left(begin)))
+        setting = of_trust.QUICK if options.quick else of_trust.Setting()
+        return of_trust.outcome(*of_trust.run(setting, options.runs, show_time_left(begin)))
 
-    steps = {"measure": "compute and simulate errors, in the clear", **_DRAW}
-    given = f"{' --quick' * options.quick} --runs {options.runs}"
+    steps = {"measure": "compute and simulate errors, in the clear"}
+    given = typed(quick=options.quick, runs=options.runs)
     carry_out("bench.trust", given, steps, study, options.out, options.json)
 
 
@@ -70,12 +64,9 @@ def groupwise(options: GroupwiseOptions) -> None:
         except ValueError as error:
             raise OptionError(f"--epsilon {most} does not do: {error}.") from None
 
-    given = (
-        f" --epsilon {most} --relative-error {wanted.relative:g} --error-from {wanted.least} "
-        f"--error-to {wanted.most}"
-    )
-    steps = {"compute": "laws of the noise, by the size of the group", **_DRAW}
-    carry_out("reproduce.groupwise", given, steps, study, options.out, options.json)
+    bounds = {"relative_error": f"{wanted.relative:g}", "error_from": wanted.least, "error_to": wanted.most}
+    steps = {"compute": "laws of the noise, by the size of the group"}
+    carry_out("reproduce.groupwise", typed(epsilon=most, **bounds), steps, study, options.out, options.json)
 
 
 def capping(options: CappingOptions) -> None:
@@ -84,41 +75,39 @@ def capping(options: CappingOptions) -> None:
 
     def study(begin: Steps) -> Outcome:
         begin("data")
-        populations = [zipf(size, law, SEED) for law in options.exponents for size in options.clients]
-        others = _other_populations() if options.held_out else []
+        seed = of_caps.SEED
+        populations = [zipf(size, law, seed) for law in options.exponents for size in options.clients]
+        others = [
+            draw(size, law, seed) for draw, law in _OTHER_LAWS * options.held_out for size in _OTHER_SIZES
+        ]
         for path, among in ((data, populations), (other_data, others)):
             if path:
                 among.append(movielens(path))
         begin("compute")
-        return of_caps.outcome(study_caps(populations, others, begin.detail))
+        return of_caps.outcome(of_caps.study(populations, others, begin.detail))
 
-    given = " --clients {clients} --exponents {exponents}".format(**options.given("clients", "exponents"))
-    for option, path in (("movielens", data), ("held-out-movielens", other_data)):
-        given += f" --{option} {path.name}" if path else ""
-    given += " --held-out" * options.held_out
-    steps = {"data": "populations", "compute": "expected errors", **_DRAW}
+    given = typed(
+        **options.given("clients", "exponents"),
+        movielens=data and data.name,
+        held_out_movielens=other_data and other_data.name,
+        held_out=options.held_out,
+    )
+    steps = {"data": "populations", "compute": "expected errors"}
     carry_out("reproduce.capping", given, steps, study, options.out, options.json)
-
-
-def _other_populations() -> list[Population]:
-    """Return clients that no target was chosen by."""
-    drawn = ((zipf, _OTHER_EXPONENTS), (lognormal, _SPREADS))
-    return [draw(size, law, SEED) for draw, laws in drawn for law in laws for size in _OTHER_SIZES]
 
 
 def gaps(options: GapsOptions) -> None:
     """Reproduce the tables and figures on gaps under local privacy."""
-    source, extent = options.data, QUICK if options.quick else WHOLE
+    source, extent = options.data, of_gaps.QUICK if options.quick else of_gaps.WHOLE
 
     def study(begin: Steps) -> Outcome:
-        return of_gaps.outcome(reproduce(source, extent, begin, begin.detail), extent)
+        return of_gaps.outcome(of_gaps.reproduce(source, extent, begin, begin.detail), extent)
 
-    given = f"{f' --data {source.name}' if source else ''}{' --quick' * options.quick}"
     steps = {
         "data": "rates of the recordings, or of the synthetic population",
         "table1": "Table 1",
         "table2": "Table 2, simulated clients",
         "figures": "figures",
-        **_DRAW,
     }
+    given = typed(data=source and source.name, quick=options.quick)
     carry_out("reproduce.gaps", given, steps, study, options.out, options.json)

@@ -79,17 +79,18 @@ def measure(suite: str, planned: Planned, repetition: int, scratch: Path, progre
         return _without_figures(suite, cell, repetition, FAILED, str(error))
     finally:
         shutil.rmtree(out, ignore_errors=True)
+    sent = manifest.get("client_sent_bytes")
     return Sample(
         suite,
         cell,
         repetition,
         OK,
-        _now(),
+        now(),
         _with_commit(manifest["environment"]),
         times={name: manifest[name] for name in TIMES},
         rounds=manifest["rounds"],
         sent_bytes=tuple(manifest["sent_bytes"]),
-        client_sent_bytes=_optional(manifest.get("client_sent_bytes")),
+        client_sent_bytes=sent and tuple(sent),
         peak_memory_bytes=tuple(manifest["peak_memory_bytes"]),
         network=manifest.get("network"),
         program_hash=manifest["program_hash"],
@@ -222,7 +223,7 @@ def _sampler_of(variant: str, epsilon: Fraction) -> Sampler:
 def _without_figures(
     suite: str, cell: Mapping[str, Level], repetition: int, status: str, reason: str
 ) -> Sample:
-    return Sample(suite, cell, repetition, status, _now(), _with_commit(report.environment()), reason)
+    return Sample(suite, cell, repetition, status, now(), _with_commit(report.environment()), reason)
 
 
 def _with_commit(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,9 +232,6 @@ def _with_commit(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {**environment, "mp_spdz_commit": commit}
 
 
-def _optional(values: Any) -> tuple[int, ...] | None:
-    return None if values is None else tuple(values)
-
-
-def _now() -> str:
+def now() -> str:
+    """Return the time, as results have it: UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")

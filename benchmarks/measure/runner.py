@@ -14,15 +14,14 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.cell import identity, measure, why_not
+from benchmarks.commands.options import typed
+from benchmarks.measure.cell import identity, measure, now, why_not
 from benchmarks.measure.factors import Planned, Suite
 from benchmarks.measure.samples import (
     ABOUT,
-    FAILED,
     OK,
     SAMPLES,
     SCHEMA,
@@ -77,10 +76,13 @@ class Chosen:
     @property
     def command(self) -> str:
         """The command that asks for it."""
-        models = f" --models {','.join(self.models)}" if self.models else ""
-        repetitions = f" --repetitions {self.repetitions}" if self.repetitions else ""
-        timeout = f" --timeout {self.timeout_s:g}" if self.timeout_s else ""
-        return f"./inv bench.{self.suite}{' --quick' * self.quick}{models}{repetitions}{timeout}"
+        given = typed(
+            quick=self.quick,
+            models=",".join(self.models),
+            repetitions=self.repetitions,
+            timeout=self.timeout_s and f"{self.timeout_s:g}",
+        )
+        return f"./inv bench.{self.suite}{given}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def start(directory: Path, chosen: Chosen) -> None:
     except OSError as error:
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
     about: dict[str, Any] = {"schema": SCHEMA, "suite": chosen.suite, "title": chosen.of.title}
-    _write_about(directory, {**about, "command": chosen.command, "chosen": asdict(chosen), "started": _now()})
+    _write_about(directory, {**about, "command": chosen.command, "chosen": asdict(chosen), "started": now()})
 
 
 def chosen_in(directory: Path, suite: str) -> Chosen:
@@ -150,7 +152,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], N
                 samples.append(sample)
                 over = sample.status != OK
                 todo = [each for each in todo[1:] if not (over and each[0].key == planned.key)]
-        _change_about(directory, finished=not missing(plan, samples), ended=_now())
+        _change_about(directory, finished=not missing(plan, samples), ended=now())
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample]) -> list[Todo]:
@@ -214,11 +216,6 @@ def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
     return sum(walls.get(planned.key, usual) for planned, _ in todo if planned.excluded is None)
 
 
-def failures(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the runs whose last attempt failed."""
-    return [sample for of in by_cell(samples).values() for sample in of if sample.status == FAILED]
-
-
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Keep other commands from the results while the block runs."""
@@ -265,7 +262,3 @@ def _machine() -> dict[str, Any]:
         found = None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"processor": found[1] if found else platform.processor(), "memory_bytes": memory}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -18,7 +18,7 @@ from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
 from harness.cli.terminal import plain, say
 from harness.engines.emulated_network.profiles import Network, parse_network
 from harness.forecast.operation_counts import Counts, counts_of
-from harness.forecast.unit_costs import FIGURES, MPC_S, ROUNDS, SENT_BYTES, UNITS, amounts, waiting_rounds
+from harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
 from harness.security_models import MODELS, Model
 from harness.system.result_files import SCHEMA
 
@@ -29,7 +29,10 @@ _SWEEPS = 5000  # of the descent, over all unknowns
 
 @dataclass(frozen=True)
 class Measured:
-    """What the runs of one cell took. Attributes: mpc_s: the median; network: None on loopback."""
+    """What the runs of one cell took, named as what is predicted.
+
+    Attributes: mpc_s: the median; network: None on loopback.
+    """
 
     cell: Mapping[str, Any]
     counts: Counts
@@ -37,11 +40,6 @@ class Measured:
     sent_bytes: float
     rounds: float | None
     network: Network | None
-
-    def figure(self, name: str) -> float | None:
-        """Return one of the figures that are predicted."""
-        found: float | None = {MPC_S: self.mpc_s, SENT_BYTES: self.sent_bytes, ROUNDS: self.rounds}[name]
-        return found
 
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
@@ -86,7 +84,7 @@ def fit(model: Model, runs: Sequence[Measured]) -> dict[str, Any]:
     for figure, names in FIGURES[model.engine].items():
         things = [amounts(run.counts, run.rounds or 0.0) for run in here]
         rows = np.array([[thing[name] for name in names] for thing in things], dtype=np.float64)
-        values = np.array([run.figure(figure) for run in here], dtype=np.float64)
+        values = np.array([getattr(run, figure) for run in here], dtype=np.float64)
         costs = least_squares(rows / values[:, np.newaxis], np.ones(len(here)))
         figures[figure] = {name: float(f"{c:.4g}") for name, c in zip(names, costs, strict=True) if c > 0}
     return {**figures, "network": _network(runs)}

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from benchmarks.measure.samples import FAILED, SKIPPED, Sample
+from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
 from benchmarks.report.markdown import markdown
 from benchmarks.validation import Validation, texts
 from benchmarks.validation.cells import CellRuns, Measured
-from benchmarks.validation.findings import Status
-from benchmarks.validation.side_by_side import AS_PUBLISHED
+from benchmarks.validation.side_by_side import Row
+from benchmarks.validation.texts import NONE
 from harness.views.parts import Figure, Heading, Paragraph, Part, Sentences, Table
 from harness.views.rendering.html import write_page
 
-_NONE = "–"
-_RUN_HEADER = [
-    *("cell", "runs", "mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds"),
-    *("sent by a party", "from clients", "memory of a party", "program"),
-]
-
-
 Drawings = Sequence[tuple[str, Figure]]  # each with the section that it is in
+Columns = Sequence[tuple[str, Callable[[CellRuns], str]]]
 
 
 def write(measured: Measured, found: Validation, drawings: Drawings, directory: Path) -> None:
@@ -54,225 +50,172 @@ def report(measured: Measured, found: Validation, drawings: Drawings) -> Iterato
         return (figure for its_section, figure in drawings if its_section == section)
 
     yield Paragraph(f"{texts.counts(found.findings)}. ./inv bench.validate judges anew.", note=True)
-    yield from _table2(found, draw)
-    yield from _growth(measured, draw)
-    yield from _networks(measured, draw)
-    yield from _noise(measured, draw)
-    yield from _checks(found)
-    yield from _every_run(measured)
+    yield Heading("PrivFairFL's Table 2")
+    yield from draw("table2")
+    yield from texts.table2(found.rows)
+    yield "What is wrong with the published figures:"
+    yield Sentences(privfairfl().caveats)
+    if lines := [row for row in found.rows if row.extrapolated]:
+        yield Heading("From some thresholds to all")
+        yield from draw("extrapolation")
+        yield _extrapolated(lines)
+    if measured.where("scale"):
+        yield Heading("Growing federations: Figures 1 and 2")
+        yield from draw("scale")
+        claims = privfairfl().figures.values()
+        yield Sentences([f"The paper, {claim.title}: {claim.text}." for claim in claims])
+    if networks := [cell for cell in measured.where("network") if cell.ok]:
+        yield Heading("Networks between the parties")
+        yield from draw("network")
+        caption = (
+            "Round-trip time and bandwidth between each two parties, in each direction, emulated in user "
+            "space: as wanted, and as measured in the run itself (medians of the runs)."
+        )
+        yield _table(_NETWORK, [cell for cell in networks if cell.networks], caption=caption)
+    if noise := [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]:
+        yield Heading("Noise")
+        yield from draw("noise")
+        yield _table(_NOISE, [cell for cell in noise if cell.median_s and cell.number("samples")])
+    yield Heading("What was checked")
+    yield texts.by_kind(found.findings)
+    if deviations := texts.deviating(found.findings):
+        rows = [[f.check.key, str(f.status), f.check.found, f.reason] for f in deviations]
+        caption = (
+            "Every deviation. An explanation holds for a range of values only; beyond it the check fails."
+        )
+        yield Table(["check", "status", "found", "why"], rows, caption=caption)
+    yield from texts.unjudged(found.findings)
+    for suite in measured.suites:
+        yield from _every_run(measured.where(suite), suite, measured.abouts.get(suite, {}))
     yield from _environment(measured)
 
 
-Draw = Callable[[str], Iterator[Part]]
+def _table(columns: Columns, cells: Sequence[CellRuns], **more: Any) -> Table:
+    """Return a table with a row for each cell."""
+    return Table([name for name, _ in columns], [[of(cell) for _, of in columns] for cell in cells], **more)
 
 
-def _table2(found: Validation, draw: Draw) -> Iterator[Part]:
-    yield Heading("PrivFairFL's Table 2")
-    yield from draw("table2")
-    for protocol in AS_PUBLISHED:
-        for shape in privfairfl().shapes.values():
-            size = f"{shape.clients:,} clients, {shape.records:,} records"
-            yield Table(
-                texts.table2_header(protocol),
-                texts.table2_rows(found.rows, protocol, shape.name),
-                caption=f"{texts.TITLES[protocol]}, {shape.title}: {size}.",
-            )
-        rows = [row for row in found.rows if row.protocol == protocol]
-        yield Sentences(list(texts.table2_notes(rows, protocol)))
-    yield "What is wrong with the published figures:"
-    yield Sentences(privfairfl().caveats)
-    lines = [row for row in found.rows if row.extrapolated is not None]
-    if not lines:
-        return
-    yield Heading("From some thresholds to all")
-    yield from draw("extrapolation")
-    yield Table(
+def _extrapolated(rows: Sequence[Row]) -> Table:
+    cells = [
         [
-            "model",
-            "shape",
-            "thresholds run",
-            "constant",
-            "each threshold",
-            "off a run by at most",
-            "at 1,001",
-        ],
-        [
-            [
-                row.model,
-                row.shape,
-                ", ".join(map(str, line.measured)),
-                f"{texts.seconds(line.line.constant)} s",
-                f"{texts.seconds(line.line.slope)} s",
-                f"{line.line.residual:.1%}",
-                f"{texts.seconds(line.seconds)} s",
-            ]
-            for row in lines
-            if (line := row.extrapolated) is not None
-        ],
-        caption="π_ROC as published: a line through the medians, by least squares of relative errors, and "
-        "how far it is off one of them at most. By the compiler's count each threshold takes as many "
-        "operations, whether few are compared or all.",
-    )
-
-
-def _growth(measured: Measured, draw: Draw) -> Iterator[Part]:
-    if not measured.where("scale"):
-        return
-    yield Heading("Growing federations: Figures 1 and 2")
-    yield from draw("scale")
-    claims = privfairfl().figures.values()
-    yield Sentences([f"The paper, {claim.title}: {claim.text}." for claim in claims])
-
-
-def _networks(measured: Measured, draw: Draw) -> Iterator[Part]:
-    cells = [cell for cell in measured.where("network") if cell.ok]
-    if not cells:
-        return
-    yield Heading("Networks between the parties")
-    yield from draw("network")
-    rows = []
-    for cell in cells:
-        found = [run.network for run in cell.ok if run.network is not None]
-        if not found:
-            continue
-        rtt = _middle([network.get("measured_rtt_s") for network in found])
-        rate = _middle([network.get("measured_bandwidth_bits_per_s") for network in found])
-        rows.append(
-            [
-                cell.name,
-                f"{found[0]['rtt_s'] * 1e3:g}",
-                _NONE if rtt is None else f"{rtt * 1e3:.3g}",
-                f"{found[0]['bandwidth_bits_per_s'] / 1e6:,.0f}",
-                _NONE if rate is None else f"{rate / 1e6:,.0f}",
-                texts.spread(cell.seconds()),
-                _count(cell.rounds),
-            ]
-        )
-    header = ["cell", "ms wanted", "measured", "Mbit/s wanted", "measured", "mpc_s", "rounds"]
-    yield Table(
-        header,
-        rows,
-        caption="Round-trip time and bandwidth between each two parties, in each direction, emulated in user "
-        "space: as wanted, and as measured in the run itself (medians of the runs).",
-    )
-
-
-def _noise(measured: Measured, draw: Draw) -> Iterator[Part]:
-    cells = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
-    if not cells:
-        return
-    yield Heading("Noise")
-    yield from draw("noise")
-    rows = []
-    for cell in cells:
-        found, samples = cell.seconds(), cell.number("samples")
-        if found is None or not samples:
-            continue
-        sent = cell.sent_bytes
-        rows.append(
-            [
-                cell.name,
-                texts.spread(found),
-                f"{texts.seconds(found.median / samples * 1e6)} µs",
-                _NONE if sent is None else f"{sent / samples:,.0f}",
-                _count(cell.rounds),
-            ]
-        )
-    yield Table(["cell", "mpc_s", "a sample", "bytes a sample, sent by all", "rounds"], rows)
-
-
-def _checks(found: Validation) -> Iterator[Part]:
-    yield Heading("What was checked")
-    yield Table(["checks", *map(str, Status)], texts.by_kind(found.findings))
-    deviations = texts.deviations(found.findings)
-    if deviations:
-        yield Table(
-            ["check", "status", "found", "why"],
-            [[key, status, what, why] for status, key, what, why in deviations],
-            caption="Every deviation. An explanation holds for a range of values only; beyond it the check "
-            "fails.",
-        )
-    unjudged = texts.unjudged(found.findings)
-    if unjudged:
-        yield Table(["not judged, because", "checks", "for example"], unjudged)
-
-
-def _every_run(measured: Measured) -> Iterator[Part]:
-    for suite in measured.suites:
-        cells = measured.where(suite)
-        about = measured.abouts.get(suite, {})
-        yield Heading(f"Every cell of {suite}")
-        if about:
-            finished = "finished" if about.get("finished") else "not finished"
-            yield f"{about.get('title', suite)}. {about.get('command', '')}: {finished}."
-        yield Table(
-            _RUN_HEADER,
-            [_run_row(cell) for cell in cells if cell.ok],
-            caption="Medians; of mpc_s also least and most, of compile_s the most, as a program is compiled "
-            "once. Bytes and memory: of the party with most.",
-        )
-        failed = [[cell.name, str(len(cell.of(FAILED))), cell.reason] for cell in cells if cell.of(FAILED)]
-        if failed:
-            yield Table(["failed", "runs", "reason"], failed)
-        skipped = [[cell.name, cell.reason] for cell in cells if cell.of(SKIPPED)]
-        if skipped:
-            yield Table(["skipped", "reason"], skipped)
-
-
-def _run_row(cell: CellRuns) -> list[str]:
-    first = cell.ok[0]
-
-    def seconds(name: str) -> str:
-        found = cell.seconds(f"{name}_s")
-        if found is None:
-            return _NONE
-        return texts.seconds(found.high if name == "compile" else found.median)  # it is compiled once
-
-    others = [seconds(name) for name in ("online", "offline", "wall", "compile", "share")]
-    return [
-        cell.name,
-        str(len(cell.ok)),
-        texts.spread(cell.seconds()),
-        *others,
-        _count(cell.rounds),
-        _size(cell, lambda run: run.sent_bytes),
-        _size(cell, lambda run: run.client_sent_bytes or ()),
-        _size(cell, lambda run: run.peak_memory_bytes),
-        (first.program_hash or _NONE)[:8],
+            row.model,
+            row.shape,
+            ", ".join(map(str, line.measured)),
+            f"{texts.seconds(line.line.constant)} s",
+            f"{texts.seconds(line.line.slope)} s",
+            f"{line.line.residual:.1%}",
+            f"{texts.seconds(line.seconds)} s",
+        ]
+        for row in rows
+        if (line := row.extrapolated) is not None
     ]
+    columns = ["model", "shape", "thresholds run", "constant", "each threshold", "off a run by at most"]
+    caption = (
+        "π_ROC as published: a line through the medians, by least squares of relative errors, and "
+        "how far it is off one of them at most. By the compiler's count each threshold takes as many "
+        "operations, whether few are compared or all."
+    )
+    return Table([*columns, "at 1,001"], cells, caption=caption)
 
 
-def _size(cell: CellRuns, of: Callable[[Sample], tuple[int, ...]]) -> str:
-    most = _middle([max(of(run)) for run in cell.ok if of(run)])
+def _every_run(cells: Sequence[CellRuns], suite: str, about: Mapping[str, Any]) -> Iterator[Part]:
+    yield Heading(f"Every cell of {suite}")
+    if about:
+        finished = "finished" if about.get("finished") else "not finished"
+        yield f"{about.get('title', suite)}. {about.get('command', '')}: {finished}."
+    caption = (
+        "Medians; of mpc_s also least and most, of compile_s the most, as a program is compiled "
+        "once. Bytes and memory: of the party with most."
+    )
+    yield _table(_RUN, [cell for cell in cells if cell.ok], caption=caption)
+    if failed := [cell for cell in cells if cell.of(FAILED)]:
+        counted = ("runs", lambda cell: str(len(cell.of(FAILED))))
+        yield _table([("failed", _name), counted, ("reason", _reason)], failed)
+    if skipped := [cell for cell in cells if cell.of(SKIPPED)]:
+        yield _table([("skipped", _name), ("reason", _reason)], skipped)
+
+
+def _name(cell: CellRuns) -> str:
+    return cell.name
+
+
+def _reason(cell: CellRuns) -> str:
+    return cell.reason
+
+
+def _seconds(cell: CellRuns, time: str) -> str:
+    found = cell.seconds(time)
+    if found is None:
+        return NONE
+    return texts.seconds(found.high if time == "compile_s" else found.median)  # it is compiled once
+
+
+def _size(cell: CellRuns, what: str) -> str:
+    most = _middle([max(of, default=None) for run in cell.ok if (of := getattr(run, what))])
     if most is None:
-        return _NONE
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if most >= size:
-            return f"{most / size:.3g} {unit}"
-    return f"{most:.0f} B"
+        return NONE
+    sizes = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+    return next((f"{most / size:.3g} {unit}" for unit, size in sizes if most >= size), f"{most:.0f} B")
+
+
+def _middle(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _count(number: float | None) -> str:
+    return NONE if number is None else f"{number:,.0f}"
+
+
+def _network(cell: CellRuns, what: str, per_unit: float, digits: str) -> str:
+    value = _middle([network.get(what) for network in cell.networks])
+    return NONE if value is None else f"{value * per_unit:{digits}}"
+
+
+_SPREAD = ("mpc_s", lambda cell: texts.spread(cell.seconds()))
+_ROUNDS = ("rounds", lambda cell: _count(cell.rounds))
+_NETWORK: Columns = [
+    ("cell", _name),
+    ("ms wanted", partial(_network, what="rtt_s", per_unit=1e3, digits="g")),
+    ("measured", partial(_network, what="measured_rtt_s", per_unit=1e3, digits=".3g")),
+    ("Mbit/s wanted", partial(_network, what="bandwidth_bits_per_s", per_unit=1e-6, digits=",.0f")),
+    ("measured", partial(_network, what="measured_bandwidth_bits_per_s", per_unit=1e-6, digits=",.0f")),
+    _SPREAD,
+    _ROUNDS,
+]
+_NOISE: Columns = [
+    ("cell", _name),
+    _SPREAD,
+    ("a sample", lambda cell: f"{texts.seconds((cell.median_s or 0) / cell.number('samples') * 1e6)} µs"),
+    (
+        "bytes a sample, sent by all",
+        lambda cell: _count(None if cell.sent_bytes is None else cell.sent_bytes / cell.number("samples")),
+    ),
+    _ROUNDS,
+]
+_RUN: Columns = [
+    ("cell", _name),
+    ("runs", lambda cell: str(len(cell.ok))),
+    _SPREAD,
+    *(
+        (time, partial(_seconds, time=time))
+        for time in ("online_s", "offline_s", "wall_s", "compile_s", "share_s")
+    ),
+    _ROUNDS,
+    ("sent by a party", partial(_size, what="sent_bytes")),
+    ("from clients", partial(_size, what="client_sent_bytes")),
+    ("memory of a party", partial(_size, what="peak_memory_bytes")),
+    ("program", lambda cell: (cell.ok[0].program_hash or NONE)[:8]),
+]
 
 
 def _environment(measured: Measured) -> Iterator[Part]:
-    runs = [run for cell in measured.cells for run in cell.ok]
+    """View what runs say of where they ran, each thing in all the ways that occur."""
+    runs = [(str(cell["model"]), run) for cell in measured.cells for run in cell.ok]
     if not runs:
         return
     yield Heading("Where it ran")
-    loads = [float(run.environment["load_average"][0]) for run in runs if "load_average" in run.environment]
-    facts = dict(_facts(runs))
-    if loads:
-        facts["load average (1 min) after a run"] = f"{min(loads):.2f} to {max(loads):.2f}"
-    facts["programs (hashes)"] = f"{len({run.program_hash for run in runs}):,}"
-    yield Table(["", ""], [[name, value] for name, value in facts.items()])
-    options: dict[str, set[str]] = {}
-    for cell in measured.cells:
-        for run in cell.ok:
-            options.setdefault(str(cell["model"]), set()).add(" ".join(run.compile_options) or _NONE)
-    rows = [[model, " or ".join(sorted(each))] for model, each in options.items()]
-    yield Table(["model", "compile options"], rows)
-
-
-def _facts(runs: list[Sample]) -> Iterator[tuple[str, str]]:
-    yield "engines", ", ".join(sorted({str(run.engine_version) for run in runs}))
+    facts = {"engines": ", ".join(sorted({str(run.engine_version) for _, run in runs}))}
     for name, key in (
         ("MP-SPDZ's commit", "mp_spdz_commit"),
         ("cores", "cores"),
@@ -280,21 +223,20 @@ def _facts(runs: list[Sample]) -> Iterator[tuple[str, str]]:
         ("Python", "python"),
         ("packages", "packages"),
     ):
-        values = sorted({_fact(run.environment.get(key)) for run in runs} - {""})
-        if values:
-            yield name, "; ".join(values)
+        facts[name] = "; ".join(sorted({_fact(run.environment.get(key)) for _, run in runs} - {""}))
+    loads = [run.environment["load_average"][0] for _, run in runs if "load_average" in run.environment]
+    if loads:
+        facts["load average (1 min) after a run"] = f"{min(loads):.2f} to {max(loads):.2f}"
+    facts["programs (hashes)"] = f"{len({run.program_hash for _, run in runs}):,}"
+    yield Table(["", ""], [[name, value] for name, value in facts.items() if value])
+    options: dict[str, set[str]] = {}
+    for model, run in runs:
+        options.setdefault(model, set()).add(" ".join(run.compile_options) or NONE)
+    rows = [[model, " or ".join(sorted(each))] for model, each in options.items()]
+    yield Table(["model", "compile options"], rows)
 
 
 def _fact(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {version}" for name, version in value.items())
     return "" if value is None else str(value)
-
-
-def _middle(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
-
-
-def _count(number: int | None) -> str:
-    return _NONE if number is None else f"{number:,}"

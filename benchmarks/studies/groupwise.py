@@ -5,23 +5,23 @@ Nothing here runs parties: laws are exact up to floats; what is numerical or sim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import log10
+from operator import methodcaller
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich.table import Column, Table
 
+from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, shown
 from benchmarks.studies.outcome import Outcome
-from harness.cli.terminal import out, say
 from harness.views.palette import COLOURS, GREY
+from harness.views.parts import Part, Table
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
 from protocols.accounting.queries import logarithms
 from protocols.accounting.rounding import digits_up, float_up
@@ -231,53 +231,47 @@ def _mechanism(name: str, law: ShiftedLog, epsilon: Fraction) -> Mechanism:
 
 def figure(found: Study) -> Figure:
     """Draw epsilon and relative error by the size of the group, and the post's Figure 1."""
-    drawing = Figure(figsize=(11, 8.2), layout="constrained")
-    privacy, error, samples, numerical = drawing.subplots(2, 2).ravel()
     counts = sorted({round(x) for x in np.geomspace(1, found.target.most, 200)})
-    for colour, mechanism in zip(COLOURS, found.mechanisms, strict=False):
-        label = f"{mechanism.name} (charged {digits_up(mechanism.charged.epsilon, 2)})"
-        privacy.plot(counts, mechanism.epsilons(counts), color=colour, label=label)
-        error.plot(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
-    error.hlines(
-        found.target.relative,
-        found.target.least,
-        found.target.most,
-        color=GREY,
-        linestyle=":",
-        label="target",
-    )
-    _logarithmic(privacy, "ε of a record, added or removed", "What a record gives away")
-    _logarithmic(error, "expected error / count", "Relative error")
-    _draw_figure_1(samples, found.samples)
+    coloured = list(zip(found.mechanisms, COLOURS, strict=False))
+    charged = {m: f"{m.name} (charged {digits_up(m.charged.epsilon, 2)})" for m in found.mechanisms}
+    target = (found.target.relative, found.target.least, found.target.most)
     sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in found.rows), strict=True)
-    numerical.plot(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound")
-    numerical.axhline(FIGURE_1.first_stage_rho, color=COLOURS[0], label="proven: its first stage")
-    _logarithmic(numerical, "ρ (zCDP)", "What Algorithm 1 seems to protect")
-    return drawing
+    privacy = [line(counts, m.epsilons(counts), color=colour, label=charged[m]) for m, colour in coloured]
+    error = [line(counts, m.relative_errors(counts), color=colour, label=m.name) for m, colour in coloured]
+    error.append(methodcaller("hlines", *target, color=GREY, linestyle=":", label="target"))
+    numerical = [
+        line(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound"),
+        level(FIGURE_1.first_stage_rho, color=COLOURS[0], label="proven: its first stage"),
+    ]
+
+    def by_size(marks: Panel, height: str, title: str) -> Panel:
+        return [*marks, LOGARITHMIC, shown(xlabel="records in the group", ylabel=height, title=title), LEGEND]
+
+    return draw(
+        [
+            [
+                by_size(privacy, "ε of a record, added or removed", "What a record gives away"),
+                by_size(error, "expected error / count", "Relative error"),
+            ],
+            [_figure_1(found.samples), by_size(numerical, "ρ (zCDP)", "What Algorithm 1 seems to protect")],
+        ],
+        (11, 8.2),
+    )
 
 
-def _draw_figure_1(axes: Axes, samples: Floats) -> None:
-    axes.hist(samples, bins=200, density=True, color=COLOURS[1], alpha=0.6, label="Algorithm 1, simulated")
+def _figure_1(samples: Floats) -> Panel:
     fitted = NormalDist.from_samples(samples.tolist())
     x = np.linspace(samples.min(), samples.max(), 300)
-    axes.plot(
-        x,
-        [fitted.pdf(at) for at in x],
-        color="black",
-        label=f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}",
-    )
-    axes.set(
-        xlabel="output for a count of 10,000",
-        yticks=[],
-        ylim=(0, 1.3 * fitted.pdf(fitted.mean)),
-        title="Figure 1 of the post: Algorithm 1, σ² = 100, r = 0.3",
-    )
-    axes.legend(frameon=False, fontsize="small")
-
-
-def _logarithmic(axes: Axes, y: str, title: str) -> None:
-    axes.set(xscale="log", yscale="log", xlabel="records in the group", ylabel=y, title=title)
-    axes.legend(frameon=False, fontsize="small")
+    best = f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}"
+    bars = {"bins": 200, "density": True, "alpha": 0.6, "label": "Algorithm 1, simulated"}
+    title = "Figure 1 of the post: Algorithm 1, σ² = 100, r = 0.3"
+    return [
+        methodcaller("hist", samples, color=COLOURS[1], **bars),
+        line(x, [fitted.pdf(at) for at in x], color="black", label=best),
+        shown(xlabel="output for a count of 10,000", yticks=[], ylim=(0, 1.3 * fitted.pdf(fitted.mean))),
+        shown(title=title),
+        LEGEND,
+    ]
 
 
 def _shown(name: str, value: float) -> str:
@@ -287,21 +281,19 @@ def _shown(name: str, value: float) -> str:
     return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"
 
 
-def show(found: Study) -> None:
-    """Print the rows, and what follows from them."""
-    rows = found.rows
-    table = Table(*(Column(name, justify="right") for name in rows[0]))
-    for row in rows:
-        table.add_row(*(_shown(name, value) for name, value in row.items()))
-    out.print(table)
+def view(found: Study) -> Iterator[Part]:
+    """View the rows, and what follows from them."""
+    rows = [[_shown(name, value) for name, value in row.items()] for row in found.rows]
+    columns = list(found.rows[0])
+    yield Table(columns, rows, alignment="r" * len(columns))
     charged = ", ".join(f"{m.name} {digits_up(m.charged.epsilon, 2)}" for m in found.mechanisms)
-    say(
+    yield (
         f"Charged, at δ ≤ 2^-40, for a record added or removed: {charged}. Relative errors are "
         "E|estimate - n| / n, from the laws of the noise. "
         "A logarithm protects large groups better than plain noise with the same "
         "target, and small ones less."
     )
-    say(
+    yield (
         "Algorithm 1 of the open problem has no proof beyond its first stage; the numerical figures have no "
         "error bound, and no release uses it."
     )
@@ -309,10 +301,5 @@ def show(found: Study) -> None:
 
 def outcome(found: Study) -> Outcome:
     """Return the rows and what they are of, and the picture."""
-    return Outcome(
-        {"seed": SEED},
-        found.to_json(),
-        lambda: show(found),
-        result="groupwise.json",
-        figures={"groupwise.png": lambda: figure(found)},
-    )
+    figures = {"groupwise.png": lambda: figure(found)}
+    return Outcome({"seed": SEED}, found.to_json(), view(found), result="groupwise.json", figures=figures)

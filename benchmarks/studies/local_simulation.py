@@ -6,7 +6,7 @@ with `protocols.local_dp.randomizers`, whose randomness is the operating system'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import expm1
@@ -20,13 +20,10 @@ from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-CHUNK = 1 << 20  # of clients with values of their own that are in memory at once
-_CELLS = 1 << 20  # of runs times values that are drawn at once
-
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """How many clients hold each tuple (group, value), or a chunk of a larger population.
+    """How many clients hold each tuple (group, value).
 
     Attributes: values: per group, in the declared range; clients: as many, how many hold each.
     """
@@ -49,22 +46,6 @@ def population_of(groups: npt.ArrayLike, values: npt.ArrayLike, of: int) -> Popu
     group, value = np.asarray(groups), np.asarray(values, dtype=np.float64)
     found = [np.unique(value[group == g], return_counts=True) for g in range(of)]
     return Population(tuple(each for each, _ in found), tuple(count for _, count in found))
-
-
-def drawn_in_chunks(
-    sizes: Sequence[int], draw: Callable[[int, int], Floats], chunk: int = CHUNK
-) -> Iterator[Population]:
-    """Yield a population in chunks of clients that have a value each: it is never in memory as a whole.
-
-    Args: sizes: of the groups; draw: from a group and a number of clients to their values.
-    """
-    for g, size in enumerate(sizes):
-        for done in range(0, size, chunk):
-            clients = min(chunk, size - done)
-            values = [np.zeros(0)] * len(sizes)
-            ones = [np.zeros(0, dtype=np.int64)] * len(sizes)
-            values[g], ones[g] = draw(g, clients), np.ones(clients, dtype=np.int64)
-            yield Population(tuple(values), tuple(ones))
 
 
 @dataclass(frozen=True)
@@ -126,11 +107,7 @@ class Simulated:
 
 
 def simulate(
-    mechanisms: Sequence[Simulable],
-    population: Population | Iterable[Population],
-    runs: int,
-    rng: np.random.Generator,
-    progress: Callable[[int], None] = lambda _: None,
+    mechanisms: Sequence[Simulable], population: Population, runs: int, rng: np.random.Generator
 ) -> list[Simulated]:
     """Draw what a collector hears of all clients, in each of `runs` independent runs of each mechanism.
 
@@ -141,30 +118,75 @@ def simulate(
     difference of two negative binomials.
     Guarantees: the law of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
-    Memory: that of a chunk, and 2^20 draws at once.
-    [test: tests/benchmarks/studies/test_local_simulation.py]
-    Args: population: or its chunks, gone through once; progress: called with the clients done so far.
+    Memory: that of runs times values.           [test: tests/benchmarks/studies/test_local_simulation.py]
     Raises: ValueError: a value outside the declared range, or another number of groups.
     """
-    chunks = [population] if isinstance(population, Population) else population
-    each = [_Run(m, runs, own) for m, own in zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)]
-    truth, done = _Truth(each[0].mechanism.grr.groups), 0
-    for chunk in chunks:
-        truth.add(chunk)
-        for one in each:
-            one.add(chunk)
-        done += int(chunk.sizes.sum())
-        progress(done)
-    return [one.finish(truth) for one in each]
+    each = zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)
+    return [_simulated(mechanism, population, runs, own) for mechanism, own in each]
 
 
-def summed_geometric(clients: Integers, odds: float, rng: np.random.Generator) -> Integers:
-    """Draw sums of `clients` geometric variables each, P(x) in proportion to ratio^x, x >= 0.
+def _simulated(
+    simulated: Simulable, population: Population, runs: int, rng: np.random.Generator
+) -> Simulated:
+    mechanism = simulated.at_two if isinstance(simulated, PublishedL) else simulated
+    groups, sizes = mechanism.grr.groups, population.sizes
+    if len(sizes) != groups:
+        raise ValueError(f"the population has {len(sizes)} groups, the mechanism {groups}")
+    tuples = list(zip(population.values, population.clients, strict=True))
+    totals = np.array([values @ clients for values, clients in tuples])
+    scaled = [(mechanism.declared.scaled(values), clients) for values, clients in tuples]
+    if isinstance(mechanism, MechanismR):
+        counts, sums = _reports_of_r(mechanism, scaled, runs, rng)
+    else:
+        assert isinstance(mechanism, MechanismL)
+        k = simulated.k if isinstance(simulated, PublishedL) else Fraction(2)
+        counts, sums = _reports_of_l(mechanism, k, scaled, runs, rng)
+    return Simulated(mechanism, sizes, totals / np.where(sizes > 0, sizes, np.nan), counts, sums)
 
-    Computes: the negative binomial law, as a Poisson variable with a gamma's rate.
-    Args: odds: ratio / (1 - ratio), the mean of one.
-    """
-    return np.asarray(rng.poisson(rng.gamma(clients) * odds), dtype=np.int64)
+
+def _reports_of_r(
+    mechanism: MechanismR, tuples: list[tuple[Floats, Integers]], runs: int, rng: np.random.Generator
+) -> tuple[Integers, Floats]:
+    d, truth = mechanism.grr.groups, float(mechanism.truth)
+    keep, move = float(mechanism.grr.keep), float(mechanism.grr.move)
+    ups = [_tosses(n, (1 + x) / 2, runs, rng).sum(axis=1) for x, n in tuples]
+    reports = np.zeros((runs, d, 2), dtype=np.int64)  # by group and told bit
+    for g, (_, clients) in enumerate(tuples):
+        for bit, n in ((1, ups[g]), (0, clients.sum() - ups[g])):
+            law = np.full((d, 2), move / 2)
+            law[g, bit], law[g, 1 - bit] = keep * truth, keep * (1 - truth)
+            reports += rng.multinomial(n, law.ravel()).reshape(reports.shape)
+    return reports.sum(axis=2), (reports[..., 1] - reports[..., 0]).astype(np.float64)
+
+
+def _reports_of_l(
+    mechanism: MechanismL,
+    k: Fraction,
+    tuples: list[tuple[Floats, Integers]],
+    runs: int,
+    rng: np.random.Generator,
+) -> tuple[Integers, Floats]:
+    kept, sums = np.zeros((2, runs, mechanism.grr.groups), dtype=np.int64)
+    for g, (x, clients) in enumerate(tuples):
+        low = np.floor(x * mechanism.unit)
+        of_group = _tosses(clients, np.float64(mechanism.grr.keep), runs, rng)
+        up = _tosses(of_group, x * mechanism.unit - low, runs, rng)
+        kept[:, g] = of_group.sum(axis=1)
+        sums[:, g] = of_group @ low.astype(np.int64) + up.sum(axis=1)
+    moved = _moved(np.array([n.sum() for _, n in tuples]) - kept, rng)
+    noise = np.zeros(sums.shape, dtype=np.int64)
+    for clients, wide in ((kept, mechanism.scale), (moved, mechanism.scale * k / 2)):
+        odds = 1 / expm1(float(1 / wide))
+        noise += summed_geometric(clients, odds, rng) - summed_geometric(clients, odds, rng)
+    return kept + moved, (sums + noise) / mechanism.unit
+
+
+def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random.Generator) -> Integers:
+    """Return binomial numbers for each run: a coin each where every client has a value of its own."""
+    shape = (runs, n.shape[-1])
+    if n.max(initial=0) > 1:
+        return rng.binomial(np.broadcast_to(n, shape), chances)
+    return np.asarray((rng.random(shape) < chances) & (n > 0), dtype=np.int64)
 
 
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
@@ -177,83 +199,10 @@ def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
     return arriving
 
 
-class _Truth:
-    def __init__(self, groups: int) -> None:
-        self.sizes, self.totals = np.zeros(groups, dtype=np.int64), np.zeros(groups)
+def summed_geometric(clients: Integers, odds: float, rng: np.random.Generator) -> Integers:
+    """Draw sums of `clients` geometric variables each, P(x) in proportion to ratio^x, x >= 0.
 
-    def add(self, chunk: Population) -> None:
-        if len(chunk.values) != len(self.sizes):
-            raise ValueError(
-                f"the population has {len(chunk.values)} groups, the mechanism {len(self.sizes)}"
-            )
-        self.sizes += chunk.sizes
-        self.totals += [values @ n for values, n in zip(chunk.values, chunk.clients, strict=True)]
-
-    def means(self) -> Floats:
-        return np.asarray(self.totals / np.where(self.sizes > 0, self.sizes, np.nan))
-
-
-class _Run:
-    """All runs of one mechanism, fed chunk by chunk."""
-
-    def __init__(self, simulated: Simulable, runs: int, rng: np.random.Generator) -> None:
-        self.k = Fraction(2) if isinstance(simulated, Mechanism) else simulated.k
-        self.mechanism = simulated if isinstance(simulated, Mechanism) else simulated.at_two
-        self.rng = rng
-        shape = (runs, self.mechanism.grr.groups)
-        # Of M_R, clients whose bit is 1; of M_L, clients kept and the sum of their values, in units.
-        self.ups, self.kept, self.sums = (np.zeros(shape, dtype=np.int64) for _ in range(3))
-
-    def add(self, chunk: Population) -> None:
-        for g, (values, clients) in enumerate(zip(chunk.values, chunk.clients, strict=True)):
-            scaled = self.mechanism.declared.scaled(values)
-            for first in range(0, len(scaled), _CELLS):
-                part = slice(first, first + _CELLS)
-                step = max(1, _CELLS // len(scaled[part]))
-                for run in range(0, len(self.sums), step):
-                    self._draw(g, slice(run, run + step), scaled[part], clients[part])
-
-    def _draw(self, g: int, runs: slice, scaled: Floats, clients: Integers) -> None:
-        shape = (len(self.sums[runs]), len(scaled))
-        if isinstance(self.mechanism, MechanismR):
-            self.ups[runs, g] += self._tosses(clients, (1 + scaled) / 2, shape).sum(axis=1)
-            return
-        units = scaled * self.mechanism.unit
-        low = np.floor(units)
-        kept = self._tosses(clients, np.float64(self.mechanism.grr.keep), shape)
-        up = self._tosses(kept, units - low, shape)
-        self.kept[runs, g] += kept.sum(axis=1)
-        self.sums[runs, g] += kept @ low.astype(np.int64) + up.sum(axis=1)
-
-    def _tosses(self, n: Integers, chances: Floats | np.float64, shape: tuple[int, int]) -> Integers:
-        """Return binomial numbers of this shape: a coin each where every client has a value of its own."""
-        if n.max() > 1:
-            return self.rng.binomial(np.broadcast_to(n, shape), chances)
-        return np.asarray((self.rng.random(shape) < chances) & (n > 0), dtype=np.int64)
-
-    def finish(self, truth: _Truth) -> Simulated:
-        counts, sums = (
-            self._reports_of_r(truth) if isinstance(self.mechanism, MechanismR) else self._of_l(truth)
-        )
-        return Simulated(self.mechanism, truth.sizes, truth.means(), counts, sums)
-
-    def _reports_of_r(self, truth: _Truth) -> tuple[Integers, Floats]:
-        assert isinstance(self.mechanism, MechanismR)
-        d, truth_told = self.mechanism.grr.groups, float(self.mechanism.truth)
-        keep, move = float(self.mechanism.grr.keep), float(self.mechanism.grr.move)
-        reports = np.zeros((*self.ups.shape, 2), dtype=np.int64)  # by group and told bit
-        for g in range(d):
-            for bit, n in ((1, self.ups[:, g]), (0, truth.sizes[g] - self.ups[:, g])):
-                law = np.full((d, 2), move / 2)
-                law[g, bit], law[g, 1 - bit] = keep * truth_told, keep * (1 - truth_told)
-                reports += self.rng.multinomial(n, law.ravel()).reshape(reports.shape)
-        return reports.sum(axis=2), (reports[..., 1] - reports[..., 0]).astype(np.float64)
-
-    def _of_l(self, truth: _Truth) -> tuple[Integers, Floats]:
-        assert isinstance(self.mechanism, MechanismL)
-        moved, scale = _moved(truth.sizes - self.kept, self.rng), self.mechanism.scale
-        noise = np.zeros(self.sums.shape, dtype=np.int64)
-        for clients, wide in ((self.kept, scale), (moved, scale * self.k / 2)):
-            odds = 1 / expm1(float(1 / wide))
-            noise += summed_geometric(clients, odds, self.rng) - summed_geometric(clients, odds, self.rng)
-        return self.kept + moved, (self.sums + noise) / self.mechanism.unit
+    Computes: the negative binomial law, as a Poisson variable with a gamma's rate.
+    Args: odds: ratio / (1 - ratio), the mean of one.
+    """
+    return np.asarray(rng.poisson(rng.gamma(clients) * odds), dtype=np.int64)

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from benchmarks.measure.samples import ABOUT, SAMPLES
 from harness.cli import terminal
 from harness.pipeline.manifest import environment
 from harness.system.result_files import default_out, new_directory, write_json
+from harness.views.parts import Table, View
 from harness.views.run import results
 
 SUMMARY = "summary.csv"
@@ -28,15 +30,15 @@ Row = Mapping[str, Any]
 class Outcome:
     """What a study found.
 
-    Attributes: about: what it says of itself in `about.json`; json: all of it, as `--json` prints it; show:
-    prints it for people; samples: a JSON line each, no file if there are none; tables: rows by the name of a
-    CSV file, all with the first one's columns; result: the name of a JSON file with `json` in it, if there
+    Attributes: about: what it says of itself in `about.json`; json: all of it, as `--json` prints it; view:
+    what people are shown; samples: a JSON line each, no file if there are none; tables: rows by the name of
+    a CSV file, all with the first one's columns; result: the name of a JSON file with `json` in it, if there
     is one; figures: by file, each drawn when it is written; dpi: of the figures.
     """
 
     about: Row
     json: Any
-    show: Callable[[], None]
+    view: View
     samples: Iterable[Row] = ()
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     result: str = ""
@@ -71,16 +73,16 @@ def carry_out(
     """Carry a study out: write its files into a new directory, show it, and print it as JSON if asked to.
 
     Args: task: as it is called after `./inv`; options: as they were understood, each with a space before it;
-    steps: what to call them; the last one draws and writes; study: told of what begins each step but that;
+    steps: what to call them, but the last one, which draws and writes; study: told of what begins each step;
     out: the directory, None: one under `runs/`.
     """
     directory, started = out or default_out(task), time.monotonic()
-    with new_directory(directory) as partial, terminal.steps(steps) as begin:
+    names = {**steps, "draw": "write and draw"}
+    with new_directory(directory) as partial, terminal.steps(names) as begin:
         found = study(begin)
-        begin(list(steps)[-1])
+        begin("draw")
         found.write(partial, f"./inv {task}{options}", time.monotonic() - started)
-    found.show()
-    terminal.show(results(directory))
+    terminal.show(*found.view, results(directory))
     if as_json:
         print(json.dumps(found.json, indent=2, ensure_ascii=False))
 
@@ -94,6 +96,17 @@ def show_time_left(begin: terminal.Steps) -> Callable[[int, int], None]:
         begin.detail(f"{done} of {total}, about {left:.0f} s left")
 
     return progress
+
+
+def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:
+    """Return a table that says once what rows have in common, with a rule between others.
+
+    Args: by: how many of the first columns are what rows may have in common; more: of `Table`.
+    """
+    found: list[Sequence[str]] = []
+    for _, (first, *others) in groupby(rows, key=lambda row: tuple(row[:by])):
+        found += [[], first, *([*[""] * by, *row[by:]] for row in others)]
+    return Table(columns, found[1:], **more)
 
 
 def rounded(value: float, digits: int = 5) -> float:

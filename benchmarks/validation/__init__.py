@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.validation import exact, linear, orders, ratios
 from benchmarks.validation.cells import Measured
+from benchmarks.validation.checks import checks
 from benchmarks.validation.findings import Check, Explanation, Finding, Status, all_well, explanations, judge
 from benchmarks.validation.side_by_side import Row, rows
 
@@ -49,11 +49,5 @@ def validate(
     of the programs themselves, see `multiplications`.
     """
     table = rows(measured)
-    checks = [
-        *exact.checks(measured),
-        *programs,
-        *orders.checks(measured),
-        *linear.checks(measured),
-        *ratios.checks(measured, table),
-    ]
-    return Validation(tuple(judge(checks, explanations() if known is None else known)), tuple(table))
+    found = checks(measured, table, programs)
+    return Validation(tuple(judge(found, explanations() if known is None else known)), tuple(table))

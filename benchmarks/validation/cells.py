@@ -95,12 +95,22 @@ class CellRuns:
     @property
     def reason(self) -> str:
         """Why there is no time: one run's own reason."""
-        reasons = [run.reason for run in self.runs if run.reason]
-        return reasons[-1] if reasons else "its runs have no time"
+        return next((run.reason for run in reversed(self.runs) if run.reason), "its runs have no time")
 
     def seconds(self, time: str = "mpc_s") -> Summary | None:
         """Summarise one of the times over the runs that ended well."""
         return summary(self.runs, time)
+
+    @property
+    def median_s(self) -> float | None:
+        """Seconds in the computation, the median of the runs that ended well."""
+        found = self.seconds()
+        return found.median if found else None
+
+    @property
+    def networks(self) -> list[Mapping[str, Any]]:
+        """The networks of the runs that ended well and had one."""
+        return [run.network for run in self.ok if run.network is not None]
 
     @property
     def sent_bytes(self) -> float | None:

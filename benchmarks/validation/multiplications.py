@@ -51,29 +51,45 @@ def implied() -> Iterator[Implied]:
 
     Source: PrivFairFL, Protocol 2, lines 5-8; Protocol 3, lines 4-7; Protocol 4, lines 3-8.
     """
-    paper = privfairfl()
-    cells, grid = _GROUPS * _LABELS, paper.thresholds
-    for shape in paper.shapes.values():
-        arguments = {"form": "product", "path": "shares", "clients": shape.clients, "parts": 0, **_NOISE}
-        products = (_GROUPS - 1) * _LABELS * shape.clients
-        why = f"one for each of {shape.clients} clients and {_LABELS} labels"
-        yield Implied(f"pi_rw.product.{shape.name}", PI_RW, arguments, PRODUCTS, products, why)
+    cells, grid = _GROUPS * _LABELS, privfairfl().thresholds
+    for shape in privfairfl().shapes.values():
+        yield Implied(
+            f"pi_rw.product.{shape.name}",
+            PI_RW,
+            {"form": "product", "path": "shares", "clients": shape.clients, "parts": 0, **_NOISE},
+            PRODUCTS,
+            (_GROUPS - 1) * _LABELS * shape.clients,
+            f"one for each of {shape.clients} clients and {_LABELS} labels",
+        )
     split = {"form": "split", "path": "shares", "clients": 0, "parts": 0, **_NOISE}
     yield Implied("pi_rw.split", PI_RW, split, PRODUCTS, 0, "none: parties add up")
     yield Implied("pi_rw.noise", PI_RW, split, ANDS, cells * _ands(_NOISE), f"the noise of {cells} counts")
-    records = paper.shapes["ads"].records
-    confusion = {"form": "product", "records": records, **_NOISE}
-    why = f"tp, ys, ps and tps of each of {records:,} records"
-    yield Implied("pi_cf.product.ads", PI_CF, confusion, PRODUCTS, 4 * records, why)
-    compared = _compared(grid)
-    products = records * (1 + cells * grid)
-    why = (
-        f"{cells} at each of {grid:,} thresholds for each of {records:,} records, as tp, ys, ps and tps are, "
-        "and one to begin with"
+    records = privfairfl().shapes["ads"].records
+    yield Implied(
+        "pi_cf.product.ads",
+        PI_CF,
+        {"form": "product", "records": records, **_NOISE},
+        PRODUCTS,
+        4 * records,
+        f"tp, ys, ps and tps of each of {records:,} records",
     )
-    yield Implied("pi_roc.published.ads", PI_ROC_PUBLISHED, compared, PRODUCTS, products, why)
-    why = f"each of {records:,} records with each of {grid:,} thresholds"
-    yield Implied("pi_roc.comparisons.ads", PI_ROC_PUBLISHED, compared, COMPARISONS, records * grid, why)
+    yield Implied(
+        "pi_roc.published.ads",
+        PI_ROC_PUBLISHED,
+        _compared(grid),
+        PRODUCTS,
+        records * (1 + cells * grid),
+        f"{cells} at each of {grid:,} thresholds for each of {records:,} records, as tp, ys, ps and tps are, "
+        "and one to begin with",
+    )
+    yield Implied(
+        "pi_roc.comparisons.ads",
+        PI_ROC_PUBLISHED,
+        _compared(grid),
+        COMPARISONS,
+        records * grid,
+        f"each of {records:,} records with each of {grid:,} thresholds",
+    )
     third = {"epsilon": "1/3", "delta_bits": 42}
     tree = {"bins": grid, "blocks": _BLOCKS, **third}
     nodes = cells * CountTree(grid, tuple(map(int, _BLOCKS.split(".")))).nodes
@@ -86,25 +102,23 @@ def checks(count: Requirements | None = None) -> Iterator[Check]:
 
     Args: count: instead of the compiler.
     """
-    missing = ""
-    if count is None:
-        count, missing = _compiled()
+    count, missing = (count, "") if count else _compiled()
     for each in implied():
         key = f"exact.{UNITS[each.what].replace(' ', '_')}.{each.key}"
         says = f"{each.number:,} {UNITS[each.what]}: {each.why}"
-        if missing:
-            yield Check(key, says, unjudged=missing)
-        else:
-            number = count(each.spec, each.arguments).get(each.what, 0)
-            yield Check(key, says, number, each.number, each.number, f"the compiler counts {number:,}")
-    key = "exact.ANDs.pi_roc.each_threshold"
+        number = count(each.spec, each.arguments).get(each.what, 0)
+        yield _exactly(key, says, number, each.number, f"the compiler counts {number:,}", missing)
     grid = privfairfl().thresholds
+    few, many = (count(PI_ROC_PUBLISHED, _compared(bins)).get(ANDS, 0) / bins for bins in (_FEW, grid))
     says = f"with {_FEW} thresholds each takes as many ANDs as with {grid:,}, so seconds can be extrapolated"
+    found = f"{few:,.0f} ANDs against {many:,.0f}"
+    yield _exactly("exact.ANDs.pi_roc.each_threshold", says, few, many, found, missing)
+
+
+def _exactly(key: str, says: str, number: float, wanted: float, found: str, missing: str) -> Check:
     if missing:
-        yield Check(key, says, unjudged=missing)
-    else:
-        few, many = (count(PI_ROC_PUBLISHED, _compared(bins)).get(ANDS, 0) / bins for bins in (_FEW, grid))
-        yield Check(key, says, few, many, many, f"{few:,.0f} ANDs against {many:,.0f}")
+        return Check(key, says, unjudged=missing)
+    return Check(key, says, number, wanted, wanted, found)
 
 
 def _compared(bins: int) -> dict[str, object]:
@@ -113,15 +127,17 @@ def _compared(bins: int) -> dict[str, object]:
 
 
 def _compiled() -> tuple[Requirements, str]:
-    """Return what asks the compiler, and why it cannot be asked, "" if it can."""
-    home = find_installation()
+    """Return what asks the compiler, and why it cannot be asked and counts nothing, "" if it can."""
+    found = find_installation()
+    if isinstance(found, str):
+        return lambda _spec, _arguments: {}, found
+    home, sizes = found.home, {"parties": _MODEL.parties, "groups": _GROUPS, "labels": _LABELS}
 
     def count(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping[str, int]:
-        assert not isinstance(home, str)
-        named = {"parties": _MODEL.parties, "groups": _GROUPS, "labels": _LABELS, **arguments}
-        return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), home.home)
+        named = {**sizes, **arguments}
+        return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), home)
 
-    return count, home if isinstance(home, str) else ""
+    return count, ""
 
 
 @cache

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
 
 from benchmarks.measure.samples import Summary
 from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured, fullest
-from benchmarks.validation.linear import LEAST_LEVELS, LEAST_RATIO, Line, fit
 
 TABLE2 = "table2"
 # The variant that does what the paper's protocol does.
 AS_PUBLISHED = {"pi_rw": "product", "pi_roc": "published"}
+LEAST_LEVELS = 3  # that tell a line
+LEAST_RATIO = 4  # of the largest level to the smallest
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cost as constant + slope * level. Attributes: residual: the largest, as a share of the cost there."""
+
+    constant: float
+    slope: float
+    residual: float
+
+    def at(self, level: float) -> float:
+        """Return the cost that the line has at a level."""
+        return self.constant + self.slope * level
+
+
+def fit(levels: Sequence[float], costs: Sequence[float]) -> Line:
+    """Fit a line by least squares of the relative errors; neither its constant nor its slope is below 0.
+
+    Raises: ValueError: fewer than two levels, or a cost that is not above 0.
+    """
+    x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
+    if len(set(levels)) < 2 or (y <= 0).any():
+        raise ValueError("a line needs two levels, and costs above 0")
+    constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
+    residual = float(np.max(np.abs((constant + slope * x) / y - 1)))
+    return Line(constant, slope, residual)
 
 
 @dataclass(frozen=True)
@@ -130,11 +161,8 @@ def extrapolate(cells: list[CellRuns]) -> tuple[Extrapolated | None, str]:
     Args: cells: alike in all but their thresholds.
     """
     whole = privfairfl().thresholds
-    points = {}
-    for cell in cells:
-        thresholds, found = cell.number("thresholds"), cell.seconds()
-        if thresholds and found:
-            points[thresholds] = found.median
+    found = {cell.number("thresholds"): cell.median_s for cell in cells if cell.number("thresholds")}
+    points = {thresholds: seconds for thresholds, seconds in found.items() if seconds}
     if whole in points:
         return None, ""
     levels = sorted(points)

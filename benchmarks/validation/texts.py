@@ -1,19 +1,28 @@
-"""Findings and Table 2 side by side as rows of text, for the terminal and for reports."""
+"""Findings and Table 2 side by side as parts of views, and their numbers in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from math import floor, log10
 
 from benchmarks.measure.samples import Summary
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Finding, Status
-from benchmarks.validation.side_by_side import Row
-
-Texts = list[list[str]]
+from benchmarks.validation.side_by_side import AS_PUBLISHED, Row
+from harness.views.parts import Part, Sentences, Table
 
 TITLES = {"pi_rw": "Weights", "pi_roc": "Thresholds"}
-_NONE = "–"
+NONE = "–"
+KINDS = {
+    "whole": "suites are whole, of one program per cell and one machine",
+    "exact": "sizes, parties, multiplications: exact",
+    "order": "orders of models and phases, as in the paper",
+    "linear": "linear where it should be, ours only",
+    "constant": "constant where it should be, ours only",
+    "network": "emulated networks bite",
+    "ratio": "times within a factor of 3 of the paper's",
+    "gain": "the default against the protocol as published",
+}
 
 
 def seconds(value: float, digits: int = 3) -> str:
@@ -25,7 +34,7 @@ def seconds(value: float, digits: int = 3) -> str:
 def spread(found: Summary | None) -> str:
     """Return a median and, of several runs, the least and the most."""
     if found is None:
-        return _NONE
+        return NONE
     span = f" ({seconds(found.low, 2)} – {seconds(found.high, 2)})" if found.n > 1 else ""
     return f"{seconds(found.median)}{span}".replace(" ", "\N{NO-BREAK SPACE}")
 
@@ -35,76 +44,84 @@ def times(ratio: float) -> str:
     return f"×{float(f'{ratio:.2g}'):,g}" if ratio < 1e6 else f"×{ratio:.2g}"
 
 
-def table2_header(protocol: str) -> list[str]:
-    """Return the heads of the columns of `table2_rows`."""
-    whole = f"{privfairfl().thresholds:,}"
-    roc = [f"of {whole}", f"extrapolated to {whole}"] if protocol == "pi_roc" else []
-    ratios = ["paper ÷ published", "paper ÷ default"]
-    return ["model", "PrivFairFL", "published, run here", *roc, "default", *ratios]
+def table2(rows: Sequence[Row]) -> Iterator[Part]:
+    """View each protocol's seconds on each federation, a row per model, and what one has to know."""
+    for protocol in AS_PUBLISHED:
+        of_protocol = [row for row in rows if row.protocol == protocol]
+        for shape in privfairfl().shapes.values():
+            size = f"{shape.clients:,} clients, {shape.records:,} records"
+            yield _side_by_side(
+                protocol,
+                [row for row in of_protocol if row.shape == shape.name],
+                f"{TITLES[protocol]}, {shape.title}: {size}.",
+            )
+        yield Sentences(list(_notes(of_protocol, protocol)))
 
 
-def table2_rows(rows: Iterable[Row], protocol: str, shape: str) -> Texts:
+def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
     """Return a row of seconds for each model. What is extrapolated is in a column of its own."""
-    found = []
-    for row in rows:
-        if (row.protocol, row.shape) != (protocol, shape):
-            continue
-        run = spread(row.published) + (" *" if row.clients_send and row.published else "")
-        ratios = [
-            _NONE if value is None else times(row.paper.seconds / value)
-            for value in (row.whole, row.default.median if row.default else None)
+    whole, roc = f"{privfairfl().thresholds:,}", protocol == "pi_roc"
+    columns = {
+        "model": [row.model for row in rows],
+        "PrivFairFL": [
+            str(row.paper) if row.paper.seconds < 100 else f"{row.paper.seconds:,.0f}" for row in rows
+        ],
+        "published, run here": [
+            spread(row.published) + " *" * bool(row.clients_send and row.published) for row in rows
+        ],
+    }
+    if roc:
+        columns[f"of {whole}"] = [f"{row.thresholds:,}" if row.thresholds else NONE for row in rows]
+        columns[f"extrapolated to {whole}"] = [
+            f"{seconds(line.seconds)} ± {line.line.residual:.1%}" if (line := row.extrapolated) else NONE
+            for row in rows
         ]
-        roc = []
-        if protocol == "pi_roc":
-            line = row.extrapolated
-            further = _NONE if line is None else f"{seconds(line.seconds)} ± {line.line.residual:.1%}"
-            roc = [f"{row.thresholds:,}" if row.thresholds else _NONE, further]
-        paper = str(row.paper) if row.paper.seconds < 100 else f"{row.paper.seconds:,.0f}"
-        found.append([row.model, paper, run, *roc, spread(row.default), *ratios])
-    return found
+    columns["default"] = [spread(row.default) for row in rows]
+    columns["paper ÷ published"] = [_gain(row, row.whole) for row in rows]
+    columns["paper ÷ default"] = [_gain(row, row.default.median if row.default else None) for row in rows]
+    return Table(list(columns), list(zip(*columns.values(), strict=True)), caption=caption)
 
 
-def table2_notes(rows: Sequence[Row], protocol: str) -> list[str]:
-    """Return what has to be known to read the table."""
-    notes = [
+def _gain(row: Row, ours: float | None) -> str:
+    return NONE if ours is None else times(row.paper.seconds / ours)
+
+
+def _notes(rows: Sequence[Row], protocol: str) -> Iterator[str]:
+    yield (
         "Seconds in the computation, preprocessing included: median (least – most). The paper's are for "
         f"{privfairfl().machine}; ours for all parties on one machine."
-    ]
+    )
     if protocol == "pi_rw":
-        notes.append("Published: product form, group indicators times label counts, noisy counts opened.")
+        yield "Published: product form, group indicators times label counts, noisy counts opened."
         if any(row.clients_send for row in rows):
-            notes.append(
+            yield (
                 "* Active models refuse products of plain shares, so clients send while the parties run, and "
                 "their TLS connections are part of the time."
             )
     else:
-        notes.append(
+        yield (
             "Published: every record is compared with some of the 1,001 thresholds; each count gets noise. "
             "Extrapolated: a line through the medians of runs with different numbers of thresholds; ± is "
             "how far the line is off one of them at most."
         )
         why = dict.fromkeys(f"{row.model}: {row.why_not}" for row in rows if row.why_not)
-        notes += [f"{each.rstrip('.')}." for each in why]
-    return notes
+        yield from (f"{each.rstrip('.')}." for each in why)
 
 
-def deviations(findings: Sequence[Finding]) -> Texts:
-    """Return a row for each failed or explained check: what, what was found, why."""
-    return [
-        [str(f.status), f.check.key, f.check.found, f.reason]
-        for status in (Status.FAILED, Status.EXPLAINED)
-        for f in findings
-        if f.status is status
-    ]
+def deviating(findings: Sequence[Finding]) -> list[Finding]:
+    """Return those that failed, then those that are explained."""
+    return [f for status in (Status.FAILED, Status.EXPLAINED) for f in findings if f.status is status]
 
 
-def unjudged(findings: Sequence[Finding]) -> Texts:
-    """Return each reason why checks could not be judged, with how many they are and one of them."""
+def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
+    """View each reason why checks could not be judged, with how many they are and one of them."""
     found: dict[str, list[str]] = {}
     for finding in findings:
         if finding.status is Status.NOT_JUDGED:
             found.setdefault(finding.reason, []).append(finding.check.key)
-    return [[reason, str(len(keys)), keys[0]] for reason, keys in found.items()]
+    if found:
+        rows = [[reason, str(len(keys)), keys[0]] for reason, keys in found.items()]
+        yield Table(["not judged, because", "checks", "for example"], rows)
 
 
 def counts(findings: Sequence[Finding]) -> str:
@@ -117,22 +134,11 @@ def counts(findings: Sequence[Finding]) -> str:
     )
 
 
-def by_kind(findings: Sequence[Finding]) -> Texts:
-    """Return a row for each kind of check: how many passed, deviate as explained, failed, were not judged."""
+def by_kind(findings: Sequence[Finding]) -> Table:
+    """View how many checks of each kind passed, deviate as explained, failed, were not judged."""
     kinds = dict.fromkeys(finding.check.kind for finding in findings)
-    return [
+    rows = [
         [KINDS[kind], *(str(sum(f.check.kind == kind and f.status is s for f in findings)) for s in Status)]
         for kind in kinds
     ]
-
-
-KINDS = {
-    "whole": "suites are whole, of one program per cell and one machine",
-    "exact": "sizes, parties, multiplications: exact",
-    "order": "orders of models and phases, as in the paper",
-    "linear": "linear where it should be, ours only",
-    "constant": "constant where it should be, ours only",
-    "network": "emulated networks bite",
-    "ratio": "times within a factor of 3 of the paper's",
-    "gain": "the default against the protocol as published",
-}
+    return Table(["checks", *map(str, Status)], rows)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.samples import ABOUT
-from benchmarks.studies.capping.report import BOUNDS, ERRORS, PRICE, RESULT, TARGETS
-from benchmarks.studies.capping.study import CAPS
+from benchmarks.studies.capping.study import BOUNDS, CAPS, ERRORS, PRICE, RESULT, TARGETS
 from tests.support.command import call, refused
 
 

@@ -9,8 +9,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.studies.capping.curves import CURVE_QUANTITIES, CURVES, RATES, THRESHOLDS, tree_of_curves
-from benchmarks.studies.capping.errors import COUNTS, GAP, QUANTITIES, SUM, WEIGHTS, Errors, draw_noise
+from benchmarks.studies.capping.errors import (
+    COUNTS,
+    CURVE_QUANTITIES,
+    CURVES,
+    GAP,
+    QUANTITIES,
+    RATES,
+    SUM,
+    THRESHOLDS,
+    WEIGHTS,
+    Errors,
+    draw_noise,
+    tree_of_curves,
+)
 from benchmarks.studies.capping.population import Floats, Population
 from harness.releases.contribution_cap import CURVE_RATIOS, RATIOS, counts_of_curves
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
@@ -60,6 +72,10 @@ class Setting:
         return self.epsilon * (1 - share) / (2 if self.active else 1)
 
 
+Key = tuple[str, str, Setting, Fraction, int]
+"""How a cap was chosen: mechanism, quantity, setting, the share of epsilon for it, and the aim."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """A cap chosen with a share of epsilon, the rest being left for the release.
@@ -68,11 +84,6 @@ class Choice:
     low, middle, high: caps of which 5 %, 50 % and 95 % of choices are at most.
     """
 
-    mechanism: str
-    quantity: str
-    setting: Setting
-    share: Fraction
-    aim: int
     regret: float
     low: int
     middle: int
@@ -102,8 +113,8 @@ class Chooser:
 
     def choices(
         self, setting: Setting, share: Fraction, left: dict[str, Errors], least: dict[str, Errors]
-    ) -> Iterator[Choice]:
-        """Yield every mechanism, quantity and aim.
+    ) -> Iterator[tuple[Key, Choice]]:
+        """Yield the choice by every mechanism, for every quantity and aim.
 
         Args: left: errors with what this share of epsilon leaves; least: where the choice is free.
         """
@@ -115,7 +126,7 @@ class Chooser:
                 for mechanism, law in laws[above].items():
                     regret = float(law @ errors.total / least[quantity].total.min())
                     spread = (self.quantile(law, at) for at in (0.05, 0.5, 0.95))
-                    yield Choice(mechanism, quantity, setting, share, aim, regret, *spread)
+                    yield (mechanism, quantity, setting, share, aim), Choice(regret, *spread)
 
     def _laws(self, epsilon: Fraction, above: int) -> dict[str, Floats]:
         return {

@@ -1,25 +1,54 @@
-"""Expected error by the cap: of a sum, of counts, of sample weights, and of the gap between groups.
+"""Expected error by the cap: of a sum, of counts, of sample weights, of the gap between groups, of curves.
 
 The noise is what the default sampler's coins approach: two-sided geometric, the sign by complement, not
 truncated. Its laws are elementary; the coins' mean error is within 2 % of its own.
 [test: tests/benchmarks/studies/test_capping_errors.py]
+
+Score curves: of their counts, of their rates, of thresholds chosen on them. MovieLens and the synthetic
+clients have no scores. They get made-up ones: a model that tells labels apart better for clients with many
+records, more so in the first group, so that a cap biases the curves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.studies.capping.population import Counts, Floats, Population
+from benchmarks.studies.capping.population import GROUPS, MOST, Counts, Floats, Population
+from benchmarks.studies.utility.measures import KNOWS_NOTHING, UNMITIGATED, gap, rates_under
+from benchmarks.studies.utility.populations import cumulative, curves_of
+from harness.inputs.record_schema import even_grid
+from harness.postprocessing.curves import OperatingPoints
 from harness.postprocessing.reweighing.formulas import weights_of_counts
 from harness.postprocessing.reweighing.intervals import FLOOR
+from harness.postprocessing.thresholds.search import (
+    BALANCED_ACCURACY,
+    EQUAL_OPPORTUNITY,
+    best_mixed_rules,
+    task_for,
+)
+from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.weights import BALANCED
+from protocols.mechanisms.count_tree import CountTree, best_tree
 
 SUM, COUNTS, WEIGHTS, GAP = QUANTITIES = ("sum", "counts", "weights", "gap")
 CHOICES = 24  # of records, drawn per cap
 NOISES = 1024  # per cap
+
+CURVES, RATES, THRESHOLDS = CURVE_QUANTITIES = ("curves", "rates", "thresholds")
+BINS = 101
+DRAWS = 12  # of kept records and noise, per cap
+
+# P(score >= t) = (1 - t^a)^b, with (a, b) of a client with one record, and of one with the most.
+_OF_NEGATIVES = (((1.2, 2.0), (1.2, 4.0)), ((1.2, 2.0), (1.2, 2.5)))  # per group
+_OF_POSITIVES = (((2.0, 2.0), (4.0, 2.0)), ((2.0, 2.0), (2.5, 2.0)))
+
+_GRID = np.array(even_grid(BINS))
+_NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
+_SMALL = Fraction(1, 10)  # an epsilon at which noise is hardly rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,27 +119,130 @@ class ExpectedErrors:
 
     def at(self, epsilon: float) -> dict[str, Errors]:
         """Return the errors of each quantity, for noise that keeps to epsilon per client."""
-        rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in QUANTITIES}
-        for cap, capped in zip(self.caps, self._capped, strict=True):
-            for name, row in self._of_cap(cap, capped, epsilon).items():
-                rows[name].append(row)
-        return {name: Errors(self.caps, *np.array(row).T) for name, row in rows.items()}
+        rows = [
+            self._of_cap(cap, capped, epsilon) for cap, capped in zip(self.caps, self._capped, strict=True)
+        ]
+        of_quantities = np.moveaxis(np.array(rows), 0, -1)
+        return {name: Errors(self.caps, *each) for name, each in zip(QUANTITIES, of_quantities, strict=True)}
 
-    def _of_cap(self, cap: int, capped: Counts, epsilon: float) -> dict[str, tuple[float, float, float]]:
+    def _of_cap(self, cap: int, capped: Counts, epsilon: float) -> list[list[float]]:
+        """Return each quantity's three errors."""
         truth = self.population.table.astype(np.float64)
-        missing, one = self.population.missing(cap), noise_error(epsilon, cap)
+        missing, one = float(self.population.missing(cap)), noise_error(epsilon, cap)
         noise = draw_noise(epsilon, cap, self._uniform)
-        noisy = noise + capped[np.arange(NOISES) % CHOICES]
-        found = {
-            SUM: (one, float(missing), float(total_error(epsilon, cap, missing))),
-            COUNTS: (
-                truth.size * one,
-                float(missing),
-                float(total_error(epsilon, cap, truth - capped).sum(axis=(-2, -1)).mean()),
-            ),
-        }
-        for name, error in ((WEIGHTS, weight_errors), (GAP, gap_errors)):
-            tables = (truth + noise, capped.astype(np.float64), noisy)
-            first, second, third = (float(error(each, truth).mean()) for each in tables)
-            found[name] = (first, second, third)
+        tables = (truth + noise, capped.astype(np.float64), noise + capped[np.arange(NOISES) % CHOICES])
+        of_counts = total_error(epsilon, cap, truth - capped).sum(axis=(-2, -1)).mean()
+        return [
+            [one, missing, float(total_error(epsilon, cap, missing))],
+            [truth.size * one, missing, float(of_counts)],
+            *([float(error(each, truth).mean()) for each in tables] for error in (weight_errors, gap_errors)),
+        ]
+
+
+def tree_of_curves() -> CountTree:
+    """Return which blocks are counted: the best ones where a node's epsilon is small, as under most caps."""
+    return best_tree(BINS, NeighboringRelation.ZERO_OUT_ONE, _SMALL, Fraction(1, 1 << 40))
+
+
+class ScoredClients:
+    """A population's records with a score each.
+
+    Computes: how active a client is, by powers of 2 of its number of records, decides with group and label
+    how a score is distributed. So the scores that a cap leaves of clients equally active are, given how many
+    of them, a uniformly random choice.
+    """
+
+    def __init__(self, population: Population, rng: np.random.Generator) -> None:
+        level = np.floor(np.log2(population.sizes)).astype(np.int64)
+        levels = np.unique(level)
+        self._levels = [population.part(level == each) for each in levels]
+        activity = np.minimum(levels / np.log2(MOST), 1.0)
+        self._scores: list[Counts] = [
+            rng.multinomial(part.table, _laws(active))
+            for part, active in zip(self._levels, activity, strict=True)
+        ]
+        self.histogram: Counts = np.array(self._scores).sum(axis=0)
+
+    def capped(self, cap: int, draws: int, rng: np.random.Generator) -> Counts:
+        """Draw what a cap leaves: shape (draws, 2, 2, bins)."""
+        found: Counts = np.zeros((draws, *self.histogram.shape), dtype=np.int64)
+        for part, scores in zip(self._levels, self._scores, strict=True):
+            if part.sizes.max() <= cap:
+                found += scores
+                continue
+            tables = part.capped_tables(cap, draws, rng)
+            for cell in np.ndindex(tables.shape):
+                kept, of_cell = int(tables[cell]), scores[cell[1:]]
+                found[cell] += rng.multivariate_hypergeometric(of_cell, kept, method="marginals")
         return found
+
+
+def _laws(activity: float) -> Floats:
+    """Return the probability of each score bin: shape (2, 2, bins)."""
+    ends = np.array([_OF_NEGATIVES, _OF_POSITIVES])  # (label, group, least or most active, a or b)
+    a, b = np.moveaxis((1 - activity) * ends[:, :, 0] + activity * ends[:, :, 1], -1, 0)
+    tails = (1 - _GRID ** a[..., np.newaxis]) ** b[..., np.newaxis]
+    return np.swapaxes(-np.diff(tails, axis=-1, append=0.0), 0, 1)
+
+
+class ExpectedCurveErrors:
+    """As `ExpectedErrors`, of curves. All are simulated: the same choices and noise for all epsilons."""
+
+    def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
+        self.caps, tree = tuple(caps), tree_of_curves()
+        self._scored = ScoredClients(population, rng)
+        self._truth = cumulative(self._scored.histogram)
+        self._points = curves_of(_NAMES, _GRID, self._truth).points()
+        self._capped = [cumulative(self._scored.capped(cap, DRAWS, rng)) for cap in caps]
+        self._estimator, self._levels = tree.estimator(), len(tree.blocks)
+        self._uniform = rng.random((2, DRAWS, GROUPS, 2, tree.nodes))
+        self._bias = np.array([self._measured(capped) for capped in self._capped])
+
+    def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, Errors]:
+        """Return the errors of each quantity, for noise that keeps to epsilon per client.
+
+        Args: noise_alone: whether that is computed, too, but of thresholds; else it is not a number.
+        """
+        rows = []
+        for cap, capped in zip(self.caps, self._capped, strict=True):
+            nodes = draw_noise(epsilon / self._levels, cap, self._uniform)
+            noise = nodes @ self._estimator.T
+            noise = np.concatenate([noise, noise[..., :1]], axis=-1)
+            alone = self._of_curves(*self._fitted(self._truth + noise)) if noise_alone else (np.nan, np.nan)
+            rows.append(((*alone, np.nan), self._measured(capped + noise)))
+        alone, total = np.moveaxis(np.array(rows), 0, -1)
+        return {
+            name: Errors(self.caps, *each)
+            for name, *each in zip(CURVE_QUANTITIES, alone, self._bias.T, total, strict=True)
+        }
+
+    def _measured(self, counts: Floats) -> tuple[float, float, float]:
+        """Return the mean error of counts, that of rates, and gap left.
+
+        Args: counts: shape (draws, 2, 2, bins + 1).
+        """
+        fitted = self._fitted(counts)
+        return *self._of_curves(*fitted), float(np.mean([self._gap_left(each) for each in fitted[1]]))
+
+    @staticmethod
+    def _fitted(counts: Floats) -> tuple[Floats, list[OperatingPoints]]:
+        return counts, [curves_of(_NAMES, _GRID, each).points() for each in counts]
+
+    def _of_curves(self, counts: Floats, fitted: list[OperatingPoints]) -> tuple[float, float]:
+        of_counts = np.abs(counts - self._truth)[..., :-1].mean()
+        of_rates = np.abs(np.array([_rates(each) for each in fitted]) - _rates(self._points)).mean()
+        return float(of_counts), float(of_rates)
+
+    def _gap_left(self, fitted: OperatingPoints) -> float:
+        """Return by how much true positive rates differ between groups under thresholds chosen on these."""
+        rules = [UNMITIGATED] * GROUPS
+        if min(*fitted.positives, *fitted.negatives) > 0:  # else `choose_thresholds` refuses
+            rules = best_mixed_rules(task_for(fitted, EQUAL_OPPORTUNITY, BALANCED_ACCURACY), 0.0)
+        tpr, _ = rates_under(dict(zip(_NAMES, rules, strict=True)), self._points)
+        return gap(tpr, tpr)
+
+
+def _rates(points: OperatingPoints) -> Floats:
+    """Return true and false positive rates at the grid, 1/2 where there is none: shape (2, k, bins)."""
+    rates = np.array([points.true_positive_rate, points.false_positive_rate])
+    return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=KNOWS_NOTHING))

@@ -55,7 +55,7 @@ class Claim:
     true: str
 
 
-def band(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -> tuple[float, float]:
+def bounds(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -> tuple[float, float]:
     """Return the least and the largest MSE of the gap, over all values."""
     budgets = allocation(epsilon)
     worst = WORST[budgets.mechanism]

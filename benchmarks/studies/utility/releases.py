@@ -53,6 +53,10 @@ class LocalMechanism:
         """Return the exact guarantee, rounded up to a multiple of 10^-12."""
         return log_upper_bound(self.response.odds / self.ratio ** (2 * len(self.tree.blocks)))
 
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, Fraction(0))
+
     def reported(self) -> Floats:
         """Return the probability of each reported group (column) for each true one (row)."""
         same = np.eye(self.response.groups, dtype=bool)
@@ -68,11 +72,8 @@ class LocalMechanism:
         Returns: shape (repetitions, k, 2, T + 1), last the totals.
         """
         probabilities = self.reported()
-        seen = sum(
-            np.moveaxis(rng.multinomial(histograms[:, g], probabilities[g]), -1, 1)
-            for g in range(self.response.groups)
-        )
-        seen = np.asarray(seen)
+        told = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
+        seen = np.moveaxis(np.sum(told, axis=0), -1, 1)
         clients = seen.sum(axis=(2, 3))[:, :, np.newaxis, np.newaxis]
         shape = (*seen.shape[:3], self.tree.nodes)
         odds, each = float(self.ratio / (1 - self.ratio)), np.broadcast_to(clients, shape)
@@ -151,20 +152,6 @@ class Computed:
         return found
 
 
-@dataclass(frozen=True)
-class Local:
-    """The baseline in which each client randomises its own record."""
-
-    mechanism: LocalMechanism
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return Guarantee(self.mechanism.epsilon, Fraction(0))
-
-    def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        return self.mechanism.estimate(histograms, rng)
-
-
 def release_for(
     method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
 ) -> Release:
@@ -178,7 +165,7 @@ def release_for(
     if method == LOCAL:
         tree = best_tree(bins, NeighboringRelation.REPLACE_ONE, Fraction(1), DELTA)
         trees = tuple(dict.fromkeys((CountTree(bins, (1,)), tree)))
-        return Local(design_local(groups, trees, records, epsilon))
+        return design_local(groups, trees, records, epsilon)
     return computed(method, bins, min(epsilon, MAX_EPSILON), relation)
 
 

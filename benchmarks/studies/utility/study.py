@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from threadpoolctl import threadpool_limits
 
-from benchmarks.studies.outcome import rounded
-from benchmarks.studies.utility.measures import MEASURES, measure, unmitigated
+from benchmarks.figures import GRID, LOGARITHMIC, Mark, Panel, band, draw, level, line, shown, ticks
+from benchmarks.studies.outcome import SUMMARY, Outcome, grouped, rounded
+from benchmarks.studies.utility.measures import CONSTRAINT, MEASURES, OBJECTIVE, measure, unmitigated
 from benchmarks.studies.utility.populations import (
     LoanPopulation,
     Population,
@@ -21,7 +26,18 @@ from benchmarks.studies.utility.populations import (
     SyntheticPopulation,
     curves_of,
 )
-from benchmarks.studies.utility.releases import METHODS, NOISE_FREE, release_for
+from benchmarks.studies.utility.releases import (
+    DELTA,
+    FLAT,
+    LOCAL,
+    METHODS,
+    NOISE_FREE,
+    PER_THRESHOLD,
+    TREE,
+    release_for,
+)
+from harness.views.palette import COLOURS, GREY, MARKERS
+from harness.views.parts import Part, Stacked
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import float_up
 
@@ -32,6 +48,18 @@ SEED = 20_221_119  # any; fixed, so that figures can be repeated
 # As PrivFairFL's appendix D: 0.25 to 50.
 EPSILONS = tuple(map(Fraction, ("1/4", "1/2", "1", "2", "5", "10", "20", "50")))
 _FEW_EPSILONS = tuple(map(Fraction, ("1/4", "1", "5", "50")))
+
+_SHOWN = Fraction(1)  # the epsilon of the table
+NAMES = {
+    TREE: "tree (default)",
+    FLAT: "flat histogram",
+    PER_THRESHOLD: "noise per threshold",
+    LOCAL: "local DP",
+}
+_COLOUR = dict(zip((TREE, LOCAL, FLAT, PER_THRESHOLD), COLOURS, strict=False))
+_MARKER = dict(zip(METHODS, MARKERS, strict=False))
+_MARGIN = 1.6
+_INCHES = (2.75, 2.5)  # of a panel
 
 
 @dataclass(frozen=True)
@@ -61,11 +89,6 @@ class Measured:
     delta_exact: Fraction | None
     unmitigated_gap: float
     samples: dict[str, list[float]]
-
-    def quartiles(self, name: str) -> tuple[float, float, float]:
-        """Return a measure's lower quartile, median and upper quartile over the repetitions."""
-        low, middle, high = np.quantile(self.samples[name], [0.25, 0.5, 0.75]).tolist()
-        return low, middle, high
 
     def parameters(self) -> dict[str, Any]:
         """Return what identifies the outcome, as JSON; bounds are rounded up."""
@@ -177,6 +200,181 @@ def summary_of(outcome: Measured) -> dict[str, Any]:
     row["chosen"] = int(sum(outcome.samples["chosen"]))
     for name in MEASURES:
         if name != "chosen":
-            values = map(rounded, outcome.quartiles(name))
+            values = map(rounded, quartiles(outcome.samples[name]))
             row |= dict(zip((f"{name}_q1", f"{name}_median", f"{name}_q3"), values, strict=True))
     return row
+
+
+def quartiles(values: npt.ArrayLike) -> list[float]:
+    """Return the lower quartile, the median and the upper quartile."""
+    found: list[float] = np.quantile(np.asarray(values), [0.25, 0.5, 0.75]).tolist()
+    return found
+
+
+def rate_errors(outcome: Measured) -> Floats:
+    """Return the RMS error of both rates together, per repetition."""
+    both = [np.array(outcome.samples[name]) for name in ("tpr_rmse", "fpr_rmse")]
+    return np.asarray(np.sqrt(np.mean(np.square(both), axis=0)))
+
+
+def _of(name: str) -> Values:
+    return lambda outcome: np.array(outcome.samples[name])
+
+
+_WHOLE = "Gap in the\npopulation"
+FIGURES: Mapping[str, Values] = {
+    "TPR and FPR,\nRMS error": rate_errors,
+    "AUC,\nRMS error": _of("auc_error"),
+    "Gap among\nthose counted": _of("gap_counted"),
+    _WHOLE: _of("gap_whole"),
+}
+
+
+def title_of(outcome: Measured) -> str:
+    """Name an outcome's setting."""
+    kind = "real data: " if outcome.population == "loanapp" else ""
+    return f"{kind}{outcome.records:,} records,\n{outcome.groups} groups, {outcome.thresholds} thresholds"
+
+
+def outcome(outcomes: Sequence[Measured], relation: NeighboringRelation) -> Outcome:
+    """Return a line per outcome with its samples, and one with their quartiles."""
+    about = {
+        "seed": SEED,
+        "repetitions": len(outcomes[0].samples["chosen"]),
+        "neighboring_relation": {"of the noise made in the computation": relation, LOCAL: "replace_one"},
+        "delta": float_up(DELTA),
+        "constraint": CONSTRAINT,
+        "objective": OBJECTIVE,
+        "measures": MEASURES,
+    }
+    of_settings: dict[tuple[str, int, int], list[Measured]] = {}
+    for each in outcomes:
+        of_settings.setdefault((each.population, each.records, each.groups), []).append(each)
+    summaries = [summary_of(each) for each in outcomes]
+    # By records, of two groups; then more groups and real data, after two groups with as many records.
+    two = [column for (name, _, groups), column in of_settings.items() if (name, groups) == ("synthetic", 2)]
+    rest = [column for column in of_settings.values() if column not in two]
+    most = max((column[0].records for column in rest), default=0)
+    others = [*(column for column in two if column[0].records == most), *rest]
+    return Outcome(
+        about,
+        summaries,
+        view(list(of_settings.values())),
+        ({**each.parameters(), **each.samples} for each in outcomes),
+        {SUMMARY: summaries},
+        figures={
+            "utility.png": lambda: plot(two, "records"),
+            "utility-groups.png": lambda: plot(others, "groups"),
+        },
+    )
+
+
+def plot(columns: Sequence[Sequence[Measured]], by: str) -> Figure:
+    """Draw medians over the repetitions, shaded between the quartiles, both axes logarithmic.
+
+    Args: columns: the outcomes of one setting each; by: what the settings differ in.
+    """
+    width, height = _INCHES
+    epsilons = sorted({float(o.epsilon) for outcomes in columns for o in outcomes if o.epsilon})
+    frame = [LOGARITHMIC, ticks({each: f"{each:g}" for each in epsilons}, fontsize=8), _heights, GRID]
+    return draw(
+        [
+            [
+                [*_marks(outcomes, label), *frame, shown(ylim=(_least(columns, values), None))]
+                for outcomes in columns
+            ]
+            for label, values in FIGURES.items()
+        ],
+        (max(7.0, 1 + width * len(columns)), height * len(FIGURES)),
+        f"Released score curves and thresholds from them, by ε and {by}",
+        x="ε of the whole release",
+        y=list(FIGURES),
+        columns=[title_of(outcomes[0]) for outcomes in columns],
+        legend_columns=min(3, len(columns)),
+        sharex=True,
+        sharey="row",
+    )
+
+
+def _marks(outcomes: Sequence[Measured], label: str) -> Panel:
+    """Return a line of each method; for the population also what exact curves and 1/2 for everybody leave."""
+    marks, values = list[Mark](), FIGURES[label]
+    for method in METHODS:
+        by_epsilon = {float(o.epsilon or 0): quartiles(values(o)) for o in outcomes if o.method == method}
+        low, middle, high = np.array(list(by_epsilon.values())).T
+        signs = {"marker": _MARKER[method], "markersize": 5, "linewidth": 1.8, "label": NAMES[method]}
+        marks += [
+            band(list(by_epsilon), low, high, color=_COLOUR[method], alpha=0.18),
+            line(list(by_epsilon), middle, color=_COLOUR[method], **signs),
+        ]
+    if label == _WHOLE:
+        (exact,) = (outcome for outcome in outcomes if outcome.method == NOISE_FREE)
+        left, before = float(np.median(values(exact))), exact.unmitigated_gap
+        names = ("no noise: what the sample leaves", "before: one threshold, 0.5, for all")
+        marks += [
+            level(left, color="black", linestyle=":", linewidth=1.6, label=names[0]),
+            level(before, color=GREY, linestyle="--", linewidth=1.4, label=names[1]),
+        ]
+    return marks
+
+
+def _heights(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=20))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _least(columns: Sequence[Sequence[Measured]], values: Values) -> float:
+    """Return where a row of panels ends below: under all medians but local DP's at the largest epsilon.
+
+    Local DP has hardly any noise there, and protects hardly anybody: its lines may leave the frame.
+    """
+    medians = [
+        float(np.median(values(outcome)))
+        for outcomes in columns
+        for outcome in outcomes
+        if outcome.method not in (NOISE_FREE, LOCAL)
+    ]
+    return min(medians) / _MARGIN
+
+
+def view(columns: Sequence[Sequence[Measured]]) -> Iterator[Part]:
+    """View medians and quartiles at one epsilon, and which method is best how often.
+
+    Args: columns: the outcomes of one setting each.
+    """
+    methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
+    figures = {name.replace("\n", " "): values for name, values in FIGURES.items()}
+    shown_figures = {**figures, "Balanced accuracy, population": _of("balanced_accuracy")}
+    for outcomes in columns:
+        at, setting = {o.method: o for o in outcomes if o.epsilon in (_SHOWN, None)}, title_of(outcomes[0])
+        for name, values in shown_figures.items():
+            rows.append([setting, name, *(_spread(values(at[method])) for method in methods)])
+        rows.append([setting, "Gap before", f"{outcomes[0].unmitigated_gap:.3g}", *[""] * len(METHODS)])
+    yield grouped([f"ε = {_SHOWN}", "", *methods], rows, alignment="ll" + "r" * len(methods))
+    yield (
+        "Medians and quartiles. Errors: RMS over groups and thresholds, against the exact curves of the "
+        "records that were counted. Gap: the equalized odds difference under thresholds chosen on the "
+        "released curves, among the records that were counted and in the population (real data: among "
+        "people who were not counted). Before: under 0.5 for all groups, which stays where a rate is 0/0. "
+        "Decisions by lot have a small gap and a balanced accuracy of 0.5."
+    )
+    for name, values in figures.items():
+        yield f"Best by the median, {name}: {_winners(columns, values)}."
+    yield "Computed in the clear, on synthetic and public data: nothing here needs or has a guarantee."
+
+
+def _spread(values: Floats) -> str:
+    low, middle, high = quartiles(values)
+    return Stacked(f"{middle:.2g}\n{low:.2g} – {high:.2g}") if high else "0"
+
+
+def _winners(columns: Sequence[Sequence[Measured]], values: Values) -> str:
+    """Say in how many of the settings and epsilons each method is best."""
+    best: Counter[str] = Counter()
+    for outcomes in columns:
+        for epsilon in dict.fromkeys(o.epsilon for o in outcomes if o.epsilon):
+            rivals = [o for o in outcomes if o.epsilon == epsilon]
+            best[min(rivals, key=lambda o: float(np.median(values(o)))).method] += 1
+    counted = [f"{NAMES[method]} {best[method]}" for method in METHODS]
+    return f"{', '.join(counted)} (of {best.total()})"

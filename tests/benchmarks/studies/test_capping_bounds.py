@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.capping.bounds import (
+    GAMMA,
     HYPOTHESES,
     MOST_ABOVE,
+    TEN_USERS,
     bias,
     capped,
+    claims,
+    excess_of_capped,
     kept,
     laplace_error,
+    least_error_of_one,
     one_user,
     proposition_1,
     proposition_2,
@@ -26,7 +31,6 @@ from benchmarks.studies.capping.bounds import (
     worst_of_all,
     zipf_shares,
 )
-from benchmarks.studies.capping.claims import GAMMA, TEN_USERS, claims, excess_of_capped, least_error_of_one
 from benchmarks.studies.capping.population import Floats
 
 

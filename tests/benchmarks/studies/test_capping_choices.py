@@ -19,8 +19,17 @@ from benchmarks.studies.capping.choices import (
     geometric_mean,
     target,
 )
-from benchmarks.studies.capping.curves import BINS, CURVE_QUANTITIES, RATES
-from benchmarks.studies.capping.errors import COUNTS, QUANTITIES, SUM, WEIGHTS, Errors, ExpectedErrors
+from benchmarks.studies.capping.errors import (
+    BINS,
+    COUNTS,
+    CURVE_QUANTITIES,
+    QUANTITIES,
+    RATES,
+    SUM,
+    WEIGHTS,
+    Errors,
+    ExpectedErrors,
+)
 from benchmarks.studies.capping.population import Floats, Population, zipf
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.contribution_cap import CapTarget
@@ -93,16 +102,16 @@ def test_choices(active: bool, chooser: Chooser) -> None:
     errors = ExpectedErrors(POPULATION, CAPS, np.random.default_rng(1))
     free, left = errors.at(2 / by), errors.at(1.6 / by)
     rates = Errors(CAPS, *np.ones((3, len(CAPS))))
-    found = list(chooser.choices(setting, share, {**left, RATES: rates}, {**free, RATES: rates}))
+    found = dict(chooser.choices(setting, share, {**left, RATES: rates}, {**free, RATES: rates}))
     assert len(found) == len(MECHANISMS) * (10 + 5)  # sum and counts with one aim, others with four, or five
-    assert {c.quantity for c in found} == {*QUANTITIES, RATES}
-    one = next(c for c in found if (c.mechanism, c.quantity) == (PI_CAP, COUNTS))
+    assert {quantity for _, quantity, *_ in found} == {*QUANTITIES, RATES}
+    one = found[PI_CAP, COUNTS, setting, share, 1]
     law = chooser.law_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5) / by, COUNTS, 1))
     expected = float(law @ left[COUNTS].total) / free[COUNTS].total.min()
     assert one.regret == pytest.approx(expected) and one.regret > 1
     assert one.low <= one.middle <= one.high and {one.low, one.middle, one.high} <= set(CAPS)
-    assert any(c.mechanism == HISTOGRAM and c.regret != one.regret for c in found)
-    assert all(c.regret == pytest.approx(1) for c in found if c.quantity == RATES)
+    assert found[HISTOGRAM, COUNTS, setting, share, 1].regret != one.regret
+    assert all(c.regret == pytest.approx(1) for key, c in found.items() if key[1] == RATES)
 
 
 def test_quantiles_and_means(chooser: Chooser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.studies.capping.curves import (
+from benchmarks.studies.capping.errors import (
     BINS,
     CURVES,
     RATES,

@@ -29,10 +29,10 @@ from benchmarks.studies.gaps.published import (
     repaired_r,
 )
 from benchmarks.studies.gaps.rates import RATES, activity_rates, printed_figures, resampled, synthetic_rates
-from benchmarks.studies.gaps.report import FIGURES, RESULT, outcome
-from benchmarks.studies.gaps.study import QUICK, Reproduction, Stated, reproduce
+from benchmarks.studies.gaps.study import FIGURES, QUICK, RESULT, Reproduction, Stated, outcome, reproduce
 from benchmarks.studies.gaps.tables import RATE_RANGE, SCALED, Table1Cell, chance_of, errors_of, table1
 from benchmarks.studies.local_simulation import PublishedL, Simulated
+from harness.cli import terminal
 from harness.errors import DataSetError
 from protocols.local_dp.estimators import gap_weights, half_width, variance
 from protocols.local_dp.randomizers import MechanismL, MechanismR
@@ -241,7 +241,7 @@ def test_synthetic_is_said_in_every_output(
     found: Reproduction, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     of = outcome(found, QUICK)
-    of.show()
+    terminal.show(*of.view)
     printed = capsys.readouterr().out
     assert "SYNTHETIC population" in printed and "10^7 clients — SYNTHETIC POPULATION" in printed
     of.write(tmp_path, "./inv reproduce.gaps --quick", 1.0)

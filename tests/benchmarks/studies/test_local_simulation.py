@@ -8,14 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.local_simulation import (
-    CHUNK,
-    Population,
-    Simulated,
-    drawn_in_chunks,
-    population_of,
-    simulate,
-)
+from benchmarks.studies.local_simulation import Population, Simulated, population_of, simulate
 from protocols.local_dp.estimators import estimate_gaps, estimate_means, estimate_sizes
 from protocols.local_dp.randomizers import MechanismL, MechanismR, ValueRange
 
@@ -70,34 +63,15 @@ def test_the_same_seed_gives_the_same_runs() -> None:
 
 
 def test_a_thousand_million_clients_take_little_memory() -> None:
-    """Where they share tuples, nothing grows with their number; else only a chunk is there at a time."""
-    rng, done = np.random.default_rng(2), list[int]()
+    """Where they share tuples, nothing grows with their number."""
     shared = Population(
         tuple(np.full(1, 0.5) for _ in range(3)), tuple(np.full(1, n) for n in (5 * 10**8, 4 * 10**8, 10**8))
     )
     tracemalloc.start()
-    for found in simulate([R, L], shared, 10, rng):
+    for found in simulate([R, L], shared, 10, np.random.default_rng(2)):
         assert found.counts.sum(axis=1).tolist() == [10**9] * 10
     assert tracemalloc.get_traced_memory()[1] < 4 * MEGABYTE
-    tracemalloc.reset_peak()
-    chunk = CHUNK // 64
-    chunks = drawn_in_chunks([40 * chunk, chunk, 1], lambda _, n: rng.random(n), chunk)
-    (found,) = simulate([R], chunks, 3, rng, done.append)
-    # A few arrays of a chunk, and of 3 runs of a chunk; the whole population's values alone take 41 chunks.
-    assert tracemalloc.get_traced_memory()[1] < 16 * 8 * chunk
     tracemalloc.stop()
-    assert found.sizes.tolist() == [40 * chunk, chunk, 1]
-    assert done == [chunk * n for n in range(1, 42)] + [41 * chunk + 1]
-
-
-def test_values_of_their_own_are_drawn_in_bounded_pieces() -> None:
-    values = np.random.default_rng(1).random(CHUNK // 4)
-    population = population_of(np.zeros(len(values), int), values, 2)
-    tracemalloc.start()
-    (found,) = simulate([MechanismL.private(2, Fraction(1), RATES)], population, 40, np.random.default_rng(2))
-    assert tracemalloc.get_traced_memory()[1] < 64 * MEGABYTE  # all at once: 80 MB for each array
-    tracemalloc.stop()
-    assert found.counts.sum(axis=1).tolist() == [len(values)] * 40
 
 
 def test_no_population() -> None:

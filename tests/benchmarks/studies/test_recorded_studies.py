@@ -11,18 +11,15 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
-from benchmarks.studies.capping.claims import claims
+from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.population import zipf
-from benchmarks.studies.capping.report import BOUNDS, ERRORS, PRICE, RESULT, TARGETS
-from benchmarks.studies.capping.study import SEED, study
-from benchmarks.studies.gaps.report import FIGURES
-from benchmarks.studies.gaps.report import RESULT as GAPS
-from benchmarks.studies.gaps.study import WHOLE
+from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, study
+from benchmarks.studies.gaps.study import FIGURES, WHOLE
+from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.gaps.tables import table1
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.trust.models import MODELS
-from benchmarks.studies.trust.report import NEEDED
-from benchmarks.studies.trust.study import Setting
+from benchmarks.studies.trust.study import NEEDED, Setting
 from benchmarks.studies.utility.measures import MEASURES
 from benchmarks.studies.utility.releases import METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
@@ -79,7 +76,7 @@ def test_capping_is_whole(capping: dict[str, Any]) -> None:
     assert len(figures) == 2 * len(chosen_by)
     files = {path.name for path in (RESULTS / "reproduce-capping").iterdir()}
     assert files == {ABOUT, RESULT, ERRORS, BOUNDS, PRICE, TARGETS, *figures}
-    assert capping["claims"] == [claim.to_json() for claim in claims()]
+    assert capping["claims"] == [asdict(claim) for claim in claims()]
     sizes = {each["name"]: (each["clients"], each["records"]) for each in capping["populations"]}
     assert sizes["MovieLens 100K"] == (943, 100_000) and sizes["MovieLens 1M"] == (6_040, 1_000_209)
 

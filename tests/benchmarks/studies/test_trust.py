@@ -25,7 +25,7 @@ from benchmarks.studies.trust.models import (
     population,
     trust_model,
 )
-from benchmarks.studies.trust.report import powers
+from benchmarks.studies.trust.study import powers
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
 from protocols.accounting.calibration import NeighboringRelation, plan_noise

@@ -1,0 +1,355 @@
+"""Whether measured runs are whole, in order, linear, and how near to the papers' figures they are.
+
+What has to be equal to the last digit: sizes, numbers of parties, whole suites of one version. Which of two
+runs takes longer, as the paper has it. Whether costs are linear: fits to our own measurements, none to the
+papers'. How far our times are from the paper's, and emulated networks from what they should be: by ratios.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import nextafter
+
+from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample
+from benchmarks.papers import privfairfl
+from benchmarks.validation import texts
+from benchmarks.validation.cells import CellRuns, Measured, fullest, name_of
+from benchmarks.validation.findings import Check
+from benchmarks.validation.side_by_side import AS_PUBLISHED, LEAST_LEVELS, LEAST_RATIO, TABLE2, Row, fit
+from harness.security_models import MODELS, get_model
+
+# (claim, the model that takes longer, the other)
+PAIRS = (
+    ("parties", "semi2k", "ring"),
+    ("parties", "spdz2k", "sy-rep-ring"),
+    ("parties", "spdz2k", "rep4-ring"),
+    ("adversary", "spdz2k", "semi2k"),
+    ("adversary", "sy-rep-ring", "ring"),
+    ("adversary", "rep4-ring", "ring"),
+)
+SURE = 0.9  # of all pairs of runs have to be in one order
+MUCH = 10  # times, at least, is much longer
+BYTES = 0.01  # of the embedded engine, whose messages have headers of different lengths, as a share
+SCATTER = 1.0  # of the seconds of cells that should cost the same, on a busy machine, as a share
+LEAST_SHARE = 0.5  # of the cost at the largest level that has to grow with it
+BAND = 3.0  # times as long, or as short, counts as alike on another machine
+GAIN = 10.0  # the default takes at most a tenth of the protocol as published
+# As shares of what was asked for. A round trip also takes the machine's own time, a transfer is never faster.
+ROUND_TRIP, BANDWIDTH = (0.95, 1.5), (0.5, 1.1)
+
+
+def checks(measured: Measured, rows: Sequence[Row], programs: Iterable[Check]) -> Iterator[Check]:
+    """Yield all checks. Args: rows: Table 2 side by side; programs: checks of the programs themselves."""
+    for suite in measured.suites:
+        yield from _whole(suite, measured)
+    yield from _sizes(measured.where(TABLE2))
+    yield from _parties(measured)
+    yield from programs
+    yield from _orders(measured)
+    yield from _growths(measured)
+    yield from _networks(measured)
+    yield from _times(measured, rows)
+
+
+def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
+    """Check that nothing is wrong with `of` things; where there are none, that cannot be judged."""
+    if not of:
+        return Check(key, says, unjudged=f"there are no {what}")
+    shown = "; ".join(wrong[:3]) + ("; …" if len(wrong) > 3 else "")
+    return Check(key, says, len(wrong), 0, 0, shown or f"all of {of:,} {what}")
+
+
+def _whole(suite: str, measured: Measured) -> Iterator[Check]:
+    """Is a suite finished, each cell run as often as the others, by one program, on one installation?"""
+    cells = measured.where(suite)
+    ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
+    runs = [run for cell in cells for run in cell.ok]
+    about = measured.abouts.get(suite)
+    key = f"whole.{suite}"
+    if about is not None:
+        unfinished = [] if about.get("finished") else [f"begun {about.get('started', 'at some time')}"]
+        yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
+    plan, by_key = measured.plans.get(suite), {cell.runs[0].key: cell for cell in cells}
+    says = "every cell ran as often as planned, and well"
+    if plan is None:
+        yield Check(f"{key}.repetitions", says, unjudged="nothing says what was asked for")
+    else:
+        fewer = [_shortfall(by_key.get(planned), dict(planned), times) for planned, times in plan.items()]
+        yield none_of(f"{key}.repetitions", says, [each for each in fewer if each], len(plan), "cells")
+    mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
+    yield none_of(f"{key}.program", "all runs of a cell are of one program", mixed, len(ran), "cells")
+    versions = {(run.engine, run.engine_version, _machine(run)) for run in runs}
+    engines = {engine for engine, _, _ in versions}
+    several = sorted(f"{version}" for _, version, _ in versions) if len(versions) > len(engines) else []
+    says = "all runs are of one version of each engine, on one machine"
+    yield none_of(f"{key}.versions", says, several, len(runs), "runs")
+    for cell in cells:
+        if cell not in ran:
+            says = "the cell was measured"
+            yield Check(f"{key}.measured.{cell.name}", says, unjudged=cell.reason)
+
+
+def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) -> str:
+    """Say what is missing of a planned cell, "" if nothing is or it was skipped."""
+    if cell is None:
+        return f"{name_of(planned)}: none"
+    if cell.of(SKIPPED) and not cell.ok and not cell.of(FAILED):
+        return ""
+    well = [run.repetition for run in cell.ok]
+    whole = well == list(range(max(times, len(well)))) and not cell.of(FAILED)
+    return "" if whole else f"{cell.name}: {len(well)} of {times}"
+
+
+def _machine(run: Sample) -> str:
+    names = ("python", "platform", "cores", "packages", "mp_spdz_commit")
+    return json.dumps([run.environment.get(name) for name in names], sort_keys=True)
+
+
+def _sizes(cells: Sequence[CellRuns]) -> Iterator[Check]:
+    paper = privfairfl()
+    for shape in paper.shapes.values():
+        of_shape = [cell for cell in cells if cell["shape"] == shape.name and cell.ok]
+        for factor, size in (("clients", shape.clients), ("records", shape.records)):
+            given = [cell for cell in of_shape if isinstance(cell[factor], int)]
+            wrong = [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size]
+            says = f"{shape.title} has {size:,} {factor}"
+            yield none_of(f"exact.{factor}.{shape.name}", says, wrong, len(given), "cells")
+    whole = [cell for cell in cells if cell["protocol"] == "pi_roc" and cell.ok]
+    grid = [cell for cell in whole if cell["variant"] != "published"]
+    wrong = [f"{cell.name}" for cell in grid if cell["thresholds"] != paper.thresholds]
+    says = f"a curve has {paper.thresholds:,} thresholds"
+    yield none_of("exact.thresholds", says, wrong, len(grid), "cells")
+
+
+def _parties(measured: Measured) -> Iterator[Check]:
+    paper = privfairfl()
+    for model, parties in paper.parties.items():
+        runs = [run for cell in measured.where(model=model) for run in cell.ok]
+        wrong = [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties]
+        says = f"{model} has {parties} parties, as {MODELS[model].paper_name} has"
+        yield none_of(f"exact.parties.{model}", says, wrong, len(runs), "runs")
+
+
+def _orders(measured: Measured) -> Iterator[Check]:
+    """Yield a check for each order that the paper states and both sides of which were measured or tried."""
+    claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
+    for cell in measured.where(TABLE2):
+        by_rest.setdefault(cell.without("model"), {})[cell["model"]] = cell
+    for claim, slower, quicker in PAIRS:
+        for models in by_rest.values():
+            if slower in models and quicker in models:
+                a, b = models[slower], models[quicker]
+                key = f"order.{claim}.{a.name_without('model')}.{slower}.{quicker}"
+                yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
+                yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
+    for post, pre, times in (("published", "product", MUCH), ("default", "default", 1.0)):
+        for shape, model in product(privfairfl().shapes, privfairfl().schemes):
+            where = {"shape": shape, "model": model}
+            long = fullest(measured.where(TABLE2, protocol="pi_roc", variant=post, **where))
+            short = fullest(measured.where(TABLE2, protocol="pi_rw", variant=pre, **where))
+            if long and short:
+                yield order_of_seconds(f"order.phases.{long.name}", claims["phases"], long, short, times)
+
+
+def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
+    """Check that one takes longer than `times` the other, in nearly all pairs of their runs.
+
+    Computes: the share of pairs in which it does. Where neither order holds in 9 of 10, nobody can tell.
+    """
+    a, b = slower.seconds(), quicker.seconds()
+    if a is None or b is None:
+        return Check(key, says, unjudged=(quicker if a else slower).reason)
+    long, short = ([run.times["mpc_s"] for run in cell.ok] for cell in (slower, quicker))
+    share = sum(x > times * y for x in long for y in short) / (len(long) * len(short))
+    many = f"more than {times:g} times as long" if times > 1 else "longer"
+    found = (
+        f"{a.median:.3g} s against {b.median:.3g} s, {many} in {share:.0%} of {len(long)}×{len(short)} pairs"
+    )
+    if 1 - SURE < share < SURE:
+        return Check(key, says, unjudged=f"the runs overlap: {found}")
+    return Check(key, says, share, SURE, 1.0, found)
+
+
+def order_of_bytes(key: str, says: str, slower: CellRuns, quicker: CellRuns) -> Check:
+    """Check that one sends more than the other, all parties together."""
+    a, b = slower.sent_bytes, quicker.sent_bytes
+    if a is None or b is None:
+        return Check(key, says, unjudged=(quicker if a else slower).reason)
+    return Check(key, says, a / b, nextafter(1, 2), found=f"{a:,.0f} bytes against {b:,.0f}")
+
+
+Cost = Callable[[CellRuns], float | None]
+
+
+# How far the fit may be off, as a share: seconds share two cores, bytes are counted.
+COSTS: Mapping[str, tuple[Cost, float]] = {
+    "seconds": (lambda cell: cell.median_s, 0.35),
+    "bytes": (lambda cell: cell.sent_bytes, 0.05),
+}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a cost should do in a factor.
+
+    Attributes: where: levels of the cells that it is said of; also: factors that may vary with it, which the
+    cost does not depend on; several: only said of clients who may have several records, as noise is for
+    another relation, and so another half of epsilon, where they have one.
+    """
+
+    factor: str
+    linear: bool
+    where: Mapping[str, str]
+    why: str
+    also: tuple[str, ...] = ()
+    several: bool = False
+
+
+_RECORDS = ("records",)  # clients count their own
+GROWTHS = (
+    Growth(
+        "clients",
+        True,
+        {"protocol": "pi_rw", "variant": "product"},
+        "a product per client and label",
+        _RECORDS,
+    ),
+    Growth(
+        "clients", False, {"protocol": "pi_rw", "variant": "default"}, "each party adds up before", _RECORDS
+    ),
+    Growth("clients", False, {"protocol": "pi_roc", "variant": "default"}, "each party adds up before"),
+    Growth("records", False, {"protocol": "pi_roc", "variant": "default"}, "clients count before", (), True),
+    Growth("records", True, {"protocol": "pi_roc", "variant": "published"}, "each record is compared"),
+    Growth("thresholds", True, {"protocol": "pi_roc", "variant": "published"}, "all records per threshold"),
+)
+
+
+def _growths(measured: Measured) -> Iterator[Check]:
+    """Yield a check of each cost of each series of cells that differ in one factor only."""
+    for growth in GROWTHS:
+        cells = [
+            cell
+            for cell in measured.where(**growth.where)
+            if not growth.several or cell.number("records") > cell.number("clients")
+        ]
+        for series in measured.series(growth.factor, cells, growth.also):
+            for name, (cost, tolerance) in COSTS.items():
+                yield check_series(series, growth, name, cost, tolerance)
+
+
+def check_series(
+    series: Sequence[CellRuns], growth: Growth, name: str, cost: Cost, tolerance: float
+) -> Check:
+    """Check one cost of cells that differ in the growth's factor only, sorted by its level."""
+    first = series[0]
+    verb = "linear" if growth.linear else "constant"
+    what = first.name_without(growth.factor, *growth.also)
+    key = f"{verb}.{growth.factor}.{first.suite}.{what}.{name}"
+    says = f"{verb} in {growth.factor}: {growth.why}"
+    points = {cell.number(growth.factor): value for cell in series if (value := cost(cell))}
+    levels, costs = list(points), list(points.values())
+    if len(levels) < LEAST_LEVELS or levels[-1] < LEAST_RATIO * levels[0]:
+        known = ", ".join(f"{level:,}" for level in levels) or "none"
+        return Check(key, says, unjudged=f"too few levels to tell ({known})")
+    over = f"{growth.factor} {levels[0]:,} to {levels[-1]:,}"
+    if not growth.linear:
+        spread = max(costs) / min(costs)
+        counted = name == "bytes" and get_model(str(first["model"])).virtual_machine is not None
+        most = 1.0 if counted else 1 + (BYTES if name == "bytes" else SCATTER)
+        return Check(key, says, spread, 1.0, most, f"most over least {spread:.2f}, {over}")
+    line = fit(levels, costs)
+    share = line.slope * (levels[-1] - levels[0]) / costs[-1]
+    found = f"off a line by {line.residual:.1%} at most, {over}"
+    if line.residual <= tolerance and share < LEAST_SHARE:
+        return Check(key, says, unjudged=f"only {max(share, 0):.0%} of the cost grows, {over}")
+    return Check(key, says, line.residual, 0.0, tolerance, found)
+
+
+def _networks(measured: Measured) -> Iterator[Check]:
+    """Yield a check of the worst round trip and of the worst bandwidth of each cell with a network."""
+    kinds = (("rtt", "s", ROUND_TRIP), ("bandwidth", "bits_per_s", BANDWIDTH))
+    for cell, (what, unit, (low, high)) in product(measured.cells, kinds):
+        if not cell.networks:
+            continue
+        key, says = f"network.{what}.{cell.suite}.{cell.name}", f"the {what} was what was asked for"
+        pairs = [(found.get(f"measured_{what}_{unit}"), found[f"{what}_{unit}"]) for found in cell.networks]
+        ratios = [got / wanted for got, wanted in pairs if got is not None]
+        if not ratios:
+            yield Check(key, says, unjudged="it was not measured")
+            continue
+        worst = max(ratios, key=lambda ratio: max(low / ratio, ratio / high))
+        yield Check(key, says, worst, low, high, f"×{worst:.3g} of {pairs[0][1]:g} {unit}")
+
+
+def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
+    """Yield checks of seconds over the paper's: of Table 2's cells, of models, of our default, of figures."""
+    by_cell = {(row.protocol, row.shape, row.model): row for row in rows}
+    for (protocol, shape, model), row in by_cell.items():
+        key = f"ratio.table2.{protocol}.{shape}.{model}"
+        says = f"{protocol} as published takes about as long as in Table 2"
+        told = f"{_said(row.whole)}, the paper {row.paper} s"
+        yield _in_band(key, says, row.whole, row.paper.range, told, row.why_not)
+    for (protocol, shape, model), row in by_cell.items():
+        ring = by_cell[protocol, shape, "ring"]  # whose time leaves the machine out
+        if row is ring:
+            continue
+        key = f"ratio.models.{protocol}.{shape}.{model}"
+        says = f"{model} costs as many times what ring does as in Table 2"
+        ours = row.whole / ring.whole if row.whole and ring.whole else None
+        (low, high), (least, most) = row.paper.range, ring.paper.range
+        told = f"×{ours or 0:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
+        yield _in_band(key, says, ours, (low / most, high / least), told, row.why_not or ring.why_not)
+    for (protocol, shape, model), row in by_cell.items():
+        if protocol == "pi_roc":
+            key = f"gain.{protocol}.{shape}.{model}"
+            says = f"the default takes at most 1/{GAIN:g} of the protocol as published"
+            if row.whole is None or row.default is None:
+                yield Check(key, says, unjudged=row.why_not or row.why_no_default)
+            else:
+                told = f"{_said(row.whole)} against {_said(row.default.median)}"
+                yield Check(key, says, row.whole / row.default.median, GAIN, found=told)
+    yield _figure_1(measured)
+    yield _figure_2(by_cell)
+
+
+def _in_band(
+    key: str, says: str, ours: float | None, paper: tuple[float, float], found: str, why_not: str
+) -> Check:
+    """Check that a number is about the paper's, of which it is compared with the nearest that may be meant.
+
+    Args: paper: the least and the most that may be meant; found: both, in words; why_not: there is no number.
+    """
+    if ours is None:
+        return Check(key, says, unjudged=why_not or "not measured")
+    ratio = ours / min(max(ours, paper[0]), paper[1])
+    return Check(key, says, ratio, 1 / BAND, BAND, f"{found}: ×{ratio:.3g}")
+
+
+def _said(seconds: float | None) -> str:
+    return "" if seconds is None else f"{texts.seconds(seconds)} s"
+
+
+def _figure_1(measured: Measured) -> Check:
+    """Compare the run with the most clients that the paper's sentence is about."""
+    claim = privfairfl().figures["figure1"]
+    cells = measured.where(
+        protocol=claim.protocol, variant=AS_PUBLISHED[claim.protocol], model=claim.model, network="none"
+    )
+    near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
+    timed = {cell.number(claim.factor): found for cell in near if (found := cell.median_s) is not None}
+    why_not = near[0].reason if near else f"nothing was measured at {claim.at[0]:,} {claim.factor} or more"
+    most = max(timed, default=0)
+    told, seconds = f"{_said(timed.get(most))} with {most:,} clients", (claim.seconds, claim.seconds)
+    return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", timed.get(most), seconds, told, why_not)
+
+
+def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
+    """Compare what ADS takes, scaled to the figure's records: see the checks of linearity in records."""
+    claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
+    row = rows[claim.protocol, ads.name, claim.model]
+    scaled = None if row.whole is None else row.whole * claim.at[0] / ads.records
+    told, seconds = f"{_said(scaled)}, scaled from {ads.records:,} records", (claim.seconds, claim.seconds)
+    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, seconds, told, row.why_not)
