@@ -10,10 +10,11 @@ from typing import Any
 
 from benchmarks.commands.options import SuiteOptions
 from benchmarks.measure import runner
-from benchmarks.measure.factors import Planned
 from benchmarks.measure.runner import Chosen, Standing
 from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.measure.units import write_units
+from benchmarks.suites import Planned
+from benchmarks.validation.texts import spread
 from harness.cli import terminal as cli
 from harness.cli.terminal import INTERRUPTED_EXIT, plain, say, show
 from harness.errors import OptionError
@@ -114,9 +115,8 @@ def _costs(of: Sequence[Sample]) -> list[str]:
         said = f"{last.status}: {last.reason}"
         return [Bad(said) if last.status == FAILED else said, "", "", ""]
     good = next(sample for sample in of if sample.sent_bytes)
-    spread = f" ({found.low:.3g} – {found.high:.3g})" if found.n > 1 else ""
     return [
-        f"{found.median:.3g}{spread}",
+        spread(found),
         "–" if good.rounds is None else f"{good.rounds:,}",
         f"{sum(good.sent_bytes) / 1e6:,.3g} MB",
         f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB" if good.peak_memory_bytes else "–",

@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.factors import Planned
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample
 from benchmarks.measure.synthetic_clients import Federation
+from benchmarks.suites import Planned
 from harness.cli.parsers import parse_delta, parse_epsilon
 from harness.cli.release_options import RELEASES
 from harness.clients.session import MAX_CONNECTIONS, Check, ClientInputs, Upload

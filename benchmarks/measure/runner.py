@@ -19,7 +19,6 @@ from typing import Any
 
 from benchmarks.commands.options import typed
 from benchmarks.measure.cell import identity, measure, now, why_not
-from benchmarks.measure.factors import Planned, Suite
 from benchmarks.measure.samples import (
     ABOUT,
     OK,
@@ -32,7 +31,7 @@ from benchmarks.measure.samples import (
     by_cell,
     load,
 )
-from benchmarks.suites import SUITES
+from benchmarks.suites import SUITES, Planned, Suite
 from harness.errors import MixedResultsError, OptionError
 from harness.pipeline import manifest as report
 from harness.system.files import scratch_directory

@@ -44,25 +44,15 @@ class Measured:
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
     """Return each cell that went well, with what its program uses."""
-    found = []
-    for key, of in by_cell(samples).items():
-        seconds, good = summary(of), [sample for sample in of if sample.status == OK]
-        if seconds is None:
-            continue
-        sent = statistics.median(sum(sample.sent_bytes) for sample in good)
-        rounds = [sample.rounds for sample in good if sample.rounds is not None]
-        network = parse_network(str(good[0].cell["network"]))
-        found.append(
-            Measured(
-                good[0].cell,
-                counts_of_cell(key),
-                seconds.median,
-                sent,
-                statistics.median(rounds) if rounds else None,
-                network,
-            )
-        )
-    return found
+    good = {key: [sample for sample in of if sample.status == OK] for key, of in by_cell(samples).items()}
+    return [_measured(key, of, took.median) for key, of in good.items() if (took := summary(of))]
+
+
+def _measured(key: Cell, good: Sequence[Sample], mpc_s: float) -> Measured:
+    sent = statistics.median(sum(sample.sent_bytes) for sample in good)
+    counted = [sample.rounds for sample in good if sample.rounds is not None]
+    rounds, cell = statistics.median(counted) if counted else None, good[0].cell
+    return Measured(cell, counts_of_cell(key), mpc_s, sent, rounds, parse_network(str(cell["network"])))
 
 
 @lru_cache(maxsize=1024)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.cell import job_of
-from benchmarks.measure.factors import Exclusion, Grid, Planned, Suite, axis
 from benchmarks.measure.samples import Level
 from benchmarks.measure.synthetic_clients import SHAPES, Federation
-from benchmarks.suites import REAL, SUITES, TABLE2
+from benchmarks.suites import REAL, SUITES, TABLE2, Exclusion, Grid, Planned, Suite, axis
 from harness.inputs.record_schema import RecordKind
 from harness.security_models import MODELS
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.cell import identity, measure
-from benchmarks.measure.factors import Planned
 from benchmarks.measure.samples import FAILED, OK, Level, load
 from tests.support.command import call, command, files_below, finish, processes_below, refused, start
 from tests.support.running import until

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.studies.utility.populations import cumulative, curves_of
+from benchmarks.studies.utility.curves import cumulative, curves_of
 from benchmarks.studies.utility.releases import (
     DELTA,
     FLAT,

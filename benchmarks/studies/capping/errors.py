@@ -18,8 +18,14 @@ from fractions import Fraction
 import numpy as np
 
 from benchmarks.studies.capping.population import GROUPS, MOST, Counts, Floats, Population
-from benchmarks.studies.utility.measures import KNOWS_NOTHING, UNMITIGATED, gap, rates_under
-from benchmarks.studies.utility.populations import cumulative, curves_of
+from benchmarks.studies.utility.curves import (
+    KNOWS_NOTHING,
+    UNMITIGATED,
+    cumulative,
+    curves_of,
+    gap,
+    rates_under,
+)
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import OperatingPoints
 from harness.postprocessing.reweighing.formulas import weights_of_counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.figures import GRID, LOGARITHMIC, Panel, draw, level, line, shown
-from benchmarks.studies.outcome import SUMMARY, Outcome, grouped, rounded
+from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.trust.models import (
     AGGREGATORS,
     DELTA,
@@ -43,6 +43,7 @@ RUNS_OF_NEEDED = 10_000  # in which an error is exceeded 100 times, give or take
 _START = 8  # times fewer clients than by the bound: there the search among simulated ones starts
 
 NEEDED, PLOT = "clients.csv", "trust.png"
+_WHICH = ("model", "epsilon", "epsilon_exact", "delta_exact", "clients")  # cell it is
 _DIGITS = 3  # of an error that is kept
 _SHOWN = (10**4, 10**6)  # clients of the table
 _LABELS = {  # in the figure, in the order of its colours
@@ -71,104 +72,63 @@ QUICK = Setting((Fraction(1),), CLIENTS[:3], ERRORS[:1])
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One model's error for so many clients.
+    """One model's error for so many clients. Attributes: row: in numbers; errors: simulated, a run each."""
 
-    Attributes: bound: exceeded with probability `FAILURE` at most, by proof, whatever the values; None: none
-    is known; deviation: predicted, of the simulated population; errors: simulated, a run each.
-    """
-
-    name: str
-    epsilon: Fraction
     model: TrustModel
-    clients: int
-    bound: float | None
-    deviation: float
+    row: Row
     errors: Floats
 
-    def parameters(self) -> dict[str, Any]:
-        """Return what identifies the cell, as JSON; ε and δ are rounded up."""
-        exact = self.model.guarantee
-        return {
-            "model": self.name,
-            "epsilon": float(self.epsilon),
-            "epsilon_exact": float_up(exact.epsilon),
-            "delta_exact": float_up(exact.delta),
-            "clients": self.clients,
-        }
 
-    def exceeded(self) -> float:
-        """Return the error that all but 1 % of the simulated runs keep to."""
-        return exceeded(self.errors)
+def run(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> tuple[list[Cell], list[Row]]:
+    """Return each cell, and a row of how many clients each model needs for an error.
 
-    def summary(self) -> dict[str, Any]:
-        """Return the cell in numbers."""
-        return {
-            **self.parameters(),
-            "bound_99": None if self.bound is None else rounded(self.bound),
-            "simulated_99": rounded(self.exceeded()),
-            "simulated_rms": rounded(float(np.sqrt(np.mean(self.errors**2)))),
-            "predicted_rms": rounded(self.deviation),
-        }
-
-
-@dataclass(frozen=True)
-class Need:
-    """How many clients one model needs for an error that is not exceeded in 99 % of runs.
-
-    Attributes: proven: by the bound, whatever the values; simulated: for the simulated population.
+    Args: progress: called with how many results there are, out of how many.
     """
-
-    name: str
-    epsilon: Fraction
-    epsilon_exact: Fraction
-    error: float
-    proven: int
-    simulated: int
-
-    def summary(self) -> dict[str, Any]:
-        return {
-            "model": self.name,
-            "epsilon": float(self.epsilon),
-            "epsilon_exact": float_up(self.epsilon_exact),
-            "error": self.error,
-            "clients_proven": self.proven,
-            "clients_simulated": self.simulated,
-        }
-
-
-def run(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> tuple[list[Cell], list[Need]]:
-    """Compute and simulate all. Args: progress: called with how many results there are, out of how many."""
-    cells, needs = list[Cell](), list[Need]()
+    cells, needs = list[Cell](), list[Row]()
     total = len(setting.epsilons) * len(MODELS) * (len(setting.clients) + len(setting.errors))
-    for epsilon in setting.epsilons:
-        for name in MODELS:
-            model = trust_model(name, epsilon)
-            for clients in setting.clients:
-                cells.append(_cell(name, epsilon, model, clients, runs))
-                progress(len(cells) + len(needs), total)
-            for error in setting.errors:
-                needs.append(_need(name, epsilon, model, error))
-                progress(len(cells) + len(needs), total)
+    for epsilon, name in product(setting.epsilons, MODELS):
+        model = trust_model(name, epsilon)
+        for clients in setting.clients:
+            cells.append(_cell(name, epsilon, model, clients, runs))
+            progress(len(cells) + len(needs), total)
+        for error in setting.errors:
+            needs.append(_need(name, epsilon, model, error))
+            progress(len(cells) + len(needs), total)
     return cells, needs
 
 
 def _cell(name: str, epsilon: Fraction, model: TrustModel, clients: int, runs: int) -> Cell:
     bound = model.half_width(clients, FAILURE)
     errors = model.errors(clients, runs, generator(name, epsilon, clients))
-    return Cell(
-        name, epsilon, model, clients, bound if bound < MOST else None, model.deviation(clients), errors
-    )
+    row = {
+        "model": name,
+        "epsilon": float(epsilon),
+        "epsilon_exact": float_up(model.guarantee.epsilon),
+        "delta_exact": float_up(model.guarantee.delta),
+        "clients": clients,
+        "bound_99": rounded(bound) if bound < MOST else None,
+        "simulated_99": rounded(exceeded(errors)),
+        "simulated_rms": rounded(float(np.sqrt(np.mean(errors**2)))),
+        "predicted_rms": rounded(model.deviation(clients)),
+    }
+    return Cell(model, row, errors)
 
 
-def _need(name: str, epsilon: Fraction, model: TrustModel, error: float) -> Need:
+def _need(name: str, epsilon: Fraction, model: TrustModel, error: float) -> Row:
     proven = least_enough(lambda clients: model.half_width(clients, FAILURE) <= error)
 
     def enough(clients: float) -> bool:
         drawn = model.errors(int(clients), RUNS_OF_NEEDED, generator(name, epsilon, error))
         return exceeded(drawn) <= error
 
-    simulated = least_enough(enough, proven / _START)
-    return Need(name, epsilon, model.guarantee.epsilon, error, proven, simulated)
+    return {
+        "model": name,
+        "epsilon": float(epsilon),
+        "epsilon_exact": float_up(model.guarantee.epsilon),
+        "error": error,
+        "clients_proven": proven,
+        "clients_simulated": least_enough(enough, proven / _START),
+    }
 
 
 def exceeded(errors: Floats) -> float:
@@ -176,7 +136,7 @@ def exceeded(errors: Floats) -> float:
     return float(np.quantile(abs(errors), 1 - FAILURE))
 
 
-def outcome(cells: Sequence[Cell], needs: Sequence[Need]) -> Outcome:
+def outcome(cells: Sequence[Cell], needs: Sequence[Row]) -> Outcome:
     """Return a line per cell, with its errors, and one per number of clients needed."""
     about = {
         "seed": SEED,
@@ -197,47 +157,53 @@ def outcome(cells: Sequence[Cell], needs: Sequence[Need]) -> Outcome:
             "clients_simulated": "by simulated_99, to about 5 %",
         },
     }
-    errors, clients = [cell.summary() for cell in cells], [need.summary() for need in needs]
+    errors = [cell.row for cell in cells]
+    samples = (
+        {name: cell.row[name] for name in _WHICH}
+        | {"errors": [rounded(error, _DIGITS) for error in cell.errors.tolist()]}
+        for cell in cells
+    )
     return Outcome(
         about,
-        {"errors": errors, "clients": clients},
+        {"errors": errors, "clients": needs},
         view(cells, needs),
-        ({**c.parameters(), "errors": [rounded(e, _DIGITS) for e in c.errors.tolist()]} for c in cells),
-        {SUMMARY: errors, NEEDED: clients},
+        samples,
+        {SUMMARY: errors, NEEDED: needs},
         figures={PLOT: lambda: plot(cells)},
     )
 
 
 def plot(cells: Sequence[Cell]) -> Figure:
     """Draw a panel per epsilon: lines are proven bounds, markers simulated, both axes logarithmic."""
-    epsilons = list(dict.fromkeys(cell.epsilon for cell in cells))
+    by_epsilon: dict[float, list[Cell]] = {}
+    for cell in cells:
+        by_epsilon.setdefault(cell.row["epsilon"], []).append(cell)
     return draw(
-        [[_panel(epsilon, [cell for cell in cells if cell.epsilon == epsilon]) for epsilon in epsilons]],
-        (max(7.0, 1 + 4 * len(epsilons)), 5.6),
+        [[[*_marks(of), shown(title=f"ε = {epsilon:g}")] for epsilon, of in by_epsilon.items()]],
+        (max(7.0, 1 + 4 * len(by_epsilon)), 5.6),
         "The gap between two groups' means, values from −1 to 1",
         x="clients, half of them in each group",
         y=["error of the gap, not exceeded in 99 % of runs"],
-        legend_columns=min(3, 1 + len(epsilons)),
+        legend_columns=min(3, 1 + len(by_epsilon)),
         sharey=True,
     )
 
 
-def _panel(epsilon: Fraction, cells: Sequence[Cell]) -> Panel:
+def _marks(cells: Sequence[Cell]) -> Panel:
     marks = [level(_WANTED, color=GREY, linestyle=":", linewidth=1)]
     for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
-        of_model = {cell.clients: cell for cell in cells if cell.name == name}
-        along = np.geomspace(min(of_model), max(of_model), _POINTS)
-        model = next(iter(of_model.values())).model
-        bounds = np.array([model.half_width(clients, FAILURE) for clients in along])
+        of_model = [cell for cell in cells if cell.row["model"] == name]
+        errors = {cell.row["clients"]: exceeded(cell.errors) for cell in of_model}
+        along = np.geomspace(min(errors), max(errors), _POINTS)
+        bounds = np.array([of_model[0].model.half_width(clients, FAILURE) for clients in along])
         signs = {"color": colour, "markersize": 5.5}
         marks += [
             line(along, np.where(bounds < MOST, bounds, np.nan), linewidth=1.8, **signs),
-            line(list(of_model), [cell.exceeded() for cell in of_model.values()], marker, alpha=0.8, **signs),
+            line(list(errors), list(errors.values()), marker, alpha=0.8, **signs),
             line([], [], marker=marker, linewidth=1.8, label=label, **signs),
         ]
-    frame = {"ylim": (_LEAST, MOST), "title": f"ε = {float(epsilon):g}"}
     said = line([], [], linestyle="none", label="lines: proven for all values; markers: simulated")
-    return [*marks, said, LOGARITHMIC, shown(**frame), _each_power_of_ten, GRID]
+    return [*marks, said, LOGARITHMIC, shown(ylim=(_LEAST, MOST)), _each_power_of_ten, GRID]
 
 
 def _each_power_of_ten(axes: Axes) -> None:
@@ -246,28 +212,28 @@ def _each_power_of_ten(axes: Axes) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def view(cells: Sequence[Cell], needs: Sequence[Need]) -> Iterator[Part]:
+def view(cells: Sequence[Cell], needs: Sequence[Row]) -> Iterator[Part]:
     """View the clients needed for each error, and the errors with some numbers of clients."""
-    errors = list(dict.fromkeys(need.error for need in needs))
-    exact = {(need.epsilon, need.name): need.epsilon_exact for need in needs}
-    clients = [number for number in dict.fromkeys(cell.clients for cell in cells) if number in _SHOWN]
+    errors = list(dict.fromkeys(need["error"] for need in needs))
+    clients = [number for number in dict.fromkeys(c.row["clients"] for c in cells) if number in _SHOWN]
+    exact = {(c.row["epsilon"], c.row["model"]): c.model.guarantee.epsilon for c in cells}
     rows = [
         [
-            f"ε = {float(epsilon):g}",
+            f"ε = {epsilon:g}",
             name,
-            digits_up(exact[epsilon, name], 4),
+            digits_up(true, 4),
             *(
-                Stacked(f"{powers(need.proven)}\n{powers(need.simulated)}")
+                Stacked(f"{powers(need['clients_proven'])}\n{powers(need['clients_simulated'])}")
                 for need in needs
-                if (need.epsilon, need.name) == (epsilon, name)
+                if (need["epsilon"], need["model"]) == (epsilon, name)
             ),
             *(
-                Stacked(f"{'none' if cell.bound is None else f'{cell.bound:.2g}'}\n{cell.exceeded():.2g}")
-                for cell in cells
-                if (cell.epsilon, cell.name) == (epsilon, name) and cell.clients in clients
+                Stacked(f"{_bound(row['bound_99'])}\n{row['simulated_99']:.2g}")
+                for row in (cell.row for cell in cells)
+                if (row["epsilon"], row["model"]) == (epsilon, name) and row["clients"] in clients
             ),
         ]
-        for epsilon, name in exact
+        for (epsilon, name), true in exact.items()
     ]
     columns = [
         *("", "", "its ε"),
@@ -282,14 +248,19 @@ def view(cells: Sequence[Cell], needs: Sequence[Need]) -> Iterator[Part]:
         "computation below 2^-40."
     )
     wanted = errors[len(errors) // 2]
-    for epsilon in dict.fromkeys(need.epsilon for need in needs):
-        proven = {n.name: n.proven for n in needs if (n.epsilon, n.error) == (epsilon, wanted)}
+    for epsilon in dict.fromkeys(need["epsilon"] for need in needs):
+        at = [need for need in needs if (need["epsilon"], need["error"]) == (epsilon, wanted)]
+        proven = {need["model"]: need["clients_proven"] for need in at}
         yield (
-            f"At ε = {float(epsilon):g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
+            f"At ε = {epsilon:g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
             f"with noise in the computation, {powers(proven[PER_AGGREGATOR])} with noise per aggregator, "
             f"{powers(proven[REPAIRED])} under local DP (M_R, repaired), "
             f"{powers(float(f'{proven[REPAIRED] / proven[IN_COMPUTATION]:.2g}'))} times as many."
         )
+
+
+def _bound(bound: float | None) -> str:
+    return "none" if bound is None else f"{bound:.2g}"
 
 
 def powers(number: float) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.studies.local_simulation import summed_geometric
-from benchmarks.studies.utility.populations import cumulative
+from benchmarks.studies.utility.curves import cumulative
 from harness.postprocessing.curve_intervals import simulated_noise
 from harness.postprocessing.curves import CurveNoise
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise

@@ -17,14 +17,18 @@ from matplotlib.ticker import LogLocator, NullLocator
 from threadpoolctl import threadpool_limits
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, Panel, band, draw, level, line, shown, ticks
-from benchmarks.studies.outcome import SUMMARY, Outcome, grouped, rounded
-from benchmarks.studies.utility.measures import CONSTRAINT, MEASURES, OBJECTIVE, measure, unmitigated
-from benchmarks.studies.utility.populations import (
+from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
+from benchmarks.studies.utility.curves import (
+    CONSTRAINT,
+    MEASURES,
+    OBJECTIVE,
     LoanPopulation,
     Population,
     Sample,
     SyntheticPopulation,
     curves_of,
+    measure,
+    unmitigated,
 )
 from benchmarks.studies.utility.releases import (
     DELTA,
@@ -49,7 +53,7 @@ SEED = 20_221_119  # any; fixed, so that figures can be repeated
 EPSILONS = tuple(map(Fraction, ("1/4", "1/2", "1", "2", "5", "10", "20", "50")))
 _FEW_EPSILONS = tuple(map(Fraction, ("1/4", "1", "5", "50")))
 
-_SHOWN = Fraction(1)  # the epsilon of the table
+_SHOWN = 1  # the epsilon of the table
 NAMES = {
     TREE: "tree (default)",
     FLAT: "flat histogram",
@@ -75,34 +79,12 @@ class Setting:
 class Measured:
     """What one method did in one setting.
 
-    Attributes: epsilon: asked for, None without noise; epsilon_exact, delta_exact: true upper bounds;
-    samples: by measure, one number per repetition; unmitigated_gap: what thresholds of 0.5 leave.
+    Attributes: row: what identifies it, with upper bounds of ε and δ, and the gap that thresholds of 0.5
+    leave; samples: by measure, one number per repetition.
     """
 
-    population: str
-    records: int
-    groups: int
-    thresholds: int
-    method: str
-    epsilon: Fraction | None
-    epsilon_exact: Fraction | None
-    delta_exact: Fraction | None
-    unmitigated_gap: float
+    row: Row
     samples: dict[str, list[float]]
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what identifies the outcome, as JSON; bounds are rounded up."""
-        return {
-            "population": self.population,
-            "records": self.records,
-            "groups": self.groups,
-            "thresholds": self.thresholds,
-            "method": self.method,
-            "epsilon": None if self.epsilon is None else float(self.epsilon),
-            "epsilon_exact": None if self.epsilon_exact is None else float_up(self.epsilon_exact),
-            "delta_exact": None if self.delta_exact is None else float_up(self.delta_exact),
-            "unmitigated_gap": rounded(self.unmitigated_gap),
-        }
 
 
 Values = Callable[[Measured], Floats]
@@ -174,18 +156,18 @@ def _outcome(
         for name, value in measure(estimated, sample.counted(repetition), whole).items():
             samples[name].append(rounded(value))
     guarantee = release.guarantee
-    return Measured(
-        setting.population.name,
-        setting.records,
-        groups,
-        bins,
-        method,
-        epsilon,
-        guarantee.epsilon if guarantee else None,
-        guarantee.delta if guarantee else None,
-        unmitigated(whole)[0],
-        samples,
-    )
+    row = {
+        "population": setting.population.name,
+        "records": setting.records,
+        "groups": groups,
+        "thresholds": bins,
+        "method": method,
+        "epsilon": None if epsilon is None else float(epsilon),
+        "epsilon_exact": guarantee and float_up(guarantee.epsilon),
+        "delta_exact": guarantee and float_up(guarantee.delta),
+        "unmitigated_gap": rounded(unmitigated(whole)[0]),
+    }
+    return Measured(row, samples)
 
 
 def generator(*what: object) -> np.random.Generator:
@@ -195,7 +177,7 @@ def generator(*what: object) -> np.random.Generator:
 
 def summary_of(outcome: Measured) -> dict[str, Any]:
     """Return an outcome's parameters, how often thresholds were chosen, and each measure's quartiles."""
-    row = outcome.parameters()
+    row = dict(outcome.row)
     row["repetitions"] = len(outcome.samples["chosen"])
     row["chosen"] = int(sum(outcome.samples["chosen"]))
     for name in MEASURES:
@@ -232,8 +214,8 @@ FIGURES: Mapping[str, Values] = {
 
 def title_of(outcome: Measured) -> str:
     """Name an outcome's setting."""
-    kind = "real data: " if outcome.population == "loanapp" else ""
-    return f"{kind}{outcome.records:,} records,\n{outcome.groups} groups, {outcome.thresholds} thresholds"
+    kind = "real data: " if outcome.row["population"] == "loanapp" else ""
+    return "{}{records:,} records,\n{groups} groups, {thresholds} thresholds".format(kind, **outcome.row)
 
 
 def outcome(outcomes: Sequence[Measured], relation: NeighboringRelation) -> Outcome:
@@ -249,18 +231,19 @@ def outcome(outcomes: Sequence[Measured], relation: NeighboringRelation) -> Outc
     }
     of_settings: dict[tuple[str, int, int], list[Measured]] = {}
     for each in outcomes:
-        of_settings.setdefault((each.population, each.records, each.groups), []).append(each)
+        which = each.row["population"], each.row["records"], each.row["groups"]
+        of_settings.setdefault(which, []).append(each)
     summaries = [summary_of(each) for each in outcomes]
     # By records, of two groups; then more groups and real data, after two groups with as many records.
     two = [column for (name, _, groups), column in of_settings.items() if (name, groups) == ("synthetic", 2)]
     rest = [column for column in of_settings.values() if column not in two]
-    most = max((column[0].records for column in rest), default=0)
-    others = [*(column for column in two if column[0].records == most), *rest]
+    most = max((column[0].row["records"] for column in rest), default=0)
+    others = [*(column for column in two if column[0].row["records"] == most), *rest]
     return Outcome(
         about,
         summaries,
         view(list(of_settings.values())),
-        ({**each.parameters(), **each.samples} for each in outcomes),
+        ({**each.row, **each.samples} for each in outcomes),
         {SUMMARY: summaries},
         figures={
             "utility.png": lambda: plot(two, "records"),
@@ -275,7 +258,7 @@ def plot(columns: Sequence[Sequence[Measured]], by: str) -> Figure:
     Args: columns: the outcomes of one setting each; by: what the settings differ in.
     """
     width, height = _INCHES
-    epsilons = sorted({float(o.epsilon) for outcomes in columns for o in outcomes if o.epsilon})
+    epsilons = sorted({o.row["epsilon"] for outcomes in columns for o in outcomes if o.row["epsilon"]})
     frame = [LOGARITHMIC, ticks({each: f"{each:g}" for each in epsilons}, fontsize=8), _heights, GRID]
     return draw(
         [
@@ -300,7 +283,7 @@ def _marks(outcomes: Sequence[Measured], label: str) -> Panel:
     """Return a line of each method; for the population also what exact curves and 1/2 for everybody leave."""
     marks, values = list[Mark](), FIGURES[label]
     for method in METHODS:
-        by_epsilon = {float(o.epsilon or 0): quartiles(values(o)) for o in outcomes if o.method == method}
+        by_epsilon = {o.row["epsilon"]: quartiles(values(o)) for o in outcomes if o.row["method"] == method}
         low, middle, high = np.array(list(by_epsilon.values())).T
         signs = {"marker": _MARKER[method], "markersize": 5, "linewidth": 1.8, "label": NAMES[method]}
         marks += [
@@ -308,8 +291,8 @@ def _marks(outcomes: Sequence[Measured], label: str) -> Panel:
             line(list(by_epsilon), middle, color=_COLOUR[method], **signs),
         ]
     if label == _WHOLE:
-        (exact,) = (outcome for outcome in outcomes if outcome.method == NOISE_FREE)
-        left, before = float(np.median(values(exact))), exact.unmitigated_gap
+        (exact,) = (outcome for outcome in outcomes if outcome.row["method"] == NOISE_FREE)
+        left, before = float(np.median(values(exact))), exact.row["unmitigated_gap"]
         names = ("no noise: what the sample leaves", "before: one threshold, 0.5, for all")
         marks += [
             level(left, color="black", linestyle=":", linewidth=1.6, label=names[0]),
@@ -333,7 +316,7 @@ def _least(columns: Sequence[Sequence[Measured]], values: Values) -> float:
         float(np.median(values(outcome)))
         for outcomes in columns
         for outcome in outcomes
-        if outcome.method not in (NOISE_FREE, LOCAL)
+        if outcome.row["method"] not in (NOISE_FREE, LOCAL)
     ]
     return min(medians) / _MARGIN
 
@@ -347,10 +330,15 @@ def view(columns: Sequence[Sequence[Measured]]) -> Iterator[Part]:
     figures = {name.replace("\n", " "): values for name, values in FIGURES.items()}
     shown_figures = {**figures, "Balanced accuracy, population": _of("balanced_accuracy")}
     for outcomes in columns:
-        at, setting = {o.method: o for o in outcomes if o.epsilon in (_SHOWN, None)}, title_of(outcomes[0])
+        at, setting = (
+            {o.row["method"]: o for o in outcomes if o.row["epsilon"] in (_SHOWN, None)},
+            title_of(outcomes[0]),
+        )
         for name, values in shown_figures.items():
             rows.append([setting, name, *(_spread(values(at[method])) for method in methods)])
-        rows.append([setting, "Gap before", f"{outcomes[0].unmitigated_gap:.3g}", *[""] * len(METHODS)])
+        rows.append(
+            [setting, "Gap before", f"{outcomes[0].row['unmitigated_gap']:.3g}", *[""] * len(METHODS)]
+        )
     yield grouped([f"ε = {_SHOWN}", "", *methods], rows, alignment="ll" + "r" * len(methods))
     yield (
         "Medians and quartiles. Errors: RMS over groups and thresholds, against the exact curves of the "
@@ -373,8 +361,8 @@ def _winners(columns: Sequence[Sequence[Measured]], values: Values) -> str:
     """Say in how many of the settings and epsilons each method is best."""
     best: Counter[str] = Counter()
     for outcomes in columns:
-        for epsilon in dict.fromkeys(o.epsilon for o in outcomes if o.epsilon):
-            rivals = [o for o in outcomes if o.epsilon == epsilon]
-            best[min(rivals, key=lambda o: float(np.median(values(o)))).method] += 1
+        for epsilon in dict.fromkeys(o.row["epsilon"] for o in outcomes if o.row["epsilon"]):
+            rivals = [o for o in outcomes if o.row["epsilon"] == epsilon]
+            best[min(rivals, key=lambda o: float(np.median(values(o)))).row["method"]] += 1
     counted = [f"{NAMES[method]} {best[method]}" for method in METHODS]
     return f"{', '.join(counted)} (of {best.total()})"

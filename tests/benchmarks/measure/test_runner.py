@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Identity
-from benchmarks.measure.factors import Exclusion, Grid, Planned, Suite, axis
 from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start, time_left
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample, load
+from benchmarks.suites import Exclusion, Grid, Planned, Suite, axis
 from harness.errors import MixedResultsError, OptionError
 
 SUITE = Suite(

@@ -13,7 +13,6 @@ import pytest
 
 from benchmarks.measure.samples import ABOUT
 from benchmarks.papers import gaps, rounds_to
-from benchmarks.studies.gaps.figures import RATIOS, biased_gap, claims, figure4, with_ratio
 from benchmarks.studies.gaps.published import (
     M_L,
     M_R,
@@ -29,8 +28,20 @@ from benchmarks.studies.gaps.published import (
     repaired_r,
 )
 from benchmarks.studies.gaps.rates import RATES, activity_rates, printed_figures, resampled, synthetic_rates
+from benchmarks.studies.gaps.reproduced import (
+    RATE_RANGE,
+    RATIOS,
+    SCALED,
+    Table1Cell,
+    biased_gap,
+    chance_of,
+    claims,
+    errors_of,
+    figure4,
+    table1,
+    with_ratio,
+)
 from benchmarks.studies.gaps.study import FIGURES, QUICK, RESULT, Reproduction, Stated, outcome, reproduce
-from benchmarks.studies.gaps.tables import RATE_RANGE, SCALED, Table1Cell, chance_of, errors_of, table1
 from benchmarks.studies.local_simulation import PublishedL, Simulated
 from harness.cli import terminal
 from harness.errors import DataSetError

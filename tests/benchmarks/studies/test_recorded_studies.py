@@ -14,13 +14,13 @@ from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.population import zipf
 from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, study
+from benchmarks.studies.gaps.reproduced import table1
 from benchmarks.studies.gaps.study import FIGURES, WHOLE
 from benchmarks.studies.gaps.study import RESULT as GAPS
-from benchmarks.studies.gaps.tables import table1
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.trust.models import MODELS
 from benchmarks.studies.trust.study import NEEDED, Setting
-from benchmarks.studies.utility.measures import MEASURES
+from benchmarks.studies.utility.curves import MEASURES
 from benchmarks.studies.utility.releases import METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
 from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS

@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from benchmarks.studies.utility.measures import (
+from benchmarks.studies.utility.curves import (
     MEASURES,
+    Sample,
+    SyntheticPopulation,
     areas,
     balanced_accuracy,
+    curves_of,
     gap,
+    histogram_of,
     measure,
     rates_under,
     unmitigated,
 )
-from benchmarks.studies.utility.populations import Sample, SyntheticPopulation, curves_of, histogram_of
 from benchmarks.studies.utility.releases import NOISE_FREE, release_for
 from benchmarks.studies.utility.study import generator
 from harness.inputs.record_schema import even_grid

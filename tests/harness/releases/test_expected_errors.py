@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.studies.utility.populations import SyntheticPopulation
+from benchmarks.studies.utility.curves import SyntheticPopulation
 from benchmarks.studies.utility.releases import TREE, computed
 from harness.postprocessing.curve_intervals import simulated_noise
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
