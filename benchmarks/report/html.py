@@ -215,24 +215,21 @@ def _environment(measured: Measured) -> Iterator[Part]:
     if not runs:
         return
     yield Heading("Where it ran")
-    facts = {"engines": ", ".join(sorted({str(run.engine_version) for _, run in runs}))}
-    for name, key in (
-        ("MP-SPDZ's commit", "mp_spdz_commit"),
-        ("cores", "cores"),
-        ("platform", "platform"),
-        ("Python", "python"),
-        ("packages", "packages"),
-    ):
-        facts[name] = "; ".join(sorted({_fact(run.environment.get(key)) for _, run in runs} - {""}))
+    keys = {"MP-SPDZ's commit": "mp_spdz_commit", "cores": "cores", "platform": "platform"}
+    facts = {"engines": ", ".join(sorted({str(run.engine_version) for _, run in runs}))} | {
+        name: "; ".join(sorted({_fact(run.environment.get(key)) for _, run in runs} - {""}))
+        for name, key in {**keys, "Python": "python", "packages": "packages"}.items()
+    }
     loads = [run.environment["load_average"][0] for _, run in runs if "load_average" in run.environment]
     if loads:
         facts["load average (1 min) after a run"] = f"{min(loads):.2f} to {max(loads):.2f}"
     facts["programs (hashes)"] = f"{len({run.program_hash for _, run in runs}):,}"
     yield Table(["", ""], [[name, value] for name, value in facts.items() if value])
-    options: dict[str, set[str]] = {}
-    for model, run in runs:
-        options.setdefault(model, set()).add(" ".join(run.compile_options) or NONE)
-    rows = [[model, " or ".join(sorted(each))] for model, each in options.items()]
+    options = dict.fromkeys((model, " ".join(run.compile_options) or NONE) for model, run in runs)
+    rows = [
+        [model, " or ".join(sorted(given for of, given in options if of == model))]
+        for model in dict.fromkeys(model for model, _ in options)
+    ]
     yield Table(["model", "compile options"], rows)
 
 

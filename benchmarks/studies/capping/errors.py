@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.studies.capping.population import GROUPS, MOST, Counts, Floats, Population
 from benchmarks.studies.utility.curves import (
-    KNOWS_NOTHING,
     UNMITIGATED,
     cumulative,
     curves_of,
     gap,
+    rates_at_grid,
     rates_under,
 )
 from harness.inputs.record_schema import even_grid
@@ -236,7 +236,7 @@ class ExpectedCurveErrors:
 
     def _of_curves(self, counts: Floats, fitted: list[OperatingPoints]) -> tuple[float, float]:
         of_counts = np.abs(counts - self._truth)[..., :-1].mean()
-        of_rates = np.abs(np.array([_rates(each) for each in fitted]) - _rates(self._points)).mean()
+        of_rates = np.abs(np.array([*map(rates_at_grid, fitted)]) - rates_at_grid(self._points)).mean()
         return float(of_counts), float(of_rates)
 
     def _gap_left(self, fitted: OperatingPoints) -> float:
@@ -246,9 +246,3 @@ class ExpectedCurveErrors:
             rules = best_mixed_rules(task_for(fitted, EQUAL_OPPORTUNITY, BALANCED_ACCURACY), 0.0)
         tpr, _ = rates_under(dict(zip(_NAMES, rules, strict=True)), self._points)
         return gap(tpr, tpr)
-
-
-def _rates(points: OperatingPoints) -> Floats:
-    """Return true and false positive rates at the grid, 1/2 where there is none: shape (2, k, bins)."""
-    rates = np.array([points.true_positive_rate, points.false_positive_rate])
-    return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=KNOWS_NOTHING))

@@ -168,12 +168,13 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
     except UndefinedRateError:
         rules, chosen = dict.fromkeys(estimated.groups, UNMITIGATED), False
     tpr, fpr = rates_under(rules, whole)
+    of_positives, of_negatives = rates_at_grid(found) - rates_at_grid(exact)
     return {
         "count_rmse": rms(
             np.array([estimated.tp, estimated.fp]) - np.array([counted.tp, counted.fp]),
         ),
-        "tpr_rmse": rms(_defined(found.true_positive_rate) - _defined(exact.true_positive_rate)),
-        "fpr_rmse": rms(_defined(found.false_positive_rate) - _defined(exact.false_positive_rate)),
+        "tpr_rmse": rms(of_positives),
+        "fpr_rmse": rms(of_negatives),
         "auc_error": rms(areas(found) - areas(exact)),
         "gap_counted": gap(*rates_under(rules, exact)),
         "gap_whole": gap(tpr, fpr),
@@ -194,8 +195,7 @@ def rms(errors: Floats) -> float:
 
 def areas(points: OperatingPoints) -> Floats:
     """Return each group's area under its ROC curve, by trapezia, shape (k,); 1/2 where it is undefined."""
-    tpr, fpr = points.true_positive_rate, points.false_positive_rate
-    found = ((tpr[:, 1:] + tpr[:, :-1]) / 2 * (fpr[:, :-1] - fpr[:, 1:])).sum(axis=1)
+    found = -np.trapezoid(points.true_positive_rate, points.false_positive_rate)
     return np.where(np.isnan(found), KNOWS_NOTHING, found)
 
 
@@ -224,6 +224,10 @@ def balanced_accuracy(tpr: Floats, fpr: Floats, points: OperatingPoints) -> floa
     return float((tpr @ positives / positives.sum() + 1 - fpr @ negatives / negatives.sum()) / 2)
 
 
-def _defined(rates: Floats) -> Floats:
-    """Return the rates at the grid's own thresholds: at the ends they are 1 and 0 whatever the data."""
-    return np.where(np.isnan(rates[:, 1:-1]), KNOWS_NOTHING, rates[:, 1:-1])
+def rates_at_grid(points: OperatingPoints) -> Floats:
+    """Return true and false positive rates at the grid's own thresholds: shape (2, k, bins).
+
+    At the ends, which are left out, they are 1 and 0 whatever the data; where there is no rate it is 1/2.
+    """
+    rates = np.array([points.true_positive_rate, points.false_positive_rate])
+    return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=KNOWS_NOTHING))
