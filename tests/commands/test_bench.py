@@ -40,6 +40,7 @@ def test_quick_suite(tmp_path: Path) -> None:
         assert summary["gap_whole_median"] == pytest.approx(middle, rel=1e-4)
         if line["method"] != NOISE_FREE:
             assert 0.9 * line["epsilon"] < line["epsilon_exact"] <= line["epsilon"]
+    assert "\N{REPLACEMENT CHARACTER}" not in done.stderr  # which stands for control characters
     about = json.loads((found / "about.json").read_text())
     assert about["command"] == (
         "./inv bench.utility --quick --repetitions 2 --neighboring-relation replace_one"

@@ -330,10 +330,8 @@ def view(columns: Sequence[Sequence[Measured]]) -> Iterator[Part]:
     figures = {name.replace("\n", " "): values for name, values in FIGURES.items()}
     shown_figures = {**figures, "Balanced accuracy, population": _of("balanced_accuracy")}
     for outcomes in columns:
-        at, setting = (
-            {o.row["method"]: o for o in outcomes if o.row["epsilon"] in (_SHOWN, None)},
-            title_of(outcomes[0]),
-        )
+        at = {o.row["method"]: o for o in outcomes if o.row["epsilon"] in (_SHOWN, None)}
+        setting = title_of(outcomes[0]).replace("\n", " ")
         for name, values in shown_figures.items():
             rows.append([setting, name, *(_spread(values(at[method])) for method in methods)])
         rows.append(
