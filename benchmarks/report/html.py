@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -130,17 +131,9 @@ def _every_run(cells: Sequence[CellRuns], suite: str, about: Mapping[str, Any]) 
     yield _table(_RUN, [cell for cell in cells if cell.ok], caption=caption)
     if failed := [cell for cell in cells if cell.of(FAILED)]:
         counted = ("runs", lambda cell: str(len(cell.of(FAILED))))
-        yield _table([("failed", _name), counted, ("reason", _reason)], failed)
+        yield _table([("failed", attrgetter("name")), counted, ("reason", attrgetter("reason"))], failed)
     if skipped := [cell for cell in cells if cell.of(SKIPPED)]:
-        yield _table([("skipped", _name), ("reason", _reason)], skipped)
-
-
-def _name(cell: CellRuns) -> str:
-    return cell.name
-
-
-def _reason(cell: CellRuns) -> str:
-    return cell.reason
+        yield _table([("skipped", attrgetter("name")), ("reason", attrgetter("reason"))], skipped)
 
 
 def _seconds(cell: CellRuns, time: str) -> str:
@@ -175,7 +168,7 @@ def _network(cell: CellRuns, what: str, per_unit: float, digits: str) -> str:
 _SPREAD = ("mpc_s", lambda cell: texts.spread(cell.seconds()))
 _ROUNDS = ("rounds", lambda cell: _count(cell.rounds))
 _NETWORK: Columns = [
-    ("cell", _name),
+    ("cell", attrgetter("name")),
     ("ms wanted", partial(_network, what="rtt_s", per_unit=1e3, digits="g")),
     ("measured", partial(_network, what="measured_rtt_s", per_unit=1e3, digits=".3g")),
     ("Mbit/s wanted", partial(_network, what="bandwidth_bits_per_s", per_unit=1e-6, digits=",.0f")),
@@ -184,7 +177,7 @@ _NETWORK: Columns = [
     _ROUNDS,
 ]
 _NOISE: Columns = [
-    ("cell", _name),
+    ("cell", attrgetter("name")),
     _SPREAD,
     ("a sample", lambda cell: f"{texts.seconds((cell.median_s or 0) / cell.number('samples') * 1e6)} µs"),
     (
@@ -194,7 +187,7 @@ _NOISE: Columns = [
     _ROUNDS,
 ]
 _RUN: Columns = [
-    ("cell", _name),
+    ("cell", attrgetter("name")),
     ("runs", lambda cell: str(len(cell.ok))),
     _SPREAD,
     *(
