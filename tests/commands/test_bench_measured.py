@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.measure.cell import identity, measure
 from benchmarks.measure.samples import FAILED, OK, Level, load
+from benchmarks.suites import Planned
 from tests.support.command import call, command, files_below, finish, processes_below, refused, start
 from tests.support.running import until
 
