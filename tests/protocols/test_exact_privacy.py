@@ -80,6 +80,22 @@ def test_several_shifts_are_as_bad_as_the_worst(law: Law, ratio: Fraction) -> No
     assert curve_of_law(law, [1, 2, 3]).delta(ratio) == one_by_one
 
 
+def test_a_shift_is_taken_both_ways() -> None:
+    """A law that rises and then ends tells a count that fell from one that did not by more than the reverse."""
+    law = {0: Fraction(1, 10), 1: Fraction(3, 10), 2: Fraction(6, 10)}
+    up, down = (
+        sum((max(mass - law.get(x - move, Fraction(0)), Fraction(0)) for x, mass in law.items()), Fraction(0))
+        for move in (1, -1)
+    )
+    assert curve_of_law(law, [1]).delta(Fraction(1)) == max(up, down)
+    # At e^epsilon = 3: the value 2 has 6/10 against 3/10 one way; the other way it has 6/10 against none.
+    assert (
+        curve_of_law(law, [1]).delta(Fraction(3))
+        == curve_of_law(law, [-1]).delta(Fraction(3))
+        == Fraction(6, 10)
+    )
+
+
 def test_visible_law() -> None:
     """A quarter at -1, a half at 0, a quarter at 1; moved by 1 it is told apart for certain by a quarter."""
     curve = curve_of_law({-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}, [1])

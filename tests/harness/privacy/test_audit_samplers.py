@@ -17,8 +17,8 @@ from harness.privacy.audit.releases import RELEASES, audit_command, audit_releas
 from harness.privacy.audit.samplers import SAMPLERS, Audited, audit_coins, audit_published, audit_sampler
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.queries import LinearQueries
-from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import guarantee
+from protocols.circuits.coins import design_coins, exp_bounds
+from protocols.noise.truncated import Guarantee, guarantee
 from protocols.spec import (
     NO_INPUT,
     PI_CAP,
@@ -179,6 +179,18 @@ def test_a_claim_that_is_too_good_is_a_fault(sensitivity: int) -> None:
     coins = design_coins(Fraction(11, 10), 40)
     found = audit_coins("default", coins, Fraction(1), claim, {}, sensitivity)
     assert found.fault is not None and found.fault.startswith("its δ at ε = 0.997002 is 0.")
+
+
+def test_a_claim_is_a_fault_from_the_first_bit_that_it_is_too_good() -> None:
+    """What the coins' own law has at this epsilon is no fault; a part in 10^12 less of it is one."""
+    coins, epsilon = design_coins(Fraction(1), 40), Fraction(1, 2)
+    exact = SAMPLERS["default"].curve(coins, 1).delta(exp_bounds(epsilon)[0])
+    less = exact * (1 - Fraction(1, 10**12))
+    audits = [
+        audit_coins("default", coins, epsilon, Guarantee(epsilon, delta), {}) for delta in (exact, less)
+    ]
+    assert audits[0].fault is None
+    assert audits[1].fault is not None and "its δ at ε = 0.5 is" in audits[1].fault
 
 
 def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
