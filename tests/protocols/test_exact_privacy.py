@@ -81,7 +81,7 @@ def test_several_shifts_are_as_bad_as_the_worst(law: Law, ratio: Fraction) -> No
 
 
 def test_a_shift_is_taken_both_ways() -> None:
-    """A law that rises and then ends tells a count that fell from one that did not by more than the reverse."""
+    """A law that rises and then ends is worse one way than the other."""
     law = {0: Fraction(1, 10), 1: Fraction(3, 10), 2: Fraction(6, 10)}
     up, down = (
         sum((max(mass - law.get(x - move, Fraction(0)), Fraction(0)) for x, mass in law.items()), Fraction(0))
