@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
+import secrets
 import sys
 import tomllib
 from collections import Counter
@@ -11,15 +13,22 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
 from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.privacy.ledger.entries import default_path
 from harness.security_models import MODELS, get_model
 
 PROJECT = Path(__file__).resolve().parents[1]
+
+# No test and no process that it starts may come near the ledger of whoever runs the tests.
+USERS_OWN = [default_path().parent, Path.home() / ".local" / "share" / "fairshares"]
+os.environ["XDG_DATA_HOME"] = os.devnull  # until a test has a place of its own: no ledger can be made there
+os.environ.pop("FAIRSHARES_LEDGER", None)
 
 # No limits on time: the machine is shared, and the first example pays for imports. No database: what one
 # run of the tests found is nothing that the next one depends on.
@@ -149,6 +158,17 @@ class Opened:
 OPENED = Opened()  # an audit hook stays for good
 
 
+def spare_the_user(event: str, arguments: tuple[Any, ...]) -> None:
+    """Raise before anything is opened or made where the user's own ledger is."""
+    if event in ("open", "os.mkdir", "os.link", "sqlite3.connect"):
+        for own in USERS_OWN:
+            if str(own) in unquote(str(arguments[0])):
+                raise AssertionError(f"a test would touch {own}")
+
+
+sys.addaudithook(spare_the_user)
+
+
 def pytest_collection_finish() -> None:
     """Have the collector look no more at what is there for good: it takes a thirtieth of the time then."""
     gc.collect()
@@ -162,6 +182,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     if OPENED.ask():
         gc.collect()
         collect_unraisable(item.config)
+
+
+@pytest.fixture(autouse=True)
+def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give each test, and what it starts, a place for a ledger; nothing is there yet."""
+    place = tmp_path_factory.getbasetemp() / f"data-{secrets.token_hex(8)}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(place))
+        yield place
 
 
 @pytest.fixture(scope="session")

@@ -106,8 +106,12 @@ BUDGET = optional(
     parse_budget,
     "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
 )
-LEDGER = optional(parse_path, "the ledger's file; default: $FAIRSHARES_LEDGER, else runs/ledger.sqlite")
 POSITIVE_LABEL = optional(as_given, "the label that counts as positive; default: the last in order")
+LEDGER = optional(
+    parse_path,
+    "the ledger's file; default: $FAIRSHARES_LEDGER, else fairshares/ledger.sqlite in $XDG_DATA_HOME "
+    "(~/.local/share)",
+)
 OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
 
@@ -199,11 +203,15 @@ class SendOptions(Options):
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, or give one a budget."""
+    """Show what each population's runs have spent, give one a budget, or adopt an old ledger."""
 
     population = POPULATION.but(help="the one to show; default: all")
     budget = BUDGET.but(help="gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6")
     ledger = LEDGER
+    adopt = optional(
+        parse_path, "another ledger, as earlier versions kept in runs/; all it holds is moved into this one"
+    )
+    merge = switch("with --adopt: add up what a population that is in both ledgers has spent")
     json = switch("print JSON")
 
 

@@ -18,7 +18,7 @@ from harness.privacy.ledger.populations import (
     runs_text,
     spent_text,
 )
-from harness.views.parts import Heading, Part, Table
+from harness.views.parts import Heading, Line, Part, Table
 from protocols.accounting.rounding import digits_up, float_up
 
 SCHEMA = 1
@@ -43,10 +43,19 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
     )
 
 
+def adopted(old: Path, new: Path) -> str:
+    """Say that one ledger has adopted another."""
+    return (
+        f"All that {old} held is in {new} now. Leave the old file where it is: it is marked, so that no "
+        "version of FairShares charges a run to it, or begins another one in its place."
+    )
+
+
 def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
     """View what each population was charged for, has spent and has left."""
+    yield Line("Ledger", str(path))
     if not populations:
-        yield f"Nothing is charged in {path} yet: runs with --population are."
+        yield "Nothing is charged in it yet: runs with --population are."
     for each in populations:
         yield from _population(each)
 

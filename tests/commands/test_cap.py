@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.inputs.record_schema import RecordDomain
-from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
+from harness.privacy.ledger.entries import Ledger
 from harness.releases.contribution_cap import CapTarget
 from harness.security_models import MODELS, Model
 from tests.support.command import call, refused
@@ -46,7 +46,7 @@ def test_a_cap_and_the_release_with_it(model: Model, here: Path) -> None:
     assert words[0] == "weights" and words[-4:] == ["--privacy-unit", "client", "--cap", "6"]
     succeed(*words, "--out", "weights", cwd=here)
     assert json.loads((here / "weights" / "manifest.json").read_text())["privacy"]["cap"] == 6
-    (population,) = Ledger(here / DEFAULT_PATH).populations()
+    (population,) = Ledger().populations()
     assert [charge.task for charge in population.charges] == ["cap", "weights"]
     assert all(charge.noise is None for charge in population.charges)  # no counts that move by 1 each
 

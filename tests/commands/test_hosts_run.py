@@ -139,7 +139,7 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     )
     hosts.with_host(0, project=str(copy_of_project(tmp_path / "project", custom)))
     before = below(hosts)
-    ledger = ["--population", "people", "--budget", "1"]
+    ledger = ["--population", "people", "--budget", "1", "--ledger", "ledger.sqlite"]
     OPENED.listens = True
     done = call(*RUN, *ledger, cwd=hosts.home)
     OPENED.listens = False

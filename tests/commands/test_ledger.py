@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 from fractions import Fraction
 from pathlib import Path
@@ -15,13 +17,14 @@ from harness.engines.base import PROGRAMS, Job
 from harness.engines.parties.supervisor import run_parties
 from harness.engines.parties.working_directory import CLAIM
 from harness.errors import BudgetError, LedgerError
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent
+from harness.privacy.ledger.entries import Ledger, default_path
+from harness.privacy.ledger.populations import PrivacyEvent, Status
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import guarantee
 from protocols.spec import PI_LAP
+from tests.conftest import PROJECT
 from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
 from tests.support.running import model_parameters, until
 from tests.support.surroundings import small_disk
@@ -65,12 +68,17 @@ def in_ledger(here: Path, *more: str) -> list[dict[str, Any]]:
 def test_runs_add_up_until_the_budget_ends(model: Model, here: Path) -> None:
     run = weights(model, "--population", "loans", "--budget", "2")
     first = succeed(*run, "--out", "first", cwd=here)
-    assert "Charged to population 'loans' in runs/ledger.sqlite. Spent in 1 run: ε = 0.9971 and δ = " in first
-    second = call(*run, "--out", "second", cwd=here).stdout
+    path = default_path()
+    assert f"Charged to population 'loans' in {path}. Spent in 1 run: ε = 0.9971 and δ = " in first
+    (here / "elsewhere").mkdir()  # where the budget is the same
+    run = (*run[:6], "../records.csv", *run[7:])
+    done = call(*run, "--out", str(here / "second"), cwd=here / "elsewhere")
+    second = done.stdout
+    assert "New population" not in done.stderr
     assert "Spent in 2 runs: ε = 1.995 and δ = 1.411e-13; left of its budget: ε = 0.005995." in second
     manifest = json.loads((here / "second" / "manifest.json").read_text())
     assert manifest["ledger"] == {
-        "path": "runs/ledger.sqlite",
+        "path": str(path),
         "population": "loans",
         "charge": 2,
         "runs": 2,
@@ -78,7 +86,7 @@ def test_runs_add_up_until_the_budget_ends(model: Model, here: Path) -> None:
         "budget": {"epsilon": "2", "delta": None},
     }
     before = files_below(here)
-    third = call(*run, "--out", "third", cwd=here)
+    third = call(*run, "--out", "third", cwd=here / "elsewhere")
     assert (third.returncode, third.stdout) == (1, "")
     assert third.stderr.splitlines()[-1] == (
         "Error: Population 'loans' has ε = 0.005995 left of its budget of 2, after 2 runs; this run needs "
@@ -106,8 +114,8 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
     assert f"{UNCOUNTED} To have it counted, name whose records they are" in before
     assert call("ledger", "--population", "loans", "--budget", "3,1e-6", cwd=here).returncode == 0
     refusals = {
-        (): "runs/ledger.sqlite holds budgets, for 'loans'. Say whose records these are",
-        ("--population", "loasn"): "runs/ledger.sqlite has no population 'loasn', but budgets for 'loans'.",
+        (): f"{default_path()} holds budgets, for 'loans'. Say whose records these are",
+        ("--population", "loasn"): f"{default_path()} has no population 'loasn', but budgets for 'loans'.",
         ("--budget", "3"): "--budget is a population's; name it with --population.",
         ("--population", "loans", "--budget", "4"): "Population 'loans' has a budget of 3,1e-06, not 4.",
         ("--population", "a\nb"): "--population must be a name of at most 100 printable characters",
@@ -209,19 +217,20 @@ def test_a_run_that_no_party_saw_is_not_charged(here: Path) -> None:
 def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = weights(MODELS["mpyc"], "--population", "loans")
     budget = ("--population", "loans", "--budget", "3", "--ledger", "mine/l.db")
-    assert call("ledger", *budget, cwd=here).returncode == 0
-    monkeypatch.setenv("FAIRSHARES_LEDGER", str(here / "mine" / "l.db"))
+    path = here / "mine" / "l.db"
+    assert f"New population 'loans' in {path}\n" in call("ledger", *budget, cwd=here).stderr
+    monkeypatch.setenv("FAIRSHARES_LEDGER", str(path))
     assert call(*run, cwd=here).returncode == 0
     monkeypatch.delenv("FAIRSHARES_LEDGER")
-    assert not (here / "runs" / "ledger.sqlite").exists()
+    assert not default_path().exists()
     (found,) = in_ledger(here, "--ledger", "mine/l.db")
     assert len(found["charges"]) == 1 and found["budget"]["epsilon"] == "3"
     (here / "mine" / "l.db").write_text("no database")
     before = files_below(here)
     done = call(*run, "--ledger", "mine/l.db", cwd=here)
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == (
-        "Error: Cannot use the ledger mine/l.db: it is no database, or its beginning is damaged; restore it "
-        "from a copy. No party was started."
+        f"Error: Cannot use the ledger {path}: it is no database, or its beginning is damaged; restore it "
+        "from a copy."
     )
     assert files_below(here) == before
     assert call("ledger", "--ledger", "mine/l.db", cwd=here).returncode == 1
@@ -229,11 +238,84 @@ def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_what_the_command_says_of_nothing(here: Path) -> None:
     done = call("ledger", cwd=here)
-    assert done.returncode == 0 and done.stdout.startswith("Nothing is charged in runs/ledger.sqlite yet")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Ledger: {default_path()}\nNothing is charged in it yet")
     assert in_ledger(here) == []
     for options in (("--population", "loans"), ("--budget", "3")):
         assert call("ledger", *options, cwd=here).returncode == 1
     assert files_below(here) == {"records.csv", "domain.json"}
+
+
+def test_an_earlier_ledger_is_adopted_by_a_command_and_never_silently(here: Path) -> None:
+    """Until then runs are refused that it would have to be asked about, before their records are read."""
+    shutil.copytree(PROJECT / "tests" / "fixtures" / "82bd230", here, dirs_exist_ok=True)
+    (here / "runs").mkdir()
+    path = (here / "ledger.sqlite").rename(here / "runs" / "ledger.sqlite")
+    adopt = f"Take it over with `./inv ledger --adopt {path}`."
+    run = ("--epsilon", "1", "--model", "mpyc", "--out", "out")
+    before = files_below(here), path.read_bytes()
+    for refused in (
+        ("--records", "nowhere.csv", "--population", "loans"),
+        ("--records", "nowhere.csv", "--population", "new", "--budget", "3"),
+        ("--records", "nowhere.csv"),  # it has budgets, which would not hold
+        ("--shares", "nowhere"),  # it knows which were used
+        ("--shares", "nowhere", "--population", "none"),
+    ):
+        done = call("weights", *run, *refused, cwd=here)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.endswith(f"{adopt} Nothing was read or spent.\n"), done.stderr
+    unhindered = (
+        ("weights", *run, "--records", "nowhere.csv", "--population", "none"),
+        ("weights", *run, "--records", "nowhere.csv", "--population", "x", "--ledger", "mine.db"),
+        ("thresholds", "--curves", "nowhere"),
+    )
+    for options in unhindered:
+        assert "nowhere" in call(*options, cwd=here).stderr.splitlines()[-1]
+    explicit = call(
+        "weights", *run, "--records", "n", "--population", "loans", "--ledger", str(path), cwd=here
+    )
+    assert adopt not in explicit.stderr and "New" not in explicit.stderr
+    shown = call("ledger", cwd=here)
+    assert shown.returncode == 0 and adopt in shown.stderr and "Nothing is charged" in shown.stdout
+    assert (files_below(here), path.read_bytes()) == before and not default_path().exists()
+
+    done = call("ledger", "--adopt", "runs/ledger.sqlite", cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert f"All that {path} held is in {default_path()} now. Leave the old file where it is" in done.stderr
+    assert done.stdout.startswith(f"Ledger: {default_path()}\n") and "Spent: ε = 2.992" in done.stdout
+    (found,) = in_ledger(here / "results")
+    assert (found["population"], len(found["charges"]), found["budget"]["epsilon"]) == ("loans", 3, "3")
+    (here / "r.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\n")
+    records = ("--records", "r.csv", "--population")
+    assert (
+        "has ε = 0.008993 left of its budget of 3"
+        in call("weights", *run, *records, "loans", cwd=here).stderr
+    )
+    other = call("weights", *run, *records, "others", "--budget", "1", cwd=here)
+    assert other.returncode == 0 and f"New population 'others' in {default_path()}\n" in other.stderr
+    again = call("ledger", "--adopt", str(path), cwd=here)
+    assert again.returncode == 1 and "it was adopted, and what it held is in" in again.stderr
+    assert call("ledger", "--merge", cwd=here).stderr == "Error: --merge goes with --adopt.\n"
+
+
+def test_an_earlier_ledger_without_budgets_hinders_no_run_that_names_nobody(here: Path) -> None:
+    Ledger(here / "runs" / "ledger.sqlite").charge("loans", None, RELEASE)
+    assert call(*weights(MODELS["mpyc"], "--out", "out"), cwd=here).returncode == 0
+
+
+def test_the_same_people_in_two_directories_are_merged_by_a_command(here: Path) -> None:
+    """Which the refusal says, and which can be typed as it is said."""
+    for name in ("first", "a second"):
+        ledger = Ledger(here / name / "runs" / "ledger.sqlite")
+        number, _ = ledger.charge("loans", None, RELEASE)
+        ledger.settle(number, Status.DONE)
+    assert call("ledger", "--adopt", "runs/ledger.sqlite", cwd=here / "first").returncode == 0
+    refused = call("ledger", "--adopt", "runs/ledger.sqlite", cwd=here / "a second")
+    assert refused.returncode == 1
+    said = refused.stderr.split("`")[1]
+    assert call(*shlex.split(said)[1:], cwd=here).returncode == 0
+    (found,) = in_ledger(here)
+    assert [charge["id"] for charge in found["charges"]] == [1, 2]
 
 
 def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import COLLECTED, EXHAUSTIVE, PROJECT, UNMET, mark_exhaustive
+from harness.privacy.ledger.entries import Ledger
+from protocols.accounting.calibration import Budget
+from tests import conftest
+from tests.conftest import COLLECTED, EXHAUSTIVE, PROJECT, UNMET, USERS_OWN, mark_exhaustive
+from tests.support.command import succeed
 
 TESTS = PROJECT / "tests"
 
@@ -53,6 +59,23 @@ def test_exhaustive_tests_have_a_reason_and_the_default_covers_the_same() -> Non
         assert set(entry) - {"keep"} == {"tests", "reason", "covered"}, entry
     names = [name for entry in EXHAUSTIVE for name in entry["tests"]]
     assert len(names) == len(set(names))
+
+
+def test_no_test_comes_near_the_users_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_home: Path
+) -> None:
+    """Whatever would open or make something there fails first; what tests start is told of another place."""
+    assert Path.home() in USERS_OWN[-1].parents
+    for event in ("open", "os.mkdir", "os.link", "sqlite3.connect"):
+        with pytest.raises(AssertionError, match="a test would touch"):
+            sys.audit(event, str(USERS_OWN[-1] / "ledger.sqlite"), 0, 0)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(conftest, "USERS_OWN", [tmp_path / "fairshares"])  # stands for the user's
+    with pytest.raises(AssertionError, match="a test would touch"):
+        Ledger().set_budget("people", Budget(Fraction(1)))
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("XDG_DATA_HOME", str(data_home))
+    assert succeed("ledger", cwd=tmp_path).startswith(f"Ledger: {data_home}")
 
 
 def test_all_tests_are_below_the_configured_paths(request: pytest.FixtureRequest) -> None:

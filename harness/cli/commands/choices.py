@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,9 @@ from harness.cli import terminal as cli
 from harness.cli.options import ShareOptions
 from harness.cli.parsers import parse_choice
 from harness.cli.release_options import ReleaseOptions
-from harness.cli.terminal import say
+from harness.cli.terminal import say, show
 from harness.engines.registry import choose_model
-from harness.errors import OptionError, PopulationError
+from harness.errors import LedgerError, OptionError, PopulationError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import (
@@ -26,8 +27,8 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import ScoreCut
 from harness.privacy.ledger.charge import Account
-from harness.privacy.ledger.entries import DEFAULT_PATH, Ledger
-from harness.privacy.ledger.populations import listed
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import key_of, listed, refuse_misspelt
 from harness.releases.contribution_cap import CAP_SHARE
 from harness.releases.registry import STATISTICS
 from harness.security_models import Model
@@ -96,16 +97,25 @@ def cap_and_release(options: ReleaseOptions) -> tuple[Guarantee, Guarantee]:
     return of_cap, Guarantee(total.epsilon - of_cap.epsilon, total.delta - of_cap.delta)
 
 
-def chosen_account(population: str | None, budget: Budget | None, ledger: Path | None) -> Account:
-    """Return where a run is charged.
+def chosen_account(
+    population: str | None, budget: Budget | None, ledger: Path | None, *, of_uploads: bool
+) -> Account:
+    """Return where a run is charged; say so if its population is a new one.
 
-    Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then.
+    Args: of_uploads: whether it is on uploads, of which the ledger knows which were used.
+    Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then, or a
+    new name may be a misspelt one; LedgerError: an earlier version's ledger would have to be asked, too.
     """
     found = chosen_ledger(ledger)
-    if population not in (None, UNCHARGED):
-        return Account(found, population, budget)
-    if budget:
+    charged = population if population != UNCHARGED else None
+    if budget and not charged:
         raise OptionError("--budget is a population's; name it with --population.")
+    old = unadopted(ledger) if charged or of_uploads or not population else None
+    if old and (charged or of_uploads or any(each.budget for each in old.populations())):
+        raise LedgerError(f"{not_adopted(old, found)} Nothing was read or spent.")
+    if charged:
+        announce(found, charged, budget)
+        return Account(found, charged, budget)
     guarded = [each.name for each in found.populations() if each.budget] if not population else []
     if guarded:
         raise PopulationError(
@@ -116,9 +126,34 @@ def chosen_account(population: str | None, budget: Budget | None, ledger: Path |
 
 
 def chosen_ledger(path: Path | None) -> Ledger:
-    """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else beside the runs."""
+    """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else the user's."""
     chosen = path or os.environ.get(LEDGER_VARIABLE)
-    return Ledger(Path(chosen).expanduser() if chosen else DEFAULT_PATH)
+    return Ledger(Path(chosen).expanduser() if chosen else None)
+
+
+def unadopted(path: Path | None) -> Ledger | None:
+    """Return the ledger that an earlier version left here, unless one is named or the user's has adopted it.
+
+    Raises: LedgerError: it cannot be read, or another ledger has adopted it.
+    """
+    return None if path or os.environ.get(LEDGER_VARIABLE) else Ledger().unadopted()
+
+
+def not_adopted(old: Ledger, found: Ledger) -> str:
+    """Say what to do about a ledger that an earlier version left here."""
+    return (
+        f"What earlier runs here spent is in {old.path}, not yet in {found.path}. Take it over with "
+        f"`./inv ledger --adopt {shlex.quote(str(old.path))}`."
+    )
+
+
+def announce(ledger: Ledger, name: str, budget: Budget | None) -> None:
+    """Say that a population is new, if it is. Raises: PopulationError: it may be a misspelt one."""
+    known = ledger.populations()
+    if key_of(name) not in {key_of(each.name) for each in known}:
+        if budget is None:
+            refuse_misspelt(name, known, ledger.path)
+        show(f"New population {name!r} in {ledger.path}", console=cli.err)
 
 
 def declared_domain(

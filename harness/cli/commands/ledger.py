@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from harness.cli.commands.choices import chosen_ledger
+from harness.cli import terminal as cli
+from harness.cli.commands.choices import announce, chosen_ledger, not_adopted, unadopted
 from harness.cli.options import LedgerOptions
 from harness.cli.terminal import show
 from harness.errors import OptionError, PopulationError
@@ -14,12 +15,21 @@ from harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:
-    """Give a population a budget, if one is said; then print what it, or everybody, has spent."""
+    """Adopt an old ledger, or give a population a budget, if asked to; then print what has been spent."""
     found = chosen_ledger(options.ledger)
     name = options.population
-    if options.budget:
-        if name is None:
-            raise OptionError("--budget is a population's; name it with --population.")
+    if options.budget and name is None:
+        raise OptionError("--budget is a population's; name it with --population.")
+    if options.merge and not options.adopt:
+        raise OptionError("--merge goes with --adopt.")
+    if options.adopt:
+        old = chosen_ledger(options.adopt)
+        found.adopt(old, options.merge)
+        show(view.adopted(old.path, found.path), console=cli.err)
+    elif left := unadopted(options.ledger):
+        show(not_adopted(left, found), console=cli.err)
+    if options.budget and name is not None:
+        announce(found, name, options.budget)
         found.set_budget(name, options.budget)
     shown = _chosen(found, name)
     if options.json:

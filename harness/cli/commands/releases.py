@@ -140,7 +140,12 @@ def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> RunSettings:
     settings = RunSettings(
         release,
         timeout_s=options.timeout,
-        account=chosen_account(options.population, options.budget, options.ledger),
+        account=chosen_account(
+            options.population,
+            options.budget,
+            options.ledger,
+            of_uploads=not options.records and not options.invite,
+        ),
         hosts=hosts,
     )
     settings.check_supported(spec)

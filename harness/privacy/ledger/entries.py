@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import PopulationError, UsedUploadsError
+from harness.errors import AdoptedError, PopulationError, UsedUploadsError
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
     Charge,
@@ -29,6 +30,7 @@ from harness.privacy.ledger.populations import (
     key_of,
     listed,
     refuse_contradictions,
+    refuse_merging,
     refuse_misspelt,
     refuse_overspending,
 )
@@ -37,7 +39,7 @@ from protocols.accounting.calibration import Budget, NeighboringRelation, Privac
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import Guarantee
 
-DEFAULT_PATH = Path("runs") / "ledger.sqlite"
+EARLIER_PATH = Path("runs") / "ledger.sqlite"  # where versions kept it that had one for each directory
 TIMEOUT_S = 20.0
 
 _SCHEMA = 1
@@ -68,6 +70,13 @@ CREATE TABLE uploads (
     charge INTEGER NOT NULL REFERENCES charges
 ) WITHOUT ROWID;
 """
+_OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
+
+
+def default_path() -> Path:
+    """Return where a user's ledger is: below `$XDG_DATA_HOME` if that is absolute, else `~/.local/share`."""
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
 
 
 class Ledger:
@@ -75,12 +84,13 @@ class Ledger:
 
     Guarantees: of runs that race for the rest of a budget only as many are charged as fit it; no charge
     that was made is lost by a crash.  [test: tests/harness/privacy/test_ledger_processes.py]
+    Args: path: `default_path()` unless given.
     Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
     """
 
-    def __init__(self, path: Path = DEFAULT_PATH, timeout_s: float = TIMEOUT_S) -> None:
-        self.path, self.timeout_s = path, timeout_s
-        self._database = Database(path, _TABLES, _SCHEMA, timeout_s)
+    def __init__(self, path: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        self.path, self.timeout_s = (path or default_path()).absolute(), timeout_s
+        self._database = Database(self.path, _TABLES, _SCHEMA, timeout_s)
 
     def populations(self) -> list[Population]:
         """Return all populations, by name; none if there is no file yet."""
@@ -129,6 +139,60 @@ class Ledger:
         """Write what became of a run. Whatever it is, its charge stays."""
         with self._database.writing() as connection:
             connection.execute("UPDATE charges SET status = ? WHERE id = ?", (str(status), charge))
+
+    def adopt(self, old: Ledger, merge: bool) -> None:
+        """Move all that another ledger holds into this one.
+
+        Guarantees: at every moment, also when it is killed, exactly one of the two takes charges for what
+        was in the other, and has all of it; afterwards every version of FairShares refuses the other.
+        [test: tests/harness/privacy/test_ledger_adoption.py]
+        Args: merge: add up what a population that is in both has spent; it has the budget that either has.
+        Raises: LedgerError: the other is no sound ledger, or runs are going on that it was charged for;
+        PopulationError: what both hold does not go together. Nothing is changed then.
+        """
+        old._everything()  # so that nothing is made for the sake of one that cannot be read
+        with self._database.adopting(old._database) as connection:
+            *theirs, nobody = old._everything()
+            going_on = [
+                charge.out
+                for each in (*theirs, nobody)
+                for charge in each.charges
+                if charge.status is Status.RUNNING
+            ]
+            if going_on:
+                raise old._database.error(
+                    f"the run in {going_on[0]} is going on; adopt it when that has ended"
+                )
+            ours = {key_of(each.name): each for each in self.populations()}
+            both = [(each, ours[key_of(each.name)]) for each in theirs if key_of(each.name) in ours]
+            refuse_merging(both, old.path, self.path, merge)
+            for each in theirs:
+                if key_of(each.name) not in ours or ours[key_of(each.name)].budget is None:
+                    _give(connection, each.name, each.budget)
+            _move(connection, old.path)
+
+    def unadopted(self) -> Ledger | None:
+        """Return the ledger that an earlier version left in this directory, if this one has not adopted it.
+
+        Raises: LedgerError: it cannot be read, or another ledger has adopted it.
+        """
+        old = Ledger(EARLIER_PATH, self.timeout_s)
+        if not old._database.exists() or _same(old.path, self.path):
+            return None
+        try:
+            old.populations()
+        except AdoptedError as error:
+            if not _same(error.into, self.path):
+                raise
+            return None
+        return old
+
+    def _everything(self) -> list[Population]:
+        """Return all populations and, without a name, what is charged to nobody."""
+        with self._database.reading() as connection:
+            populations = self._read(connection)
+            with self._sound_entries():
+                return [*populations, Population("", charges=_charges(connection, None))]
 
     def _refuse(
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
@@ -186,15 +250,14 @@ def _population(
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
     """Return the charges of a population, or of nobody."""
     rows = connection.execute(
-        "SELECT id, time, task, model, epsilon, delta, unit, relation, noise, out, status, process "
-        "FROM charges WHERE population IS ? ORDER BY id",
-        (key,),
+        f"SELECT id, {_OF_A_CHARGE} FROM charges WHERE population IS ? ORDER BY id", (key,)
     )
     return tuple(_charge(*row) for row in rows)
 
 
 def _charge(
     number: int,
+    _population: str | None,
     time: str,
     task: str,
     model: str,
@@ -227,8 +290,7 @@ def _noise(text: str | None) -> NoiseEvent | None:
 def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
     noise = release.noise
     inserted = connection.execute(
-        "INSERT INTO charges (population, time, task, model, epsilon, delta, unit, relation, noise, out, "
-        "status, process) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO charges ({_OF_A_CHARGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             None if name is None else key_of(name),
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -263,6 +325,36 @@ def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> N
         "budget_delta = excluded.budget_delta",
         (key_of(name), name, epsilon, delta),
     )
+
+
+def _move(connection: sqlite3.Connection, old: Path) -> None:
+    """Copy charges and uploads from `old.…`; charges keep their numbers where there are none here.
+
+    Raises: PopulationError: an upload was used in both, unless what it spent is one population's in both.
+    """
+    (twice,) = connection.execute(
+        "SELECT COUNT(*) FROM uploads JOIN old.uploads AS theirs USING (id) "
+        "JOIN charges ON charges.id = uploads.charge JOIN old.charges AS other ON other.id = theirs.charge "
+        "WHERE charges.population IS NOT other.population OR other.population IS NULL"
+    ).fetchone()
+    if twice:
+        raise PopulationError(
+            f"Uploads went into runs of both ledgers ({twice} of them), and not for one population: nobody "
+            f"can tell whose ε adds up. Go on with the old ledger by --ledger {shlex.quote(str(old))}."
+        )
+    (last,) = connection.execute(
+        "SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'charges'"
+    ).fetchone()
+    connection.execute(
+        f"INSERT INTO charges (id, {_OF_A_CHARGE}) SELECT id + ?, {_OF_A_CHARGE} FROM old.charges",
+        (last,),
+    )
+    connection.execute("INSERT OR IGNORE INTO uploads SELECT id, charge + ? FROM old.uploads", (last,))
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Return whether two paths are one file, by whatever names."""
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploads: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BudgetError, FairSharesError, LedgerError, PopulationError, UsedUploadsError
-from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.entries import Ledger, default_path
 from harness.privacy.ledger.populations import NoiseEvent, Population, PrivacyEvent, Status
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
@@ -239,7 +240,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "middle": (lambda p: rewrite(p, lambda b: b[:4096] + bytes(8192) + b[12288:]), "it is damaged"),
     "directory": (make_directory, "it cannot be opened; it has to be a file"),
     "another program's": (query("PRAGMA application_id = 7"), "it is no ledger of FairShares"),
-    "later schema": (query("PRAGMA user_version = 2"), "it has schema 2, this version of FairShares has 1"),
+    "later schema": (query("PRAGMA user_version = 3"), "it has schema 3, this version of FairShares has 1"),
     "no tables": (query("DROP TABLE uploads; DROP TABLE charges"), "SQLite says: no such table"),
     "no number": (query("UPDATE charges SET epsilon = 'x'"), "an entry in it is damaged"),
     "division": (query("UPDATE charges SET delta = '1/0'"), "an entry in it is damaged"),
@@ -264,11 +265,13 @@ def test_a_damaged_ledger_is_not_used(damage: str, ledger: Ledger) -> None:
         lambda: ledger.charge("loans", None, of_uploads("u")),
         lambda: ledger.check("loans", None, of_uploads("u")),
         ledger.populations,
+        lambda: Ledger(ledger.path.with_name("new")).adopt(ledger, merge=True),
     ):
         with pytest.raises(LedgerError) as error:
             attempt()
         assert str(error.value).startswith(f"Cannot use the ledger {ledger.path}: {reason}")
     assert (ledger.path.read_bytes() if ledger.path.is_file() else None) == before
+    assert not ledger.path.with_name("new").exists()
 
 
 def test_a_lock_that_is_held_is_waited_for_then_refused(ledger: Ledger) -> None:
@@ -327,8 +330,23 @@ def test_any_file_name_will_do(name: str, tmp_path: Path) -> None:
 
 
 def test_a_relative_path_is_from_where_the_command_runs(in_tmp: Path) -> None:
+    Ledger(Path("l.sqlite")).charge("loans", None, ONE)
+    assert (in_tmp / "l.sqlite").is_file()
+    assert Ledger(Path("l.sqlite")).path == in_tmp / "l.sqlite"
+
+
+def test_the_user_has_one_wherever_commands_run(
+    in_tmp: Path, data_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else may read it; a relative XDG_DATA_HOME counts for nothing."""
     Ledger().charge("loans", None, ONE)
-    assert (in_tmp / "runs" / "ledger.sqlite").is_file()
+    path = data_home / "fairshares" / "ledger.sqlite"
+    assert Ledger().path == path and len(only(Ledger(path)).charges) == 1 and list(in_tmp.iterdir()) == []
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)] == [0o600, 0o700]
+    monkeypatch.setenv("HOME", str(in_tmp))
+    for said in ("", "data"):
+        monkeypatch.setenv("XDG_DATA_HOME", said)
+        assert default_path() == in_tmp / ".local" / "share" / "fairshares" / "ledger.sqlite"
 
 
 def test_a_copy_is_a_backup(ledger: Ledger, tmp_path: Path) -> None:
