@@ -300,6 +300,8 @@ def test_an_earlier_ledger_is_adopted_by_a_command_and_never_silently(here: Path
 
 def test_an_earlier_ledger_without_budgets_hinders_no_run_that_names_nobody(here: Path) -> None:
     Ledger(here / "runs" / "ledger.sqlite").charge("loans", None, RELEASE)
+    named = call(*weights(MODELS["mpyc"], "--out", "out", "--population", "loans"), cwd=here)
+    assert named.returncode == 1 and "Take it over with" in named.stderr
     assert call(*weights(MODELS["mpyc"], "--out", "out"), cwd=here).returncode == 0
 
 

@@ -81,8 +81,7 @@ class Database:
             raise self.error(f"{old.path} is this ledger itself")
         with self._transaction("BEGIN IMMEDIATE", old) as connection:
             yield connection
-            connection.execute("CREATE TABLE old.adopted (path TEXT NOT NULL)")
-            connection.execute("INSERT INTO old.adopted VALUES (?)", (str(self.path),))
+            connection.execute("CREATE TABLE old.adopted AS SELECT ? AS path", (str(self.path),))
             connection.execute(f"PRAGMA old.user_version={ADOPTED}")
 
     def error(self, reason: str, old: Database | None = None) -> LedgerError:
@@ -101,8 +100,7 @@ class Database:
                 if old is not None:
                     connection.execute("ATTACH ? AS old", (old._uri,))
                     connection.execute("PRAGMA old.synchronous=EXTRA")
-                    for name in ("main", "old"):
-                        connection.execute(f"PRAGMA {name}.journal_mode=DELETE")
+                    connection.execute("PRAGMA journal_mode=DELETE")  # of both
                 connection.execute(begin)
                 self._check(connection)
                 try:

@@ -353,8 +353,8 @@ def _move(connection: sqlite3.Connection, old: Path) -> None:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Return whether two paths are one file, by whatever names."""
-    return one.exists() and other.exists() and one.samefile(other)
+    """Return whether two paths are one file, by whatever names, so far as this user may look."""
+    return os.path.exists(one) and os.path.exists(other) and one.samefile(other)  # noqa: PTH110
 
 
 def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploads: Sequence[str]) -> None:

@@ -334,6 +334,10 @@ def test_what_lies_in_a_directory(in_tmp: Path, data_home: Path, new: Ledger) ->
     with pytest.raises(AdoptedError, match=f"what it held is in {users.path}"):
         new.unadopted()  # of another user, or another machine
     users.path.unlink()
+    with closing(sqlite3.connect(left.path)) as connection, connection:
+        connection.execute("UPDATE adopted SET path = ?", ("/" + "x" * 300,))
+    with pytest.raises(AdoptedError):  # which this user cannot even look for
+        users.unadopted()
     with pytest.raises(AdoptedError):  # a home that is not mounted holds no budgets
         users.unadopted()
     left.path.write_bytes(b"")
