@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import sys
 import tomllib
 from pathlib import Path
 
+from invoke.exceptions import ParseError
 from invoke.program import Program
 
 
@@ -37,7 +39,14 @@ class Commands(Program):
         commands = {name: self.collection[name] for name in self.collection.task_names}
         flags = self.initial_context.flags
         of_all = {flag: flags[flag].takes_value for flag in self.initial_context.flag_names()}
-        self.core.unparsed = checked(self.core.unparsed, commands, of_all)
+        words = self.core.unparsed
+        try:
+            self.core.unparsed = checked(words, commands, of_all)
+        except ParseError as error:
+            if "--json" not in words:
+                raise
+            said = str(error).removeprefix("Error: ")
+            raise ParseError(json.dumps({"error": said}, ensure_ascii=False)) from None
         super().parse_tasks()
 
 

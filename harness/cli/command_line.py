@@ -169,7 +169,7 @@ class Command(Task[Callable[..., None]]):
         def body(_context: Context, **texts: str | bool) -> None:
             from harness.cli import terminal
 
-            with terminal.ending_well(json=bool(texts.get("json"))):
+            with terminal.ending_well(as_json=bool(texts.get("json")), quiet=bool(texts.get("quiet"))):
                 given = options(**texts)
                 function_at(place)(given)
 

@@ -113,6 +113,8 @@ LEDGER = optional(
     "(~/.local/share)",
 )
 OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
+VERBOSE = switch("print all that there is to say of privacy, cost and where it ran")
+QUIET = switch("print the answer only, and on standard error errors only")
 TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
 
 

@@ -32,6 +32,7 @@ from harness.cli.options import (
     OUT,
     POPULATION,
     POSITIVE_LABEL,
+    QUIET,
     RANGE,
     RECORDS,
     RELATION,
@@ -39,6 +40,7 @@ from harness.cli.options import (
     STEPS,
     TIMEOUT,
     UNIT,
+    VERBOSE,
     json_of,
 )
 from harness.cli.parsers import (
@@ -110,6 +112,8 @@ class ReleaseOptions(Options):
     out = OUT
     timeout = TIMEOUT
     json = json_of("the result as JSON")
+    verbose = VERBOSE
+    quiet = QUIET
 
     @property
     def chooses_cap(self) -> bool:
@@ -229,10 +233,11 @@ class ThresholdsOptions(ReleaseOptions):
 
     def __init__(self, **texts: str | bool) -> None:
         """Read the texts, as `Options` does. Raises: OptionError: with --curves, one is for a new run."""
-        of_both = ("constraint", "objective", "tolerance", "deterministic", "positive_label", "curves", "out")
+        of_both = {"constraint", "objective", "tolerance", "deterministic", "positive_label", "curves"}
+        of_both |= {"out", "json", "verbose", "quiet"}
         for name, text in texts.items() if texts.get("curves") else ():
             option = self.declared[name]
-            if text not in ("", False, option.default) and name not in (*of_both, "json"):
+            if text not in ("", False, option.default) and name not in of_both:
                 raise OptionError(
                     f"{option.flag} is for a new run; --curves chooses on the curves of an earlier one: "
                     "leave one of them out."

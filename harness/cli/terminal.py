@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,27 +16,19 @@ from rich.progress import Progress as RichProgress
 from rich.progress import SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from harness.errors import (
-    ClientError,
-    FairSharesError,
-    OutputError,
-    PartyFailedError,
-    PartyTimeoutError,
-    WriteError,
-)
+from harness.errors import FairSharesError
+from harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
+from harness.system.progress import listening
 from harness.system.signals import take_interrupts
 from harness.views.parts import Part
 from harness.views.rendering.text import printable, render
 
 INTERRUPTED_EXIT = 130
-MAYBE_SPENT = (
-    "If the parties were running already, they may have opened noisy values: count this run's ε as spent; "
-    "a ledger that it was charged to has counted it."
-)
-
-INTERRUPTED = f"Interrupted: all parties were stopped, and no result is half-written. {MAYBE_SPENT}"
+INTERRUPTED = "Interrupted: no party was left running, and no result half-written."
 
 _PIPE_WIDTH = 120  # of tables where there is no terminal
+_TOLD_AFTER_S = 2.0  # what is done sooner needs no count
+_TOLD_EVERY_S = 5.0  # in a log
 
 
 def _console(*, stderr: bool) -> Console:
@@ -43,17 +37,30 @@ def _console(*, stderr: bool) -> Console:
 
 
 out, err = _console(stderr=False), _console(stderr=True)
+_as_json = False  # whether standard error is for JSON lines
 
 
 def say(text: str, console: Console | None = None) -> None:
     """Print prose: wrapped between words on a terminal, a line where the output goes elsewhere."""
-    console = console or out
-    console.print(text, soft_wrap=not console.is_terminal)
+    _say(text, console or out, "announcement")
 
 
-def show(*parts: Part, console: Console | None = None) -> None:
-    """Print parts of a view, on stdout if no console is named."""
-    render(parts, console or out)
+def _say(text: str, console: Console, kind: str) -> None:
+    if console is not err or not _as_json:
+        console.print(text, soft_wrap=not console.is_terminal)
+    elif not err.quiet:
+        print(json.dumps({kind: Text.from_markup(text).plain}, ensure_ascii=False), file=sys.stderr)
+
+
+def show(*parts: Part) -> None:
+    """Print parts of a view on stdout."""
+    render(parts, out)
+
+
+def announce(*texts: str) -> None:
+    """Say on standard error what a run does or did that is no answer; not where that is to be quiet."""
+    for text in texts:
+        say(plain(text), err)
 
 
 def plain(text: str) -> str:
@@ -62,29 +69,41 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def ending_well(*, json: bool = False) -> Iterator[None]:
+def ending_well(*, as_json: bool = False, quiet: bool = False) -> Iterator[None]:
     """Make a command end well: one sentence for our own errors, no traceback, exit code != 0.
 
     Being terminated, or losing the terminal, counts as Ctrl-C, so that parties are stopped and shares
     removed then, too.  [test: tests/commands/test_faults.py]
-    Args: json: whether standard output is for JSON alone, so that all else goes to the other.
+    Args: as_json: whether standard output is for JSON alone, and standard error for JSON lines, of errors
+    and announcements only; quiet: whether standard error is for errors only.
     """
+    global _as_json
     take_interrupts()
-    out.stderr = json
+    out.quiet, err.quiet, _as_json = as_json, quiet, as_json
+    before = len(SPENT)
     try:
         yield
         sys.stdout.flush()
     except FairSharesError as error:
-        say(f"[bold red]Error:[/] {plain(str(error))}", err)
-        if isinstance(error, ClientError | OutputError | PartyFailedError | PartyTimeoutError | WriteError):
-            say(MAYBE_SPENT, err)
+        _end("[bold red]Error:[/] ", str(error), *SPENT[before:])
         sys.exit(1)
     except KeyboardInterrupt:
-        say(INTERRUPTED, err)
+        _end("", INTERRUPTED, *(SPENT[before:] or [NOTHING_SPENT]))
         sys.exit(INTERRUPTED_EXIT)
     except BrokenPipeError:  # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    finally:
+        out.quiet = err.quiet = _as_json = False
+
+
+def _end(mark: str, *texts: str) -> None:
+    """Say why a command ends: an error, with its mark where people read it, and what was spent."""
+    err.quiet = False
+    first, *others = map(plain, texts)
+    _say(first if _as_json else mark + first, err, "error")
+    for text in others:
+        say(text, err)
 
 
 class _Seconds(TextColumn):
@@ -99,30 +118,56 @@ class _Seconds(TextColumn):
 
 
 class Steps:
-    """Shows each step as it runs, with its time, on stderr. Calling it ends one step and starts another."""
+    """Shows each step as it runs, with its time, on stderr. Calling it ends one step and starts another.
+
+    Where there is no terminal, a step that takes long says so every few seconds, and how far it is.
+    """
 
     def __init__(self, display: RichProgress, names: dict[str, str]) -> None:
         self._display, self._names = display, names
         self._running: tuple[TaskID, str, float] | None = None
+        self._told, self._far = 0.0, ""
 
     def __call__(self, key: str) -> None:
         self.finish()
         name = self._names.get(key, key)
         self._running = (self._display.add_task(name, total=1), name, time.monotonic())
+        self._told, self._far = time.monotonic(), ""
 
     def detail(self, text: str) -> None:
         """Say how far the running step is."""
         if self._running is not None:
-            self._display.update(self._running[0], description=f"{self._running[1]}: {text}")
+            self._far = text
+            self._display.update(self._running[0], description=f"{self._running[1]}: {escape(text)}")
+
+    def count(self, done: int, of: int) -> None:
+        """Say how many parts of the running step are done and, after a while, how long the rest takes."""
+        if self._running is None:
+            return
+        elapsed = time.monotonic() - self._running[2]
+        if elapsed > _TOLD_AFTER_S and done:
+            self.detail(f"{done:,} of {of:,}, about {elapsed / done * (of - done):.0f} s left")
+            self.tell_log()
+
+    def tell_log(self) -> None:
+        """Say in a log how far the running step is, unless it has just been said."""
+        running, now = self._running, time.monotonic()
+        if running is not None and now - self._told > _TOLD_EVERY_S and _is_log():
+            self._told = now
+            say(plain(f"{running[1]}: {self._far or 'running'}, {now - running[2]:.0f} s so far"), err)
 
     def finish(self) -> None:
         """End the running step, if there is one."""
         if self._running is not None:
             row, name, begun = self._running
-            self._display.update(row, completed=1)
+            self._display.update(row, completed=1, description=name)
             self._running = None
-            if not err.is_terminal:
+            if _is_log():
                 say(f"{name}: {time.monotonic() - begun:.2f} s", err)
+
+
+def _is_log() -> bool:
+    return not (err.is_terminal or err.quiet or _as_json)
 
 
 @contextmanager
@@ -133,9 +178,20 @@ def steps(names: dict[str, str]) -> Iterator[Steps]:
         TextColumn("{task.description}"),
         _Seconds(),
         console=err,
-        disable=not err.is_terminal,
+        disable=not err.is_terminal or err.quiet or _as_json,
     )
-    with display:
-        shown = Steps(display, names)
-        yield shown
-        shown.finish()
+    shown, ended = Steps(display, names), Event()
+
+    def keep_telling() -> None:
+        while not ended.wait(1):
+            shown.tell_log()
+
+    teller = Thread(target=keep_telling, daemon=True)
+    teller.start()
+    try:
+        with display, listening(shown.count):
+            yield shown
+            shown.finish()
+    finally:
+        ended.set()
+        teller.join()

@@ -128,11 +128,13 @@ class ClientRecords:
 class ScoreCut:
     """How predictions follow from scores: from the threshold on, the positive label, else the other.
 
-    Attributes: threshold: from 0 to 1; label: the positive one, the last in order if empty.
+    Attributes: threshold: from 0 to 1; label: the positive one, the last in order if empty; typed: the
+    threshold as its user gave it.
     """
 
     threshold: float
     label: str = ""
+    typed: str = ""
 
     def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
         """Return the positive label's index. Raises: RecordsError: there are not two labels, or not this."""

@@ -11,7 +11,7 @@ from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import exact_json
 from harness.security_models import Model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
-from protocols.accounting.rounding import digits_up, float_up
+from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.spec import CLIENTS, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
 
@@ -101,10 +101,43 @@ def bounds_shown(privacy: Mapping[str, Any]) -> tuple[str, str]:
     return epsilon, delta
 
 
-def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
+def privacy_in_short(
+    privacy: Mapping[str, Any], model: Model, typed: str = "", here: bool = False
+) -> list[str]:
+    """Say in three lines what `privacy_statement` says in full: what was revealed, how much, whom to trust.
+
+    Guarantees: no ε or δ in it is below the exact one.  [test: tests/harness/pipeline/test_manifest.py]
+    Args: typed: the ε that was asked for, as its user gave it; here: whether all parties ran on this machine.
+    """
+    epsilon, delta = bounds_shown(privacy)
+    asked = typed or exact_text(Fraction(privacy["epsilon_requested"]))
+    change = {
+        "add_or_remove_one": "one {} added or removed",
+        "replace_one": "one {} replaced",
+        "zero_out_one": "all of a client's records",
+    }[privacy["neighboring_relation"]].format(privacy["privacy_unit"])
+    replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
+    existence = f"; for what it says, ε = {replaced[0]}, δ = {replaced[1]}" if replaced else ""
+    inferred = ", and which groups and labels there are" if INFERRED in privacy["public"] else ""
+    trust = "semi-honest" if model.tolerates == "passive" else "malicious"
+    if model.broken:
+        trust += ", though MP-SPDZ's check has no effect: docs/limitations.md"
+    trust = f"{model.parties} parties, {trust}, no {model.corruptions + 1} collude"
+    clients = "; clients, to share counts of records" if "assumed" in privacy else ""
+    return [
+        f"Revealed: {'; '.join(privacy['revealed'])}{inferred}.",
+        f"Guarantee: ε = {epsilon} ({asked} asked), δ = {delta}, {change}{existence}.",
+        f"Trust: this machine, which ran all ({model.name}: {trust}){clients}."
+        if here
+        else f"Trust: {trust} ({model.name}){clients}.",
+    ]
+
+
+def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") -> list[str]:
     """Say in sentences what was opened, what that gives away at most, and under which assumptions.
 
     Guarantees: no ε or δ in it is below the exact one.  [test: tests/harness/pipeline/test_manifest.py]
+    Args: typed: as in `privacy_in_short`.
     """
     unit = f"one {privacy['privacy_unit']} of a client"
     change = {
@@ -112,6 +145,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
         "replace_one": f"{unit} replaced by another",
         "zero_out_one": "all records of a client together, there or not",
     }[privacy["neighboring_relation"]]
+    asked = typed or exact_text(Fraction(privacy["epsilon_requested"]))
     behaviour = {
         "passive": "keeps to the protocol but looks at all it receives",
         "active": "may deviate from the protocol",
@@ -131,7 +165,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model) -> list[str]:
     return [
         f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
         f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
-        f"(ε = {privacy['epsilon_requested']} was requested; exact values are in manifest.json).",
+        f"(ε = {asked} was requested; exact values are in manifest.json).",
         *([_EXISTENCE.format(*replaced)] if replaced else []),
         *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
         *([f"The noise is for {privacy['noise_for']}."] if "noise_for" in privacy else []),

@@ -23,6 +23,7 @@ from protocols.accounting.calibration import (
     plan_nominal_noise,
 )
 from protocols.accounting.queries import LinearQueries
+from protocols.accounting.rounding import exact_text
 from protocols.spec import InputForm, ProtocolSpec
 
 R = TypeVar("R", covariant=True)
@@ -207,5 +208,6 @@ def within_budget(release: Release) -> Iterator[None]:
         yield
     except ValueError as error:
         raise OptionError(
-            f"No noise fits --epsilon {release.epsilon} and --delta {float(release.delta):.3g}: {error}."
+            f"No noise fits --epsilon {exact_text(release.epsilon)} and --delta {float(release.delta):.3g}: "
+            f"{error}."
         ) from None

@@ -21,7 +21,7 @@ from harness.releases.base import (
 )
 from harness.releases.expected_errors import ExpectedCount, ExpectedCounts, Floats, by_cell
 from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.rounding import float_up
+from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
 from protocols.spec import PI_COUNT, ProtocolSpec
@@ -110,7 +110,7 @@ class CountStatistic(Statistic[GroupCounts]):
             )
         except ValueError as error:
             raise OptionError(
-                f"--epsilon {release.epsilon} does not do: {error}. Allow a larger --epsilon, "
+                f"--epsilon {exact_text(release.epsilon)} does not do: {error}. Allow a larger --epsilon, "
                 "--relative-error or --error-from."
             ) from None
         arguments = {

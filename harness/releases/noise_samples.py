@@ -18,7 +18,7 @@ from harness.errors import OptionError
 from harness.system.result_files import SCHEMA
 from protocols.accounting.calibration import bits_at_most
 from protocols.accounting.exact_privacy import curve_of_law
-from protocols.accounting.rounding import float_up
+from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
@@ -89,7 +89,7 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
         return {"default": _default, "symmetric": _symmetric}[name](grid, bits)
     except ValueError as error:
         raise OptionError(
-            f"No noise fits --epsilon {epsilon} and --delta {float(delta):.3g}: {error}."
+            f"No noise fits --epsilon {exact_text(epsilon)} and --delta {float(delta):.3g}: {error}."
         ) from None
 
 
@@ -131,7 +131,7 @@ def _published(epsilon: Fraction, rounded: bool) -> Sampler:
     if epsilon < _LEAST_PUBLISHED_EPSILON:
         raise OptionError(
             f"--sampler published takes --epsilon from {_LEAST_PUBLISHED_EPSILON}: its fixed point holds no "
-            f"larger noise; got {epsilon}."
+            f"larger noise; got {exact_text(epsilon)}."
         )
     law = laplace_law(1 / epsilon, mp_spdz_log, rounded=rounded)
     unit = 1 if rounded else ONE  # values per unit of a count

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from harness.privacy.audit.samplers import DELTAS, Audited
-from harness.views.parts import Part, Table
-from protocols.accounting.rounding import digits_up
+from harness.views.parts import Part, Stacked, Table
+from protocols.accounting.rounding import digits_up, exact_text
 
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:
@@ -37,7 +37,7 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
         assert isinstance(square, Fraction)
         row = [
             audited.name,
-            str(audited.epsilon),
+            exact_text(audited.epsilon),
             _short(figures["delta"], 3),
             _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
             *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
@@ -64,9 +64,9 @@ def _empirical(audited: Audited) -> str:
     low, value, high = (Fraction(str(audited.figures[name])) for name in ("delta_low", "delta", "delta_high"))
     at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
     return (
-        f"Empirical: {audited.name}, ε = {audited.epsilon}: δ is at least {at_least:.3f}. One event tells "
-        f"neighbours apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence 1 − 10⁻⁹) in "
-        f"{audited.parameters['samples']:,} samples that MP-SPDZ opened; another may do better."
+        f"Empirical: {audited.name}, ε = {exact_text(audited.epsilon)}: δ is at least {at_least:.3f}. "
+        f"One event tells neighbours apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence "
+        f"1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ opened; another may do better."
     )
 
 
@@ -75,9 +75,8 @@ def _releases(audits: Sequence[Audited]) -> Table:
     for audited in audits:
         figures = audited.figures
         row = [
-            audited.name,
-            str(audited.parameters["neighboring_relation"]),
-            str(audited.epsilon),
+            Stacked(f"{audited.name}\n{audited.parameters['neighboring_relation']}"),
+            exact_text(audited.epsilon),
             str(figures["values_moved"]),
             _short(figures["epsilon"]),
             _short(figures.get("delta", 0)),
@@ -85,9 +84,9 @@ def _releases(audits: Sequence[Audited]) -> Table:
         ]
         rows.append(row)
     return Table(
-        ["release", "neighbouring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
+        ["release, neighbouring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
         rows,
-        "llrrrrr",
+        "lrrrrr",
         caption="Moved: how many noisy values two neighbours differ in, from the linear map that is noised.",
         if_wide=["ε at 10⁻⁶"],
     )
@@ -99,7 +98,7 @@ def _local(audits: Sequence[Audited]) -> Table:
         [
             [
                 audited.name,
-                str(audited.epsilon),
+                exact_text(audited.epsilon),
                 *(_short(audited.figures[name]) for name in ("epsilon_claimed", "epsilon")),
             ]
             for audited in audits

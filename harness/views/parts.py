@@ -64,7 +64,7 @@ class Table:
 
     Attributes: rows: a text per column each; an empty row is a rule between the others; alignment: "l" or
     "r" for each column, all but the first to the right if left out; if_wide: columns that a narrow terminal
-    goes without, so that the numbers of the others stay whole.
+    goes without, if no word of the others has to be broken then.
     Raises: ValueError: a row or the alignment has another length than the columns.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from harness.privacy.statement import bounds_shown
@@ -11,6 +12,7 @@ from harness.views import run
 from harness.views.before_after import before_after
 from harness.views.parts import Figure, Heading, Paragraph, Part, Table
 from harness.views.releases import thresholds, weights
+from protocols.accounting.rounding import exact_text
 
 if TYPE_CHECKING:  # their libraries take a second to load
     from harness.evaluation.before_after import Evaluation
@@ -121,7 +123,7 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
     yield Table(
         ["release", "ε requested", "ε", "δ"],
         [
-            [name, part["privacy"]["epsilon_requested"], *bounds_shown(part["privacy"])]
+            [name, exact_text(Fraction(part["privacy"]["epsilon_requested"])), *bounds_shown(part["privacy"])]
             for name, part in parts
         ],
         caption="They add up to the total above (basic composition).",

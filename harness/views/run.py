@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.inputs.aggregation import described
-from harness.privacy.statement import bounds_shown, privacy_statement
+from harness.privacy.statement import bounds_shown, privacy_in_short, privacy_statement
 from harness.security_models import get_model
 from harness.views.parts import Bad, Good, Heading, Line, Part, Sentences, Table
 
@@ -85,21 +85,31 @@ def on_hosts(held_shares: bool, invited: bool) -> str:
     )
 
 
-def privacy(manifest: dict[str, Any]) -> Iterator[Part]:
-    """View a run's privacy statement."""
+def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
+    """View a run's privacy statement. Args: typed: the ε that was asked for, as its user gave it."""
     yield Heading("Privacy of what the computation opened")
-    yield Sentences(privacy_statement(manifest["privacy"], get_model(manifest["model"])))
+    yield Sentences(privacy_statement(manifest["privacy"], get_model(manifest["model"]), typed))
 
 
-def statement(manifest: dict[str, Any], result: str) -> Iterator[Part]:
-    """View a run's privacy statement and its cost. Args: result: what it ended in."""
-    yield from privacy(manifest)
-    if excluded := manifest["inputs"].get("excluded_because"):
-        yield f"Uploads left out, by all parties alike: {described(excluded)}."
+def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:
+    """View a run's privacy in three lines. Args: typed, here: as for `privacy_in_short`."""
+    return Sentences(privacy_in_short(manifest["privacy"], get_model(manifest["model"]), typed, here))
+
+
+def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterator[Part]:
+    """View a run's privacy statement and its cost. Args: result: what it ended in; typed: the ε asked for."""
+    yield from privacy(manifest, typed)
+    yield from left_out(manifest)
     yield (
         f"Cost: {seconds_and_traffic(manifest)}; {manifest['wall_s']:.2f} s from sharing to {result} "
         f"({manifest['engine_version']})."
     )
+
+
+def left_out(manifest: dict[str, Any]) -> Iterator[str]:
+    """Say which uploads were left out, if any were."""
+    if excluded := manifest["inputs"].get("excluded_because"):
+        yield f"Uploads left out, by all parties alike: {described(excluded)}."
 
 
 def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:

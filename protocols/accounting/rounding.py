@@ -23,6 +23,12 @@ def digits_down(value: Fraction, digits: int) -> str:
     return _digits(value, digits, ROUND_FLOOR)
 
 
+def exact_text(value: Fraction) -> str:
+    """Return value exactly, as options take it: 1/5 as 0.2, a third as 1/3."""
+    short = f"{float(value):.6g}".replace("e-0", "e-")
+    return short if Fraction(short) == value else str(value)
+
+
 def interval_shown(low: float, high: float, decimals: int) -> str:
     """Return an interval with so many decimals, rounded outwards: it holds what it held.
 

@@ -40,7 +40,6 @@ def test_quick_suite(tmp_path: Path) -> None:
         assert summary["gap_whole_median"] == pytest.approx(middle, rel=1e-4)
         if line["method"] != NOISE_FREE:
             assert 0.9 * line["epsilon"] < line["epsilon_exact"] <= line["epsilon"]
-    assert "\N{REPLACEMENT CHARACTER}" not in done.stderr  # which stands for control characters
     about = json.loads((found / "about.json").read_text())
     assert about["command"] == (
         "./inv bench.utility --quick --repetitions 2 --neighboring-relation replace_one"
@@ -81,7 +80,6 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
         assert summary["epsilon_exact"] <= 1 or line["model"] == PUBLISHED
     needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
-    assert "M_R, repaired" in done.stderr
     assert json.loads((found / "about.json").read_text())["command"] == "./inv bench.trust --quick --runs 200"
     assert "--runs must be" in refused(
         "bench.trust", "--quick", "--runs", "1", "--out", "other", cwd=tmp_path

@@ -19,13 +19,12 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_counts_and_what_they_protect(directory: Path) -> None:
-    options = "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --json --out found"
+    options = "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --out found"
     domain = {"groups": ["a", "b", "c"], "labels": ["0", "1"], "max_count": 100}
     (directory / "domain.json").write_text(json.dumps(domain))
     done = command("count", *options.split(), cwd=directory)
     assert done.returncode == 0, done.stderr
-    printed, found = json.loads(done.stdout), json.loads((directory / "found" / "count.json").read_text())
-    assert printed == found
+    found = json.loads((directory / "found" / "count.json").read_text())
     truth = [[800, 800], [200, 200], [0, 0]]
     for row, bounds, counts in zip(found["counts"], found["counts_interval"], truth, strict=True):
         for estimate, (low, high), count in zip(row, bounds, counts, strict=True):
@@ -37,7 +36,7 @@ def test_counts_and_what_they_protect(directory: Path) -> None:
     assert [each["records"] for each in by_size] == [0, 10, 100, 1000]
     assert by_size[0]["epsilon"] == privacy["epsilon"] < 0.9 and by_size[0]["delta"] == privacy["delta"]
     assert by_size[-1]["epsilon"] < privacy["epsilon"] / 10
-    assert "records in a cell" in done.stderr and "charged for the smallest" in done.stderr
+    assert "records in a cell" in done.stdout and "charged for the smallest" in done.stdout
 
 
 @pytest.mark.parametrize(

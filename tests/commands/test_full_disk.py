@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.terminal import MAYBE_SPENT
 from harness.security_models import MODELS, Model
 from tests.support.command import command, files_below, processes_below
 from tests.support.running import model_parameters
@@ -32,11 +31,12 @@ def weights(
 def check_failed(done: subprocess.CompletedProcess[str], after: str, message: str, here: Path) -> None:
     """Check that a command failed right after a step, said so in one sentence, and left no process."""
     assert (done.returncode, done.stdout) == (1, "")
-    lines = done.stderr.replace(f"{MAYBE_SPENT}\n", "").splitlines()
+    lines = [line for line in done.stderr.splitlines() if " s so far" not in line]
+    spent = lines.pop() if lines[-1].startswith("Spent: ε = ") else ""
     *steps, said = lines
     assert re.match(after, steps[-1]) and re.search(message, said), done.stderr
     assert said.startswith("Error: ") and "Error" not in "".join(steps) and "Traceback" not in done.stderr
-    assert (MAYBE_SPENT in done.stderr) == ("write shares" not in said and "compiler" not in said)
+    assert bool(spent) == ("write shares" not in said and "compiler" not in said)
     assert scratch_below(here) == [] and processes_below(here) == {}
 
 

@@ -112,8 +112,8 @@ def test_records_to_weights(form: InputForm, model: Model, here: Path) -> None:
     }
     check_results(here / "results" / "first", TRUTH, model, form)
     assert done.stdout.splitlines()[-1] == "Results: results/first"
-    assert "Privacy of what the computation opened" in done.stdout
-    assert "the run protects nothing against the machine's owner" in done.stdout
+    assert "Guarantee: ε = 0.9971 (1 asked), " in done.stdout
+    assert "Trust: this machine, which ran all" in done.stdout
     assert processes_below(here) == {}
 
 

@@ -32,11 +32,10 @@ def here(tmp_path: Path) -> Path:
 def test_records_to_weights_alone(reweighing: str, here: Path) -> None:
     """Noise is within its support, so a weight is too: counts are 20 to 90, noise at most 32."""
     options = ("--model", "ring", "--max-count", "100", "--reveal", "weights", "--reweighing", reweighing)
-    done = call(*OPTIONS, *options, "--out", "results", "--json", cwd=here)
+    done = call(*OPTIONS, *options, "--out", "results", cwd=here)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (here / "results").iterdir()} == {"weights.json", "manifest.json"}
-    found = json.loads(done.stdout)
-    assert found == json.loads((here / "results" / "weights.json").read_text(encoding="utf-8"))
+    found = json.loads((here / "results" / "weights.json").read_text(encoding="utf-8"))
     manifest = json.loads((here / "results" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["privacy"] == found["privacy"]
     assert found["privacy"]["revealed"] == list(PI_RW_WEIGHTS.revealed)
@@ -60,7 +59,7 @@ def test_records_to_weights_alone(reweighing: str, here: Path) -> None:
             for row, ranges in pairs
             for weight, (low, high) in zip(row, ranges, strict=True)
         )
-    assert "opening weights alone guarantees no more" in done.stderr
+    assert "opening weights alone guarantees no more" in " ".join(done.stdout.split())
     assert processes_below(here) == {}
 
 

@@ -30,6 +30,7 @@ from harness.views.audit import audit as view
 from harness.views.releases import noise as noise_view
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.rounding import exact_text
 from protocols.spec import NO_INPUT
 
 DELTA = parse_delta(DEFAULT_DELTA)
@@ -57,7 +58,9 @@ def audit(options: AuditOptions) -> None:
     if options.json:
         print((directory / "audit.json").read_text(encoding="utf-8"), end="")
     faults = [
-        f"{audited.name} at ε = {audited.epsilon}: {audited.fault}" for audited in audits if audited.fault
+        f"{audited.name} at ε = {exact_text(audited.epsilon)}: {audited.fault}"
+        for audited in audits
+        if audited.fault
     ]
     if faults:
         raise AuditError(f"A guarantee does not hold. {'; '.join(faults)}.")

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from harness.cli.commands.releases import conclude, release, settings_of
 from harness.cli.release_options import CAPPED_CURVES, CapOptions
-from harness.cli.terminal import show
 from harness.views.parts import Line
 from harness.views.releases import cap as view
-from harness.views.run import statement
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_CAP, ProtocolSpec
 
@@ -27,8 +25,7 @@ def cap(options: CapOptions) -> None:
     chosen, manifest = run.found, run.manifest
     following = _following(options, str(chosen.cap), manifest["model"], curves)
     clients = manifest["inputs"]["clients"]
-    show(*view.cap(chosen, clients, following), *statement(manifest, "the cap"))
-    conclude(options, run, out)
+    conclude(options, run, out, view.cap(chosen, clients, following), "the cap")
 
 
 def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:

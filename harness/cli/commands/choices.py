@@ -11,8 +11,7 @@ from pathlib import Path
 from harness.cli import terminal as cli
 from harness.cli.options import ShareOptions
 from harness.cli.parsers import parse_choice
-from harness.cli.release_options import ReleaseOptions
-from harness.cli.terminal import say, show
+from harness.cli.release_options import ConfusionOptions, ReleaseOptions
 from harness.engines.registry import choose_model
 from harness.errors import LedgerError, OptionError, PopulationError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
@@ -44,7 +43,7 @@ def chosen_model(model: Model | None) -> Model:
     """Return the model that was named; without one the default, and say which that is."""
     chosen = model or choose_model(None)
     if model is None:
-        say(f"Model: {chosen.name} (choose another with --model; ./inv schemes lists them)", cli.err)
+        cli.announce(f"Model: {chosen.name} (choose another with --model; ./inv schemes lists them)")
     return chosen
 
 
@@ -53,7 +52,7 @@ def chosen_hosts(path: Path, model: Model | None) -> tuple[list[Host], Model]:
     found = read_hosts(path)
     chosen = model or default_model(found)
     if model is None:
-        say(f"Model: {chosen.name} (choose another with --model)", cli.err)
+        cli.announce(f"Model: {chosen.name} (choose another with --model)")
     return hosts_for(chosen, found, path), chosen
 
 
@@ -153,7 +152,7 @@ def announce(ledger: Ledger, name: str, budget: Budget | None) -> None:
     if key_of(name) not in {key_of(each.name) for each in known}:
         if budget is None:
             refuse_misspelt(name, known, ledger.path)
-        show(f"New population {name!r} in {ledger.path}", console=cli.err)
+        cli.announce(f"New population {name!r} in {ledger.path}")
 
 
 def declared_domain(
@@ -189,13 +188,13 @@ def _declared_values(options: ReleaseOptions | ShareOptions) -> RecordDomain:
     return RecordDomain(tuple(sorted(options.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
-def score_cut(threshold: float | None, positive: str | None) -> ScoreCut | None:
+def score_cut(options: ConfusionOptions | ShareOptions) -> ScoreCut | None:
     """Return how predictions follow from scores; None: they do not. Raises: OptionError."""
-    if threshold is None:
-        if positive:
+    if options.threshold is None:
+        if options.positive_label:
             raise OptionError("--positive-label says what --threshold predicts; say both, or neither.")
         return None
-    return ScoreCut(threshold, positive or "")
+    return ScoreCut(options.threshold, options.positive_label or "", str(options.texts["threshold"]))
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:

@@ -25,9 +25,9 @@ def ledger(options: LedgerOptions) -> None:
     if options.adopt:
         old = chosen_ledger(options.adopt)
         found.adopt(old, options.merge)
-        show(view.adopted(old.path, found.path), console=cli.err)
+        cli.announce(view.adopted(old.path, found.path))
     elif left := unadopted(options.ledger):
-        show(not_adopted(left, found), console=cli.err)
+        cli.announce(not_adopted(left, found))
     if options.budget and name is not None:
         announce(found, name, options.budget)
         found.set_budget(name, options.budget)

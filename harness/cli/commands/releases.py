@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -49,12 +50,12 @@ from harness.releases.contribution_cap import ChosenCap
 from harness.system.result_files import default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
+from harness.views.parts import Part, View
 from harness.views.releases import cap as cap_view
 from harness.views.releases import confusion as confusion_view
 from harness.views.releases import counts as counts_view
 from harness.views.releases import gaps as gaps_view
 from harness.views.releases import weights as weights_view
-from harness.views.run import statement
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.noise.truncated import Guarantee
 from protocols.spec import (
@@ -79,33 +80,29 @@ def weights(options: WeightsOptions) -> None:
     else:
         run, out = released(options, weights_view.STEPS)
         shown = weights_view.weights(run.found.weights)
-    show(*shown, *statement(run.manifest, "weights"))
-    conclude(options, run, out)
+    conclude(options, run, out, shown, "weights")
 
 
 def confusion(options: ConfusionOptions) -> None:
     """Run π_CF on a records file or on shares."""
-    cut = score_cut(options.threshold, options.positive_label)
+    cut = score_cut(options)
     if cut is not None and options.shares:
         raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
     run, out = released(options, confusion_view.STEPS, cut)
     shown = confusion_view.confusion(run.found, cut)
-    show(*shown, *statement(run.manifest, "confusion matrices"))
-    conclude(options, run, out)
+    conclude(options, run, out, shown, "confusion matrices")
 
 
 def gap(options: GapOptions) -> None:
     """Run π_GAP on a file of clients' values or on shares."""
     run, out = released(options, gaps_view.STEPS)
-    show(*gaps_view.gaps(run.found), *statement(run.manifest, "gaps"))
-    conclude(options, run, out)
+    conclude(options, run, out, gaps_view.gaps(run.found), "gaps")
 
 
 def count(options: CountOptions) -> None:
     """Run π_COUNT on a records file or on shares."""
     run, out = released(options, counts_view.STEPS)
-    show(*counts_view.counts(run.found), *statement(run.manifest, "counts"))
-    conclude(options, run, out)
+    conclude(options, run, out, counts_view.counts(run.found), "counts")
 
 
 def released(
@@ -246,7 +243,7 @@ def _run_after_cap(
 
     def chosen(cap: ChosenCap) -> None:
         left = Guarantee(release.epsilon, release.delta)
-        show(*cap_view.going_on_with(cap, records.clients, left), console=cli.err)
+        cli.announce(*cap_view.going_on_with(cap, records.clients, left))
 
     return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
 
@@ -288,29 +285,51 @@ def _invited(options: ReleaseOptions, settings: RunSettings) -> InvitedSource:
     except OSError as error:
         raise OptionError(f"Cannot write to --invite {directory}: {error.strerror}.") from None
     check_directory(directory, clients)
-    show(
+    cli.announce(
         f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
-        f"{directory / 'client-<k>.json'}, k from 0, once that file is there.",
-        console=cli.err,
+        f"{directory / 'client-<k>.json'}, k from 0, once that file is there."
     )
     return InvitedSource(domain, directory, clients)
 
 
 def conclude(
-    options: ReleaseOptions, run: Run[Any], target: Path, problem: FairSharesError | None = None
+    options: ReleaseOptions,
+    run: Run[Any],
+    target: Path,
+    answer: View,
+    what: str,
+    hints: Sequence[str] = (),
+    problem: FairSharesError | None = None,
 ) -> None:
-    """Say what every release says after its result; print its file where JSON was asked for.
+    """Show the answer, then what every release says; print its file instead where JSON was asked for.
 
+    Args: what: it is, in the plural; hints: what can be done next.
     Raises: problem, if there is one: why the result falls short although its epsilon is spent.
     """
-    if options.chooses_cap:
-        show(*run_view.chosen_cap(run.manifest, cap_directory(target)))
-    if options.hosts:
-        where = run_view.on_hosts(bool(options.shares), bool(options.invite))
-    else:
-        where = run_view.one_machine(bool(options.records))
-    show(where, charge(run.charging, options.population == UNCHARGED), run_view.results(target))
+    show(*answer)
+    if not options.quiet:
+        show(*(_in_full if options.verbose else _in_short)(options, run, what))
+        if options.chooses_cap:
+            show(*run_view.chosen_cap(run.manifest, cap_directory(target)))
+        show(*hints, charge(run.charging, options.population == UNCHARGED), run_view.results(target))
+    if options.json:
+        cli.announce(f"Results: {target}")
     if problem is not None:
         raise problem
     if options.json:
         print((target / f"{run.manifest['task']}.json").read_text(encoding="utf-8"), end="")
+
+
+def _in_short(options: ReleaseOptions, run: Run[Any], _what: str) -> Iterator[Part]:
+    yield ""
+    here = not options.hosts
+    yield run_view.in_short(run.manifest, options.given("epsilon")["epsilon"], here)
+    yield from run_view.left_out(run.manifest)
+
+
+def _in_full(options: ReleaseOptions, run: Run[Any], what: str) -> Iterator[Part]:
+    yield from run_view.statement(run.manifest, what, options.given("epsilon")["epsilon"])
+    if options.hosts:
+        yield run_view.on_hosts(bool(options.shares), bool(options.invite))
+    else:
+        yield run_view.one_machine(bool(options.records))

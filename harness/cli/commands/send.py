@@ -16,6 +16,7 @@ from harness.errors import OptionError, ShareError
 from harness.inputs.encoding import columns_of
 from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
+from harness.privacy.ledger.charge import SPENT
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
@@ -47,6 +48,7 @@ def send(options: SendOptions) -> None:
         raise OptionError(
             f"{options.records} holds records of {own.clients} clients; an invitation is for one."
         )
+    SPENT.append(f"Values may have been sent, to a run that spends ε = {digits_up(epsilon, 4)}: count it.")
     sent = asyncio.run(found.send(columns_of(own, terms.release.form).ravel(), options.timeout))
     say(
         f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "

@@ -49,7 +49,7 @@ def share(options: ShareOptions) -> None:
     model = options.model or choose_model(None)
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
     form = chosen_form(forms, options.input_form or slots)
-    cut = score_cut(options.threshold, options.positive_label)
+    cut = score_cut(options)
     if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
     found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut)

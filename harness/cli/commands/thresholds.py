@@ -10,7 +10,7 @@ from harness.cli.terminal import show
 from harness.pipeline.earlier_curves import choose_again, read_curves
 from harness.system.result_files import default_out
 from harness.views.releases import thresholds as view
-from harness.views.run import results, statement
+from harness.views.run import in_short, privacy, results
 
 
 def thresholds(options: ThresholdsOptions) -> None:
@@ -19,15 +19,17 @@ def thresholds(options: ThresholdsOptions) -> None:
         _choose_again(options.curves, options)
         return
     run, target = released(options, view.STEPS)
-    shown = (*view.thresholds(run.found), *statement(run.manifest, "thresholds"))
-    show(*shown, view.another_choice(target))
-    conclude(options, run, target, run.found.problem)
+    hints, shown = [view.another_choice(target)], view.thresholds(run.found)
+    conclude(options, run, target, shown, "thresholds", hints, run.found.problem)
 
 
 def _choose_again(directory: Path, options: ThresholdsOptions) -> None:
     target = options.out or default_out("thresholds")
     curves = read_curves(directory)
     found = choose_again(curves, options.choice, options.positive_label or "", target)
-    show(*view.chosen_again(found, curves.run, curves.manifest), results(target))
+    show(*view.thresholds(found))
+    if not options.quiet:
+        show(view.chosen_again(curves.run))
+        show(*(privacy(curves.manifest) if options.verbose else [in_short(curves.manifest)]), results(target))
     if options.json:
         print((target / "thresholds.json").read_text(encoding="utf-8"), end="")

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from harness.privacy.audit.samplers import Audited
+from protocols.accounting.rounding import exact_text
 from protocols.circuits.coins import exp_bounds
 
 _POINTS = 250
@@ -40,7 +41,7 @@ def plot(audits: Sequence[Audited], path: Path) -> None:
             delta = [float(audit.curve.delta(ratio)) for ratio in ratios]
             colour = _COLOURS[names.index(audit.name) % len(_COLOURS)]
             style = _STYLES[asked_for.index(audit.epsilon) % len(_STYLES)]
-            label = f"{audit.name}, ε = {audit.epsilon}"
+            label = f"{audit.name}, ε = {exact_text(audit.epsilon)}"
             axes.plot([float(x) for x in at], delta, color=colour, ls=style, lw=2.2, label=label)
             asked = float(audit.curve.delta_bounds(audit.epsilon)[1])
             axes.plot(float(audit.epsilon), asked, "o", color=colour, ms=7, clip_on=False)

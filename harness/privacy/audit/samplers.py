@@ -20,7 +20,7 @@ from protocols.accounting.exact_privacy import (
     second_moment,
     symmetric_cost,
 )
-from protocols.accounting.rounding import float_up
+from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, design_coins, exp_bounds
 from protocols.circuits.symmetric import design_symmetric_coins
 from protocols.noise import symmetric
@@ -159,7 +159,9 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
     try:
         law = laplace_law(1 / epsilon, LOGARITHMS[log], rounded=rounded)
     except OverflowError as error:
-        raise OptionError(f"--epsilon {epsilon} is too small for the published sampler: {error}.") from None
+        raise OptionError(
+            f"--epsilon {exact_text(epsilon)} is too small for the published sampler: {error}."
+        ) from None
     unit = 1 if rounded else ONE
     curve = curve_of_law(law, [unit])
     figures: dict[str, Figure] = {
@@ -206,7 +208,9 @@ def audit_truncated() -> Audited:
 
 def no_noise(epsilon: Fraction, delta: Fraction, error: ValueError) -> OptionError:
     """Return the error for a budget that nothing fits."""
-    return OptionError(f"No noise fits --epsilon {epsilon} and --delta {float(delta):.3g}: {error}.")
+    return OptionError(
+        f"No noise fits --epsilon {exact_text(epsilon)} and --delta {float(delta):.3g}: {error}."
+    )
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:

@@ -11,8 +11,11 @@ from harness.errors import LedgerError
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Population, PrivacyEvent, Status, exact_json
 from protocols.accounting.calibration import Budget
+from protocols.accounting.rounding import digits_up
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
+NOTHING_SPENT = "Nothing was spent."
+SPENT: list[str] = []  # what each run of this process whose parties may have started has spent, in words
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,16 @@ class Entry:
         A run that is counted for nobody leaves a mark only that its uploads were used.
         """
         account, self.out = self.account, str(release.out)
+        SPENT.append(_spent(account, release))  # first, as it may be interrupted right after the charge
         if account.population is not None or release.uploads:
-            with _nothing_started():
-                self._charge, self.population = account.ledger.charge(
-                    account.population, account.budget, release
-                )
+            try:
+                with _nothing_started():
+                    self._charge, self.population = account.ledger.charge(
+                        account.population, account.budget, release
+                    )
+            except LedgerError:
+                SPENT.pop()
+                raise
 
     def fields(self) -> dict[str, Any] | None:
         """Return what a manifest says of the charge; None if the run is counted for nobody."""
@@ -69,6 +77,17 @@ class Entry:
         """Write what became of the run, if it was charged."""
         if self._charge is not None:
             Ledger(self.account.ledger.path, timeout_s).settle(self._charge, status)
+
+
+def _spent(account: Account, release: PrivacyEvent) -> str:
+    """Say what a run has spent, whatever becomes of it: its parties may open values from now on."""
+    epsilon, delta = (digits_up(value, 4) for value in (release.exact.epsilon, release.exact.delta))
+    charged = (
+        "no ledger counts it"
+        if account.population is None
+        else f"charged to population {account.population!r} in {account.ledger.path}"
+    )
+    return f"Spent: ε = {epsilon} and δ = {delta} by {release.task}, as its parties had started; {charged}."
 
 
 @contextmanager

@@ -11,12 +11,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from pathlib import Path
 
 from harness.errors import BudgetError, PopulationError
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
-from protocols.accounting.rounding import digits_down, digits_up
+from protocols.accounting.rounding import digits_down, digits_up, exact_text
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import Guarantee
 
@@ -200,7 +199,7 @@ def budget_text(budget: Budget | None) -> str:
     """Say a budget as options take it, exactly."""
     if budget is None:
         return "none"
-    return _number(budget.epsilon) + ("" if budget.delta is None else f",{_number(budget.delta)}")
+    return exact_text(budget.epsilon) + ("" if budget.delta is None else f",{exact_text(budget.delta)}")
 
 
 def runs_text(charges: tuple[Charge, ...]) -> str:
@@ -212,8 +211,3 @@ def listed(names: list[str]) -> str:
     """Say names in quotes, at most ten of them."""
     shown = ", ".join(map(repr, names[:10]))
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
-
-
-def _number(value: Fraction) -> str:
-    short = f"{float(value):.6g}"
-    return short if Fraction(short) == value else str(value)

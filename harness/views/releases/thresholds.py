@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.postprocessing.thresholds.cautions import constant_prediction
 from harness.postprocessing.thresholds.rules import in_words
@@ -33,7 +33,7 @@ def thresholds(found: Thresholds) -> Iterator[Part]:
         rows = [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes]
         yield Table(["group", "positives", "negatives"], rows)
     else:
-        yield rules(found.thresholds, constant_prediction(curves, found.thresholds.objective))
+        yield from rules(found.thresholds, constant_prediction(curves, found.thresholds.objective))
         if found.thresholds.least_tolerance:
             yield (
                 "With one threshold per group the least difference that can be reached is about "
@@ -56,17 +56,12 @@ def thresholds(found: Thresholds) -> Iterator[Part]:
         )
 
 
-def chosen_again(found: Thresholds, earlier: str, manifest: dict[str, Any]) -> Iterator[Part]:
-    """View thresholds that were chosen on an earlier run's curves, and that run's privacy statement.
-
-    Args: earlier: the run's directory; manifest: the run's.
-    """
-    yield from thresholds(found)
-    yield (
+def chosen_again(earlier: str) -> str:
+    """Say that thresholds were chosen on an earlier run's curves. Args: earlier: its directory."""
+    return (
         f"The curves are those that {earlier} opened. Nothing was computed or opened for this "
         "choice: it spent no ε, and no ledger is charged. What was opened then is stated here again."
     )
-    yield from run.privacy(manifest)
 
 
 def another_choice(directory: Path) -> str:
@@ -77,18 +72,20 @@ def another_choice(directory: Path) -> str:
     )
 
 
-def rules(found: GroupThresholds, constant: float) -> Table:
-    """View each group's rule and rates. Args: constant: the objective of one prediction for everybody."""
+def rules(found: GroupThresholds, constant: float) -> Iterator[Table]:
+    """View each group's rule, then its rates. Args: constant: the objective of one label for all."""
     constraint, objective = in_words(found.constraint), in_words(found.objective)
-    return Table(
-        ["group", f"positive if score ≥ ({constraint})", *RATE_COLUMNS],
-        [
-            [group, rule.described(), *rates_shown(found.rates, found.intervals, i)]
-            for i, (group, rule) in enumerate(found.rules.items())
-        ],
-        "ll" + "r" * len(RATE_COLUMNS),
+    yield Table(
+        ["group", "positive if score ≥"],
+        [[group, rule.described()] for group, rule in found.rules.items()],
+        "ll",
+        caption=f"Largest difference between groups in what {constraint} compares: {found.gap:.3f} "
+        f"({interval_shown(*found.gap_interval, 3)}). {objective.capitalize()}: {found.objective_value:.3f}; "
+        f"of predicting one label for everybody: {constant:.3f}.",
+    )
+    yield Table(
+        ["group", *RATE_COLUMNS],
+        [[group, *rates_shown(found.rates, found.intervals, i)] for i, group in enumerate(found.rules)],
         caption=f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} "
-        f"probability over the noise and the sample. Largest difference between groups in what {constraint} "
-        f"compares: {found.gap:.3f} ({interval_shown(*found.gap_interval, 3)}). {objective.capitalize()}: "
-        f"{found.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}.",
+        "probability over the noise and the sample.",
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import table
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from harness.views.parts import Bad, Figure, Good, Heading, Line, Paragraph, Sentences, Stacked, Table, View
 
-_WIDE = 110  # columns of a terminal that shows tables whole
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _TONES = {Good: "green", Bad: "red"}
 
@@ -51,32 +53,64 @@ def _say(text: Text, console: Console) -> None:
 
 
 def _table(part: Table, console: Console) -> None:
-    """Print a table that a narrow terminal breaks but never cuts short, then its caption."""
-    kept = [k for k, name in enumerate(part.columns) if console.width >= _WIDE or name not in part.if_wide]
-    shown = table.Table(title=Text(printable(part.title)) if part.title else None)
-    for k in kept:
-        right = part.aligned[k] == "r"
-        shown.add_column(
-            Text(printable(part.columns[k])),
-            justify="right" if right else "left",
-            no_wrap=right and bool(part.if_wide),
-            overflow="fold",
-        )
-    for row in part.rows:
-        if row:
-            shown.add_row(*(_cell(row[k]) for k in kept))
-        else:
-            shown.add_section()
-    console.print(shown)
+    """Print a table, then its caption; where it fits by no breaks between words, each row as a list."""
+    every = list(range(len(part.columns)))
+    kept = every
+    if (widths := _widths(part, kept, console.width)) is None:
+        kept = [k for k in every if part.columns[k] not in part.if_wide]
+        widths = _widths(part, kept, console.width)
+    if widths is None:
+        kept = every
+        _rows(part, console)
+    else:
+        shown = table.Table(title=Text(printable(part.title)) if part.title else None)
+        for k, width in zip(kept, widths, strict=True):
+            right = part.aligned[k] == "r"
+            shown.add_column(
+                Text(printable(part.columns[k])), justify="right" if right else "left", width=width
+            )
+        for row in part.rows:
+            if row:
+                shown.add_row(*(_cell(row[k]) for k in kept))
+            else:
+                shown.add_section()
+        console.print(shown)
     if part.caption:
         _say(Text(printable(part.caption)), console)
     if len(kept) < len(part.columns):
-        missing = ", ".join(part.if_wide)
-        _say(Text(f"A terminal of {_WIDE} columns shows also: {missing}."), console)
+        _say(Text(f"A wider terminal shows also: {', '.join(part.if_wide)}."), console)
+
+
+def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
+    """Return each column's width, none below that of its longest word; None: they have not room enough."""
+    columns = [
+        [line for cell in (part.columns[k], *(row[k] for row in part.rows if row)) for line in _lines(cell)]
+        for k in kept
+    ]
+    widths = [max(cell_len(word) for line in lines for word in (*line.split(), "")) for lines in columns]
+    whole = [max(map(cell_len, lines)) for lines in columns]
+    spare = room - 3 * len(kept) - 1 - sum(widths)
+    for k in sorted(range(len(kept)), key=lambda k: whole[k] - widths[k]):  # so that most have no breaks
+        more = min(whole[k] - widths[k], max(spare, 0))
+        widths[k], spare = widths[k] + more, spare - more
+    return widths if spare >= 0 else None
+
+
+def _rows(part: Table, console: Console) -> None:
+    """Print a table's rows as lists of what the columns say."""
+    if part.title:
+        _say(Text(printable(part.title)), console)
+    for row in filter(None, part.rows):
+        for name, cell in zip(part.columns, row, strict=True):
+            label = f"{printable(name)}: " if name else ""
+            _say(Text(label).append(", ".join(_lines(cell)), _TONES.get(type(cell), "")), console)
+        console.print()
+
+
+def _lines(text: str) -> list[str]:
+    return [printable(line) for line in (text.split("\n") if isinstance(text, Stacked) else [text])]
 
 
 def _cell(text: str) -> Text:
-    if isinstance(text, Stacked):
-        above, below = text.split("\n")
-        return Text(printable(above)).append("\n" + printable(below), "dim")
-    return Text(printable(text), _TONES.get(type(text), ""))
+    first, *below = _lines(text)
+    return Text(first, _TONES.get(type(text), "")).append("".join(f"\n{line}" for line in below), "dim")

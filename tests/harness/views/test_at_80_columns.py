@@ -1,0 +1,119 @@
+"""Every view's tables on a terminal of 80 columns: tables still, with no header cut and no word broken."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.cli.commands.plan import plan
+from harness.cli.release_options import PlanOptions
+from harness.engines.registry import schemes
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.privacy.audit.reference import reference_set
+from harness.privacy.ledger.populations import Charge, Population, Status
+from harness.releases.base import Release, Statistic
+from harness.releases.confusion import ConfusionStatistic
+from harness.releases.contribution_cap import ChosenCap
+from harness.releases.counts import CountStatistic
+from harness.releases.gaps import GapStatistic
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import MODELS
+from harness.views import ledger as ledger_view
+from harness.views import run as run_view
+from harness.views.audit import audit
+from harness.views.parts import Part, Table
+from harness.views.releases import cap, confusion, counts, gaps, thresholds, weights
+from harness.views.rendering.text import render
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.mechanisms.shifted_log import ErrorTarget
+from protocols.noise.truncated import Guarantee
+from tests.harness.views.test_plots import curves
+
+GROUPS = ("African American", "Asian", "Native Hawaiian or Pacific")
+LABELS = ("approved", "denied")
+DELTA = Fraction(1, 2**40)
+
+
+def read(statistic: Statistic[Any], kind: RecordKind, labels: tuple[str, ...], each: int, **more: Any) -> Any:
+    """Return what a statistic makes of opened values that are all alike."""
+    domain = RecordDomain(GROUPS, labels, 1 if more else 2**31, kind=kind, **more)
+    form = next(iter(statistic.spec.input_forms.values()))
+    prepared = statistic.prepare(Release(MODELS["ring"], form, Fraction(1), DELTA), domain)
+    (name,) = statistic.spec.outputs
+    cells = prepared.plan.nodes
+    return prepared.read({name: (each,) * cells}, 10**6)
+
+
+def of_ledger() -> Iterable[Part]:
+    spent = Guarantee(Fraction(997002, 10**6), Fraction(1, 2**41))
+    record, relation = PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE
+    time, out = "2026-11-22T08:00:00+00:00", "runs/thresholds-20261122-080330-303901"
+    charge = Charge(1, time, "thresholds", "sy-rep-ring", spent, record, relation, None, out, Status.ABORTED)
+    return ledger_view.ledger(Path("ledger"), [Population("loans", Budget(Fraction(3), None), (charge,) * 2)])
+
+
+def of_plan(**options: str) -> Iterable[Part]:
+    shown: list[Part] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("harness.cli.commands.plan.show", lambda *parts: shown.extend(parts))
+        plan(PlanOptions(clients="10000", groups="2", epsilon="1", **options))
+    return shown
+
+
+VIEWS: dict[str, Callable[[], Iterable[Part]]] = {
+    "weights": lambda: weights.weights(
+        read(WeightsStatistic("kamiran-calders"), RecordKind.LABEL, LABELS, 123456).weights
+    ),
+    "few": lambda: weights.weights(read(WeightsStatistic(), RecordKind.LABEL, LABELS, -30).weights),
+    "confusion": lambda: confusion.confusion(read(ConfusionStatistic(), RecordKind.PREDICTION, LABELS, 5432)),
+    "of three labels": lambda: confusion.confusion(
+        read(ConfusionStatistic(), RecordKind.PREDICTION, (*LABELS, "withdrawn"), 5432)
+    ),
+    "gap": lambda: gaps.gaps(
+        read(GapStatistic(), RecordKind.VALUE, (), 5432, values=ValueGrid(Fraction(0), Fraction(1), 1000))
+    ),
+    "count": lambda: counts.counts(
+        read(CountStatistic(ErrorTarget(Fraction(1, 10), 100, 1 << 20)), RecordKind.LABEL, LABELS, 100)
+    ),
+    "thresholds": lambda: thresholds.rules(of_thresholds(GROUPS), 0.5),
+    "cap": lambda: cap.cap(ChosenCap((1, 2, 3), 1, above=47, noise=17), 1000, []),
+    "plan": of_plan,
+    "plan of counts": lambda: of_plan(task="count"),
+    "schemes": lambda: run_view.schemes(schemes()),
+    "ledger": of_ledger,
+    "audit": lambda: audit(list(reference_set())),
+}
+
+
+def of_thresholds(groups: tuple[str, ...]) -> Any:
+    from harness.postprocessing.thresholds.choose import choose_thresholds
+
+    return choose_thresholds(curves(groups))
+
+
+def words(text: str) -> list[str]:
+    return [word for line in text.split("\n") for word in line.split()]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_tables_hold_at_80_columns(name: str) -> None:
+    tables = [part for part in VIEWS[name]() if isinstance(part, Table)]
+    assert tables
+    for each in tables:
+        file = io.StringIO()
+        render([replace(each, caption="")], Console(file=file, width=80, highlight=False, emoji=False))
+        shown = file.getvalue()
+        assert shown.startswith("┏") and "…" not in shown.replace("… ", "")
+        assert max(map(len, shown.splitlines())) <= 80
+        seen = set(shown.replace("│", " ").replace("┃", " ").split())
+        left_out = {each.columns.index(one) for one in each.if_wide if one not in shown}
+        for row in (each.columns, *each.rows):
+            kept = [cell for k, cell in enumerate(row) if k not in left_out]
+            assert {word for cell in kept for word in words(cell)} <= seen
