@@ -64,7 +64,12 @@ def _population(population: Population) -> Iterator[Part]:
     protects = "" if population.unit is None else f", per {population.unit}, {population.relation}"
     yield Heading(f"Population {population.name!r}", protects)
     if population.charges:
-        yield Table(_COLUMNS, [_row(charge) for charge in population.charges], "l" * len(_COLUMNS))
+        yield Table(
+            _COLUMNS,
+            [_row(charge) for charge in population.charges],
+            "l" * len(_COLUMNS),
+            if_wide=["results"],
+        )
     left = "" if population.left is None else f"; left of it: {left_text(population.left)}"
     budget = budget_text(population.budget)
     yield f"Spent: {spent_text(population.spent)}, by basic composition. Budget: {budget}{left}."
