@@ -211,7 +211,7 @@ def test_other_commands(arguments: str, message: str, directory: Path) -> None:
         ),
         (
             "weights --records good.csv --epsilon 1 --noise off",
-            "Error: weights has no option --noise; `./inv weights",
+            "Error: weights has no option --noise",
         ),
         (
             "weigh --records good.csv --epsilon 1",

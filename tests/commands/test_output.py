@@ -76,7 +76,7 @@ def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch
     assert said == INTERRUPTED
     assert spent == (
         "Spent: ε = 0.9971 and δ = 7.051e-14 by weights, as its parties had started; charged to population "
-        "'p' in l.sqlite."
+        f"'p' in {here / 'l.sqlite'}."
         if started
         else NOTHING_SPENT
     )
