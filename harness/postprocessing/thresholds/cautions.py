@@ -46,7 +46,7 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
                 else (f" --objective {BALANCED_ACCURACY} weighs both labels alike, and costs no ε.")
             )
             said.append(
-                f"{what.capitalize()} of group {', '.join(groups)} is predicted {positive}: "
+                f"{what.capitalize()} of group {', '.join(groups)} is predicted {positive!r}: "
                 f"{in_words(found.objective)} {found.objective_value:.3f}, where predicting one label for "
                 f"everybody has {constant_prediction(curves, found.objective):.3f}.{other}"
             )
@@ -54,7 +54,7 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
     if below:
         said.append(
             f"In group {', '.join(below)} higher scores go with the other label more often than with "
-            f"{positive}. If the scores are for the other label, name it by --positive-label: it costs no ε."
+            f"{positive!r}. If the scores are for the other label, name it by --positive-label: it costs no ε."
         )
     return said
 
