@@ -3,3 +3,5 @@
 Imports go down only: cli, views, hosts, pipeline and forecast, privacy, releases, evaluation, postprocessing,
 engines, clients, inputs, system. Start with `inputs`, then `releases` and `pipeline.run`.
 """
+
+__version__ = "0.1.0.dev0"

@@ -1,4 +1,4 @@
-"""What `./inv` becomes once its environment is there: invoke, whose complaints say the way out."""
+"""What `./inv` and `fairshares` become once they can import: invoke, whose complaints say the way out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import sys
-import tomllib
 from pathlib import Path
 
 from invoke.exceptions import ParseError
@@ -14,27 +13,30 @@ from invoke.program import Program
 
 
 class Commands(Program):
-    """The commands of `tasks.py`."""
+    """The commands of `tasks.py`, or of a namespace that is given."""
 
     def print_version(self) -> None:
-        project = Path(__file__).resolve().parents[2] / "pyproject.toml"
-        print(f"FairShares {tomllib.loads(project.read_text(encoding='utf-8'))['project']['version']}")
+        from harness import __version__
+
+        print(f"FairShares {__version__}")
 
     def print_task_help(self, name: str) -> None:
         """Say what a command does, and what each of its options."""
+        from harness.system.command_name import as_called
+
         command = self.collection[name]
-        rows = command.help_rows()
-        print(f"Usage: ./inv {name}{' [options]' if rows else ''}\n\n{inspect.getdoc(command)}")
+        rows = [(option, as_called(explained)) for option, explained in command.help_rows()]
+        print(f"Usage: {self.binary} {name}{' [options]' if rows else ''}\n\n{inspect.getdoc(command)}")
         if rows:
             print("\nOptions:")
             self.print_columns(rows)
 
     def task_list_opener(self, extra: str = "") -> str:  # noqa: ARG002  (as invoke calls it)
-        return "Commands; `./inv COMMAND --help` explains the options of one"
+        return f"Commands; `{self.binary} COMMAND --help` explains the options of one"
 
     def parse_tasks(self) -> None:
         """Find the commands and their options. Raises: ParseError: one is misspelt, or has no value."""
-        from harness.cli.command_line import checked  # can be imported once invoke has found tasks.py
+        from harness.cli.command_line import checked
 
         commands = {name: self.collection[name] for name in self.collection.task_names}
         flags = self.initial_context.flags
@@ -49,12 +51,17 @@ class Commands(Program):
             raise ParseError(json.dumps({"error": said}, ensure_ascii=False)) from None
         super().parse_tasks()
 
+    def run_to_the_end(self, arguments: list[str] | None = None) -> None:
+        """Run a command line, and exit. Args: arguments: the program's name first; None: this process's."""
+        try:
+            self.run(arguments)
+        except BrokenPipeError:  # whoever read what we print has left, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+
 
 program = Commands(name="FairShares", binary="./inv", binary_names=["inv"])
 
 if __name__ == "__main__":
-    try:
-        program.run()
-    except BrokenPipeError:  # whoever read what we print has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a file, so that it is not there yet
+    program.run_to_the_end()

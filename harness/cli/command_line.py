@@ -17,6 +17,7 @@ from invoke.exceptions import ParseError
 from invoke.parser.argument import Argument
 
 from harness.errors import OptionError
+from harness.system.command_name import COMMAND
 
 T = TypeVar("T")
 Parser = Callable[[str, str], T]  # a text, and the option that it was given for, for what an error says
@@ -228,19 +229,19 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
 
 def _check_answered(waiting: str, command: str) -> None:
     if waiting:
-        raise ParseError(f"Error: {waiting} needs a value; `./inv {command} --help` explains it.")
+        raise ParseError(f"Error: {waiting} needs a value; `{COMMAND} {command} --help` explains it.")
 
 
 def _unknown(word: str, command: str, options: Iterable[str], commands: Iterable[str]) -> str:
     """Say what is wrong with a word of a command line, and what would be right."""
     if not command:
-        return f"There is no command {word!r}{_similar(word, commands)}; `./inv` lists all."
+        return f"There is no command {word!r}{_similar(word, commands)}; `{COMMAND}` lists all."
     wrong = (
         f"{command} has no option {word}{_similar(word, options)}"
         if word.startswith("-")
         else f"{word!r} belongs to no option of {command}; values go by name, for example --out results"
     )
-    return f"{wrong}; `./inv {command} --help` explains all."
+    return f"{wrong}; `{COMMAND} {command} --help` explains all."
 
 
 def _similar(word: str, known: Iterable[str]) -> str:

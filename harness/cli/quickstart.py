@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from data.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.cli.terminal import Steps
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from harness.evaluation.before_after import evaluate, reweighed, thresholded
+from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.evaluation.splits import Fold, held_out_scores
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, records_from_frame

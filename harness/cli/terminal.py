@@ -18,6 +18,7 @@ from rich.text import Text
 
 from harness.errors import FairSharesError
 from harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
+from harness.system.command_name import as_called
 from harness.system.progress import listening
 from harness.system.signals import take_interrupts
 from harness.views.parts import Part
@@ -42,7 +43,7 @@ _as_json = False  # whether standard error is for JSON lines
 
 def say(text: str, console: Console | None = None) -> None:
     """Print prose: wrapped between words on a terminal, a line where the output goes elsewhere."""
-    _say(text, console or out, "announcement")
+    _say(as_called(text), console or out, "announcement")
 
 
 def _say(text: str, console: Console, kind: str) -> None:
@@ -61,6 +62,16 @@ def announce(*texts: str) -> None:
     """Say on standard error what a run does or did that is no answer; not where that is to be quiet."""
     for text in texts:
         say(plain(text), err)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Print nothing meanwhile, for a caller that is no command."""
+    out.quiet = err.quiet = True
+    try:
+        yield
+    finally:
+        out.quiet = err.quiet = False
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PROJECT
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError
 from harness.forecast.operation_counts import Counts
@@ -16,7 +15,7 @@ from harness.security_models import MODELS, Model
 from harness.system.result_files import read_result
 
 UNITS = "units.json"
-RECORDED = PROJECT / "benchmarks" / "results" / "units"
+RECORDED = Path(__file__).with_name("recorded_units")
 
 ROUNDS, SENT_BYTES, MPC_S = "rounds", "sent_bytes", "mpc_s"
 _USUAL_BATCH = 10_000  # MP-SPDZ's, where we choose none

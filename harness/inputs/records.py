@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from harness.inputs.record_schema import (
     ValueGrid,
     bins_of,
 )
-from harness.inputs.tables import alike, read_table, refuse_variants, shown
+from harness.inputs.tables import TABLE, alike, read_table, refuse_variants, shown
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
@@ -151,7 +151,7 @@ class ScoreCut:
 
 
 def read_records(
-    path: Path,
+    source: Path | pd.DataFrame,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
     *,
@@ -159,23 +159,25 @@ def read_records(
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
 ) -> ClientRecords:
-    """Read CSV or Parquet with the columns client_id, group, label and, if asked for, score or prediction.
+    """Read CSV, Parquet or a table with client_id, group, label and, if asked for, score or prediction.
 
     Performance values: the columns client_id, group and value, a number or a fraction of counts, 17/20.
 
-    Args: domain: what was declared; None infers groups and labels from this one file. max_count: for
-    an inferred domain. may_be_empty: take a file with a header alone for one client without records.
-    kind: what else to read; cut: predictions are made by it from the column score.
-    Raises: RecordsError: names the file, and the row and value where there is one; RecordDomainError:
-    an inferred domain has fewer than two groups or labels.
+    Args: source: a file's path, or a table, whose values are taken as they would stand in a file; domain:
+    what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
+    may_be_empty: take a file with a header alone for one client without records. kind: what else to read;
+    cut: predictions are made by it from the column score.
+    Raises: RecordsError: names the file, and the row (a table's by its index) and value where there is one;
+    RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
-    frame, rows = read_table(path, _columns(kind, cut))
-    if frame.empty and may_be_empty and domain is not None:
+    frame, rows = read_table(source, _columns(kind, cut))
+    if frame.empty and may_be_empty and domain is not None and isinstance(source, Path):
         none = np.zeros(0, dtype=np.int64)
-        client_ids = np.array([path.stem], dtype=object)
+        client_ids = np.array([source.stem], dtype=object)
         declared = domain.with_kind(kind)
         return ClientRecords(declared, client_ids, none, none, none, none if kind.of_each else None)
-    return records_from_frame(frame, domain, max_count, str(path), rows, kind, cut)
+    where = str(source) if isinstance(source, Path) else TABLE
+    return records_from_frame(frame, domain, max_count, where, rows, kind, cut)
 
 
 def records_from_frame(
@@ -183,7 +185,7 @@ def records_from_frame(
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
     where: str = "The records",
-    rows: Sequence[int] | None = None,
+    rows: Sequence[Any] | None = None,
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
 ) -> ClientRecords:
@@ -259,7 +261,7 @@ def _is_missing(text: str) -> bool:
     return text.strip().lower() in ("", "nan")
 
 
-def _read_scores(frame: pd.DataFrame, where: str, rows: Sequence[int]) -> npt.NDArray[np.float64]:
+def _read_scores(frame: pd.DataFrame, where: str, rows: Sequence[Any]) -> npt.NDArray[np.float64]:
     """Return the numbers in the column score. Raises: RecordsError: one is not from 0 to 1; names the row."""
     import pandas as pd
 
@@ -274,7 +276,7 @@ def _read_scores(frame: pd.DataFrame, where: str, rows: Sequence[int]) -> npt.ND
 
 
 def _read_values(
-    frame: pd.DataFrame, where: str, rows: Sequence[int], grid: ValueGrid
+    frame: pd.DataFrame, where: str, rows: Sequence[Any], grid: ValueGrid
 ) -> npt.NDArray[np.int64]:
     """Return the nearest step of each number, or fraction of counts such as 17/20, in the column value.
 

@@ -1,12 +1,12 @@
-"""Tables of strings from CSV and Parquet files, with the numbers that people know their rows by."""
+"""Tables of strings from CSV and Parquet files and from pandas, with what people know their rows by."""
 
 from __future__ import annotations
 
 import csv
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import RecordDomainError, RecordsError
 from harness.inputs.record_schema import as_names
@@ -15,11 +15,18 @@ if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that ne
     import pandas as pd
 
 
-def read_table(path: Path, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence[int]]:
-    """Return the named columns as strings, and the numbers that the file's records go by.
+TABLE = "The table"  # what messages call one that is no file
+
+
+def read_table(source: Path | pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence[Any]]:
+    """Return the named columns as strings, and what the records go by: a file's numbers, a table's index.
 
     Raises: RecordsError: the file cannot be read, or lacks a column.
     """
+    if not isinstance(source, Path):
+        _check_columns(TABLE, list(map(str, source.columns)), names)
+        return source[list(names)].apply(as_names), source.index.tolist()
+    path = source
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = _read_parquet(path, names)
@@ -74,7 +81,29 @@ def _read_parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:
     return frame.apply(as_names)
 
 
-def _check_columns(path: Path, found: list[str], names: Sequence[str]) -> None:
+def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return columns as one table, with their index if they have one.
+
+    Args: columns: by name: pandas Series of one index, numpy arrays or lists, of shape (n,) each.
+    Raises: RecordsError: they do not belong to the same rows.
+    """
+    import numpy as np
+    import pandas as pd
+
+    indices = [each.index for each in columns.values() if isinstance(each, pd.Series)]
+    names = " and ".join(filter(None, (", ".join([*columns][:-1]), [*columns][-1])))
+    if any(not indices[0].equals(index) for index in indices):
+        raise RecordsError(f"{names} must have the same index: they belong to the same rows.")
+    shapes = [np.shape(each) for each in columns.values()]
+    if len({*shapes}) > 1 or len(shapes[0]) != 1:
+        raise RecordsError(
+            f"{names} must have one value per row each; their shapes are {', '.join(map(str, shapes))}."
+        )
+    found = pd.DataFrame({name: pd.Series(each).reset_index(drop=True) for name, each in columns.items()})
+    return found.set_index(indices[0]) if indices else found
+
+
+def _check_columns(path: Path | str, found: list[str], names: Sequence[str]) -> None:
     if not found:
         raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(names)}.")
     missing = [name for name in names if name not in found]

@@ -53,8 +53,13 @@ def read_curves(directory: Path) -> ReleasedCurves:
     Raises: ResultFileError: the directory holds no such result, or its files are damaged, do not go
     together, or are of another version. Counts that were changed alike in all places go unnoticed.
     """
-    manifest = read_result(directory / MANIFEST, MANIFEST)
-    fields = read_result(directory / CURVES, CURVES)
+    return as_curves(
+        read_result(directory / MANIFEST, MANIFEST), read_result(directory / CURVES, CURVES), directory
+    )
+
+
+def as_curves(manifest: dict[str, Any], fields: Mapping[str, Any], directory: Path) -> ReleasedCurves:
+    """Return the curves that a run's files hold. Args: manifest, fields: of `CURVES`. Raises: as above."""
     if manifest.get("task") != TASK:
         raise ResultFileError(
             f"{directory} is the result of {manifest.get('task')!r}; --curves takes that of {TASK!r}."

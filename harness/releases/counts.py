@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -34,29 +34,17 @@ SIZES = (0, *(10**power for power in range(1, 7)))  # whose privacy is shown; of
 class GroupCounts:
     """Estimated counts per (group, label), and what a record gives away where n others are.
 
-    Attributes: estimates: shape (groups, labels), within [0, law.most]; intervals: shape (groups, labels,
-    2), hold all counts up to law.most at once with probability `CONFIDENCE`, over the noise; target: what
-    the expected error keeps to.
+    Attributes: estimates: shape (groups, labels), within [0, the law's most]; intervals: shape (groups,
+    labels, 2), hold all counts up to that at once with probability `CONFIDENCE`, over the noise; offset: of
+    the logarithm; target: what the expected error keeps to; privacy_by_size: as the function of that name.
     """
 
     domain: RecordDomain
     estimates: Floats
     intervals: Floats
-    law: ShiftedLog
+    offset: int
     target: ErrorTarget
-    coins: tuple[Coin, ...]
-
-    def privacy_by_size(self) -> list[dict[str, float]]:
-        """Return (epsilon, delta) of a record, added or removed, by the number of records in its cell.
-
-        A function of the number alone: nothing in it comes from these clients' counts.
-        """
-        sizes = [size for size in SIZES if size <= self.law.most]
-        guarantees = [(size, self.law.guarantee_at(size, self.coins)) for size in sizes]
-        return [
-            {"records": size, "epsilon": float_up(each.epsilon), "delta": float_up(each.delta)}
-            for size, each in guarantees
-        ]
+    privacy_by_size: Sequence[Mapping[str, float]]
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `count.json` but for the privacy statement."""
@@ -69,9 +57,22 @@ class GroupCounts:
             "relative_error": self.target.relative,
             "error_from": self.target.least,
             "error_to": self.target.most,
-            "offset": self.law.offset,
-            "privacy_by_size": self.privacy_by_size(),
+            "offset": self.offset,
+            "privacy_by_size": list(self.privacy_by_size),
         }
+
+
+def privacy_by_size(law: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
+    """Return (epsilon, delta) of a record, added or removed, by the number of records in its cell.
+
+    A function of the number alone: nothing in it comes from clients' counts.
+    """
+    sizes = [size for size in SIZES if size <= law.most]
+    guarantees = [(size, law.guarantee_at(size, coins)) for size in sizes]
+    return [
+        {"records": size, "epsilon": float_up(each.epsilon), "delta": float_up(each.delta)}
+        for size, each in guarantees
+    ]
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ class CountStatistic(Statistic[GroupCounts]):
             values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, plan.coins)
             table = values.reshape(domain.shape)
             intervals = law.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells)
-            return GroupCounts(domain, law.estimate(table), intervals, law, self.target, plan.coins)
+            by_size = privacy_by_size(law, plan.coins)
+            return GroupCounts(domain, law.estimate(table), intervals, law.offset, self.target, by_size)
 
         return PreparedCounts(self.spec, release, domain, arguments, plan, read, law=law, target=self.target)
 

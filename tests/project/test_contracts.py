@@ -12,7 +12,7 @@ import pytest
 from harness.cli.project_checks import STATIC_CHECKS
 from tests.conftest import PROJECT
 
-PACKAGES = ("protocols", "harness", "data")
+PACKAGES = ("protocols", "harness", "fairshares")
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("harness.postprocessing.curves", "harness.engines.registry"),
         ("harness.releases.weights", "harness.pipeline.run"),
         ("harness.pipeline.run", "harness.cli.app"),
+        ("harness.cli.user_commands", "fairshares"),
         ("protocols.spec", "harness.security_models"),
     ],
 )

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.loanapp import load_loanapp
 from examples.flower.federation import training
 from fairshares import sample_weight
+from harness.evaluation.loanapp import load_loanapp
 from harness.postprocessing.reweighing.formulas import weights_of_counts
 from protocols.circuits.weights import KAMIRAN_CALDERS
 

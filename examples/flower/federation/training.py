@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.linear_model import SGDClassifier
 
-from data.loanapp import GROUPS, LoanApplications, load_loanapp
+from harness.evaluation.loanapp import GROUPS, LoanApplications, load_loanapp
 from harness.evaluation.metrics import assess
 
 Array = npt.NDArray[np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import announce, chosen_ledger, not_adopted, unadopted
@@ -16,6 +17,15 @@ from harness.views import ledger as view
 
 def ledger(options: LedgerOptions) -> None:
     """Adopt an old ledger, or give a population a budget, if asked to; then print what has been spent."""
+    path, shown = populations_of(options)
+    if options.json:
+        print(json.dumps(view.to_json(path, shown), indent=2, ensure_ascii=False))
+        return
+    show(*view.ledger(path, shown))
+
+
+def populations_of(options: LedgerOptions) -> tuple[Path, list[Population]]:
+    """Do what is asked for; return the ledger's file, and the population that is named, or all."""
     found = chosen_ledger(options.ledger)
     name = options.population
     if options.budget and name is None:
@@ -31,11 +41,7 @@ def ledger(options: LedgerOptions) -> None:
     if options.budget and name is not None:
         announce(found, name, options.budget)
         found.set_budget(name, options.budget)
-    shown = _chosen(found, name)
-    if options.json:
-        print(json.dumps(view.to_json(found.path, shown), indent=2, ensure_ascii=False))
-        return
-    show(*view.ledger(found.path, shown))
+    return found.path, _chosen(found, name)
 
 
 def _chosen(ledger: Ledger, name: str | None) -> list[Population]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,7 @@ from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.views import plan as show_plan
+from harness.views.parts import Part
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_CAP, SLOTS
 
@@ -34,7 +37,19 @@ _OF_SHARES = ("clients", "records", "groups", "labels")
 
 
 def plan(options: PlanOptions) -> None:
-    """Say what to expect of a release; nothing is run, and nothing is read but unit costs."""
+    """Say what to expect of a release."""
+    shown, found = planned(options)
+    if options.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    show(*shown)
+
+
+def planned(options: PlanOptions) -> tuple[Sequence[Part], dict[str, Any]]:
+    """Return what to expect of a release, as people and as machines read it.
+
+    Nothing is run, and nothing is read but unit costs. Raises: FairSharesError: it cannot be run so.
+    """
     stages, network = requests(options), options.network
     target = options.error or float(DEFAULT_ERROR)
     units = read_units(options.units or RECORDED)
@@ -48,11 +63,8 @@ def plan(options: PlanOptions) -> None:
             if each.asked.cap is not None:
                 _ = replace(each.asked, cap=largest).prepared
     plans = [plan_model(stages, model, units, network) for model in models]
-    if options.json:
-        found = show_plan.to_json(stages, releases, plans, network, units)
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    show(*show_plan.plan(stages, releases, plans, network, units))
+    told = (stages, releases, plans, network, units)
+    return list(show_plan.plan(*told)), show_plan.to_json(*told)
 
 
 def requests(options: PlanOptions) -> list[PlanRequest]:

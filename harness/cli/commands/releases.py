@@ -67,6 +67,8 @@ from protocols.spec import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from harness.hosts.runner import HostsRunner
 
 T = TypeVar("T")
@@ -197,20 +199,36 @@ def release(
             return run_release(statistic, source, settings, target, begin), target
         if options.invite:
             return run_release(statistic, _invited(options, settings), settings, target, begin), target
-        begin("records")
         assert options.records is not None
-        domain = declared_domain(options, of_values=statistic.kind is RecordKind.VALUE)
-        records = read_records(
-            options.records,
-            domain,
-            options.max_count or DEFAULT_MAX_COUNT,
-            kind=statistic.kind,
-            cut=cut,
-        )
-        if options.chooses_cap:
-            return _run_after_cap(options, statistic, records, settings, target, begin), target
-        records = replace(records, domain=with_cap(records.domain, options.cap, settings.release.unit))
-        return run_release(statistic, RecordsSource(records), settings, target, begin), target
+        return run_on_records(options, statistic, options.records, settings, target, begin, cut), target
+
+
+def run_on_records(
+    options: ReleaseOptions,
+    statistic: Statistic[T],
+    source: Path | pd.DataFrame,
+    settings: RunSettings,
+    target: Path,
+    begin: Progress,
+    cut: ScoreCut | None = None,
+) -> Run[T]:
+    """Run the statistic on the records of a file or a table; where the options say so, after a cap's choice.
+
+    Args: target: a new directory for the files.
+    """
+    begin("records")
+    domain = declared_domain(options, of_values=statistic.kind is RecordKind.VALUE)
+    records = read_records(
+        source,
+        domain,
+        options.max_count or DEFAULT_MAX_COUNT,
+        kind=statistic.kind,
+        cut=cut,
+    )
+    if options.chooses_cap:
+        return _run_after_cap(options, statistic, records, settings, target, begin)
+    records = replace(records, domain=with_cap(records.domain, options.cap, settings.release.unit))
+    return run_release(statistic, RecordsSource(records), settings, target, begin)
 
 
 def _policy(options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings) -> UploadPolicy:

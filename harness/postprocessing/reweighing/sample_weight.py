@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.errors import RecordDomainError, RecordsError
 from harness.inputs.record_schema import as_names
+from harness.inputs.tables import table_of
 from harness.system.documents import as_type
 from harness.system.result_files import not_result, read_result, result_path
 
@@ -48,23 +49,22 @@ def read_weights(path: Path | str) -> pd.Series:
     return pd.Series(table, index=index, name="sample_weight")
 
 
-def sample_weight(weights: pd.Series | Path | str, group: pd.Series, label: pd.Series) -> pd.Series:
+def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
     """Return each row's weight, to be passed to `fit(X, y, sample_weight=...)`.
 
     Edge cases: values are matched as they stand in a file, so that 1, 1.0 and "1" are the same label.
-    Args: weights: what `read_weights` gave, or what it takes; group, label: of each row, same index.
-    Returns: shape (rows,), with that index.
-    Raises: ResultFileError; RecordsError: the indices differ, or a row's group or label has no weight.
+    Args: weights: what `read_weights` gave, or what it takes; group, label: of each row, shape (rows,), as
+    pandas Series of one index, numpy arrays or lists.
+    Returns: shape (rows,), with that index, else 0, 1, 2 ...
+    Raises: ResultFileError; RecordsError: group and label are not of the same rows, or a row's has no weight.
     """
     if not isinstance(weights, pd.Series):
         weights = read_weights(weights)
-    if not group.index.equals(label.index):
-        raise RecordsError("group and label must have the same index: they belong to the same rows.")
-    table = weights.unstack()
+    rows, table = table_of({"group": group, "label": label}), weights.unstack()
     found = look_up_weights(
-        table.to_numpy(), tuple(table.index), tuple(table.columns), as_names(group), as_names(label)
+        table.to_numpy(), tuple(table.index), tuple(table.columns), as_names(rows.group), as_names(rows.label)
     )
-    return pd.Series(found, index=group.index, name="sample_weight")
+    return pd.Series(found, index=rows.index, name="sample_weight")
 
 
 def look_up_weights(

@@ -39,6 +39,8 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
     `sklearn.frozen.FrozenEstimator`.
     """
 
+    __module__ = "fairshares"  # where a pickle finds it again, whatever moves
+
     def __init__(
         self,
         rules: Mapping[str, ThresholdRule],

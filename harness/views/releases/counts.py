@@ -34,7 +34,7 @@ def counts(found: GroupCounts) -> Iterator[Part]:
         ["records in a cell", "ε of one of them", "δ"],
         [
             [f"{each['records']:,.0f}", *guarantee(Fraction(each["epsilon"]), Fraction(each["delta"]))]
-            for each in found.privacy_by_size()
+            for each in found.privacy_by_size
         ],
         "rrr",
         caption="The more records are in a cell, the less one of them gives away, added or removed. How "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.views.parts import Bad, Figure, Good, Paragraph, Stacked, View
+from harness.views.parts import Bad, Figure, Good, Paragraph, Part, Stacked, View
 
 PAGE = "report.html"
 _DOTS_PER_INCH = 150
@@ -23,12 +24,19 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     [test: tests/harness/views/test_html.py]
     """
     parts = list(view)
-    pictures = {}
-    for part in parts:
-        if isinstance(part, Figure):
-            picture = _png(part)
-            (directory / f"{part.name}.png").write_bytes(picture)
-            pictures[part.name] = base64.b64encode(picture).decode()
+    pictures = {part.name: _png(part) for part in parts if isinstance(part, Figure)}
+    for name, picture in pictures.items():
+        (directory / f"{name}.png").write_bytes(picture)
+    text = _filled(PAGE, parts, pictures, title=title, subtitle=subtitle)
+    (directory / PAGE).write_text(text + "\n", encoding="utf-8")
+
+
+def fragment(view: View) -> str:
+    """Return a view without figures as a piece of HTML, for a page that is not ours, such as a notebook."""
+    return _filled("parts.html", list(view), {})
+
+
+def _filled(template: str, parts: Sequence[Part], pictures: Mapping[str, bytes], **more: str) -> str:
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(Path(__file__).parent),
@@ -37,13 +45,11 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
         undefined=StrictUndefined,
     )
     environment.filters |= {"toned": _toned, "marked": _marked}
-    text = environment.get_template(f"{PAGE}.j2").render(
-        title=title,
-        subtitle=subtitle,
+    return environment.get_template(f"{template}.j2").render(
         parts=[(type(part).__name__, part) for part in parts],
-        pictures=pictures,
+        pictures={name: base64.b64encode(picture).decode() for name, picture in pictures.items()},
+        **more,
     )
-    (directory / PAGE).write_text(text + "\n", encoding="utf-8")
 
 
 def _png(part: Figure) -> bytes:

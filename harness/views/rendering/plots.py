@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,6 +18,18 @@ from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.choose import CONFIDENCE, GroupThresholds
 from harness.postprocessing.thresholds.rules import in_words
 from harness.views.palette import COLOURS, GREY, MARKERS
+
+Floats = npt.NDArray[np.float64]
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows by itself, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", bbox_inches="tight")
+        return picture.getvalue()
+
 
 RATES = {
     "true_positive_rate": "True positive rate",
@@ -31,7 +46,7 @@ def roc_figure(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Fi
     Edge cases: a group with an undefined rate has no curve; the legend says so. Beyond seven groups
     colours repeat.
     """
-    figure = Figure(figsize=(6.2, 5.8), layout="constrained")
+    figure = Drawing(figsize=(6.2, 5.8), layout="constrained")
     axes = figure.add_subplot()
     points = curves.points()
     bands = noise_bands(curves, float(1 - CONFIDENCE)) if curves.noise is not None else None
@@ -72,10 +87,24 @@ def roc_figure(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Fi
     return figure
 
 
+def intervals_figure(names: Sequence[str], values: Floats, low: Floats, high: Floats, what: str) -> Figure:
+    """Draw estimates, a row each, with their intervals. Args: values, low, high: (n,); what: they are."""
+    figure = Drawing(figsize=(6.2, 1.2 + 0.28 * len(names)), layout="constrained")
+    axes, rows = figure.add_subplot(), np.arange(len(names))
+    axes.hlines(rows, low, high, color=COLOURS[0], linewidth=2, alpha=0.5)
+    axes.plot(values, rows, marker=MARKERS[0], color=COLOURS[0], linestyle="none")
+    axes.set_yticks(rows, names, parse_math=False)
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.set(xlabel=f"{what}, with 95 % intervals")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def rates_figure(chosen: GroupThresholds) -> Figure:
     """Draw each group's rates under its thresholds, with intervals for the noise and the sample."""
     groups = list(chosen.rules)
-    figure = Figure(figsize=(6.2, 1.4 + 0.28 * len(groups) * len(RATES)), layout="constrained")
+    figure = Drawing(figsize=(6.2, 1.4 + 0.28 * len(groups) * len(RATES)), layout="constrained")
     axes = figure.add_subplot()
     ticks, legend = [], []
     for row, (name, title) in enumerate(RATES.items()):
@@ -101,7 +130,7 @@ def rates_figure(chosen: GroupThresholds) -> Figure:
 def before_after_figure(evaluation: Evaluation, names: Sequence[str], metrics: Mapping[str, str]) -> Figure:
     """Draw balanced accuracy and the differences between groups, of each model, over the splits."""
     summary = evaluation.summary().set_index(["model", "metric"])
-    figure = Figure(figsize=(8.2, 1.1 + 0.48 * len(names)), layout="constrained")
+    figure = Drawing(figsize=(8.2, 1.1 + 0.48 * len(names)), layout="constrained")
     panels = figure.subplots(1, len(metrics), sharey=True)
     for axes, metric in zip(panels, metrics, strict=True):
         for row, name in enumerate(names):

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from harness.system.command_name import as_called
 from harness.views.parts import Bad, Figure, Good, Heading, Line, Paragraph, Sentences, Stacked, Table, View
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -44,8 +45,9 @@ def render(view: View, console: Console) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text with a sign in place of each control character."""
-    return "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """Return a text with a sign in place of each control character, and commands as they are called here."""
+    shown = "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return as_called(shown)
 
 
 def _say(text: Text, console: Console) -> None:

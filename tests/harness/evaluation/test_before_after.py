@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 
 import harness.evaluation.splits
-from data.loanapp import SPLITS, LoanApplications, load_loanapp
 from harness.errors import RecordDomainError, RecordsError
 from harness.evaluation.before_after import METRICS, UNMITIGATED, Evaluation, evaluate, reweighed, thresholded
+from harness.evaluation.loanapp import SPLITS, LoanApplications, load_loanapp
 from harness.evaluation.splits import Fold, fit, held_out_scores
 from harness.postprocessing.reweighing.sample_weight import look_up_weights
 from harness.postprocessing.thresholds.rules import ThresholdRule

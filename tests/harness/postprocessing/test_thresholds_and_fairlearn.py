@@ -14,7 +14,7 @@ import pytest
 from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.base import BaseEstimator
 
-from data.loanapp import load_loanapp
+from harness.evaluation.loanapp import load_loanapp
 from harness.evaluation.splits import fit
 from harness.postprocessing.curves import GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import (

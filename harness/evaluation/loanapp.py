@@ -80,7 +80,7 @@ class LoanApplications:
         Computes: in each group and label, rows in the order of SHA-256(seed, row), the first 30 % to
         the test set. No library's random numbers are involved, so that a split never changes.
         Guarantees: disjoint, complete, stratified on group and label.
-        [test: tests/data/test_loanapp.py::test_split_is_stratified_and_complete]
+        [test: tests/harness/evaluation/test_loanapp.py::test_split_is_stratified_and_complete]
         """
         train, test = [], []
         for group in self.groups:

@@ -11,11 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data import loanapp
-from data.loanapp import CATEGORICAL, EXCLUDED, NUMERIC, SENTINELS, LoanApplications, load_loanapp
 from harness.errors import DataSetError
+from harness.evaluation.loanapp import (
+    CATEGORICAL,
+    EXCLUDED,
+    NUMERIC,
+    SENTINELS,
+    LoanApplications,
+    load_loanapp,
+)
+from tests.conftest import PROJECT
 
-README = Path(loanapp.__file__).parent / "README.md"
+README = PROJECT / "data" / "README.md"
 CODED_MISSING = {**SENTINELS, "appinc": 666, "gdlin": 666, "review": 999}
 # Row numbers, as little-endian 64-bit integers: training, then test.
 SPLIT_SHA256 = {

@@ -1,0 +1,26 @@
+"""The command `fairshares`: what users have of `./inv`."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+
+from invoke import Collection
+
+from harness.cli.app import Commands
+from harness.cli.bootstrap import spelled_out
+from harness.cli.user_commands import COMMANDS, HOSTS
+
+
+def main() -> None:
+    """Run the command line, and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # of a letter that the terminal cannot show
+    name = "fairshares"
+    program = Commands(namespace=Collection(*COMMANDS, hosts=HOSTS), name="FairShares", binary=name)
+    program.run_to_the_end([name, *spelled_out(sys.argv[1:])])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,400 @@
+"""The calls, and what each takes. What they need is imported when they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+    from fairshares._results import (
+        CapResult,
+        ConfusionResult,
+        CountResult,
+        GapResult,
+        Plan,
+        Spent,
+        ThresholdsResult,
+        WeightsResult,
+    )
+
+    Records = pd.DataFrame | Mapping[str, npt.ArrayLike] | Path | str | None
+    Column = npt.ArrayLike | str | None
+    Number = int | float | Fraction | str
+    Budget = Number | tuple[Number, Number] | None
+    Shares = int | Sequence[str] | Mapping[str, Number]
+
+
+def weights(
+    records: Records = None,
+    *,
+    epsilon: Number,
+    client_id: Column = None,
+    group: Column = None,
+    label: Column = None,
+    reweighing: str = "balanced",
+    reveal: str = "counts",
+    groups: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    domain: Path | str | None = None,
+    max_count: int | None = None,
+    delta: Number = "2^-40",
+    privacy_unit: str = "record",
+    cap: int | str | None = None,
+    cap_epsilon: Number | None = None,
+    neighboring_relation: str | None = None,
+    model: str | None = None,
+    population: str | None = None,
+    budget: Budget = None,
+    ledger: Path | str | None = None,
+    out: Path | str | None = None,
+    timeout: float = 600,
+) -> WeightsResult:
+    """Compute DP sample weights per group and label (π_RW).
+
+    A weight is N / (k·m·c(s, y)) for k groups, m labels, noisy counts c of at least 1 and their sum N;
+    `reweighing` has other schemes.
+
+        >>> import fairshares as fs
+        >>> group, label = ["a", "b"] * 100, [0] * 100 + [1] * 100
+        >>> r = fs.weights(client_id=range(200), group=group, label=label, epsilon=10, model="mpyc")
+        >>> r.weights.index.tolist()
+        [('a', '0'), ('a', '1'), ('b', '0'), ('b', '1')]
+        >>> bool((abs(r.noisy_counts - 50) < 10).all())
+        True
+        >>> r.privacy.epsilon <= 10
+        True
+        >>> r.sample_weight(group, label).shape  # for model.fit(X, y, sample_weight=...)
+        (200,)
+
+    Args:
+        records: a DataFrame with a row per record, or the path of such a CSV or Parquet file; other columns
+            are ignored. None: all columns are given by name.
+        epsilon, delta: the privacy budget, in total; ε above 0 and at most 20.
+        client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
+            taken as they would stand in a file: 1, 1.0 and "1" are the same label.
+        reweighing: "balanced", "label" or "kamiran-calders"; all from the same noisy counts.
+        reveal: "counts", or "weights": nothing else is opened then (models of MP-SPDZ).
+        groups, labels, max_count: all that there are, and the most records of a client, declared; else they
+            are read off the records, and which occur is not protected. `domain`: a JSON file with all that.
+        privacy_unit: what is protected: a "record", or a "client", all of its records together, of which
+            `cap` count: a number, "weight-one", or "auto", which spends `cap_epsilon` (a fifth of ε) on it.
+        neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
+        model: one that `fairshares schemes` lists; default: ring where MP-SPDZ is found, else mpyc.
+        population: whose records these are, a name of your choice, which is charged; "none": nobody counts.
+        budget: the population's total ε, or (ε, δ); runs beyond it are refused.
+        ledger: the file in which it is charged; default: as for the command.
+        out: a new directory for the result's files, which a ledger names; None: `save` writes them.
+        timeout: seconds that the parties may take.
+    Returns: weights, intervals and noisy counts by (group, label).
+    Raises: FairSharesError: a subclass for each mistake; the message has the value, and the way out.
+    """
+    return _released("weights", locals())
+
+
+def thresholds(
+    records: Records = None,
+    *,
+    epsilon: Number,
+    client_id: Column = None,
+    group: Column = None,
+    label: Column = None,
+    score: Column = None,
+    positive_label: Any = None,
+    constraint: str = "equalized_odds",
+    objective: str = "accuracy_score",
+    tolerance: float | None = None,
+    deterministic: bool = False,
+    variant: str = "histogram",
+    groups: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    domain: Path | str | None = None,
+    max_count: int | None = None,
+    delta: Number = "2^-40",
+    privacy_unit: str = "record",
+    cap: int | str | None = None,
+    cap_epsilon: Number | None = None,
+    neighboring_relation: str | None = None,
+    model: str | None = None,
+    population: str | None = None,
+    budget: Budget = None,
+    ledger: Path | str | None = None,
+    out: Path | str | None = None,
+    timeout: float = 600,
+) -> ThresholdsResult:
+    """Compute DP score curves per group, and decision rules that treat groups alike (π_ROC).
+
+        >>> import fairshares as fs
+        >>> import pandas as pd
+        >>> df = pd.DataFrame({"group": ["a", "b"] * 200, "label": [0, 0, 1, 1] * 100})
+        >>> df["client_id"], df["score"] = df.index, 0.2 + 0.6 * df.label
+        >>> t = fs.thresholds(df, epsilon=20, positive_label=1, model="mpyc")
+        >>> t.predictor().predict([0.1, 0.9], sensitive_features=["a", "b"]).tolist()
+        [0, 1]
+        >>> t.rates.columns.tolist()
+        ['true_positive_rate', 'false_positive_rate', 'selection_rate']
+
+    Args: as `weights`, and
+        score: from 0 to 1, of records that the model was *not* trained on.
+        positive_label: what a high score speaks for; None: the label that is last in order.
+        constraint: alike for all groups: "equalized_odds", "equal_opportunity" or "demographic_parity".
+        objective: what is best under it: "accuracy_score" or "balanced_accuracy_score".
+        tolerance: the largest difference between groups in what is to be alike, from 0 to 1; None: 0, or, if
+            deterministic, the least that can be reached.
+        deterministic: one threshold per group, none drawn.
+        variant: "histogram"; or "records", of which no client can exceed its cap (models of MP-SPDZ).
+    Returns: curves, rules and a predictor. Where the curves allow no rules, they are returned without, and
+    `problem` says why: their ε is spent.
+    Raises: as `weights`.
+    """
+    return _released("thresholds", locals())
+
+
+def confusion(
+    records: Records = None,
+    *,
+    epsilon: Number,
+    client_id: Column = None,
+    group: Column = None,
+    label: Column = None,
+    prediction: Column = None,
+    score: Column = None,
+    threshold: float | None = None,
+    positive_label: Any = None,
+    groups: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    domain: Path | str | None = None,
+    max_count: int | None = None,
+    delta: Number = "2^-40",
+    privacy_unit: str = "record",
+    cap: int | str | None = None,
+    cap_epsilon: Number | None = None,
+    neighboring_relation: str | None = None,
+    model: str | None = None,
+    population: str | None = None,
+    budget: Budget = None,
+    ledger: Path | str | None = None,
+    out: Path | str | None = None,
+    timeout: float = 600,
+) -> ConfusionResult:
+    """Compute a DP confusion matrix per group (π_CF), and rates with intervals.
+
+        >>> import fairshares as fs
+        >>> label, predicted = [0, 0, 1, 1] * 100, [0, 1, 1, 1] * 100
+        >>> df = dict(client_id=range(400), group=["a", "b"] * 200, label=label, prediction=predicted)
+        >>> r = fs.confusion(df, epsilon=20, model="mpyc")
+        >>> r.rates.loc[("b", "1"), "false_positive_rate"].round(1).item()
+        1.0
+
+    Args: as `weights`, and
+        prediction: a label; or, with `threshold`,
+        score, threshold, positive_label: that label is predicted from this score on, from 0 to 1; None: the
+            label that is last in order.
+    Returns: counts by (group, label, prediction), rates and their intervals by (group, label).
+    Raises: as `weights`.
+    """
+    return _released("confusion", locals())
+
+
+def gap(
+    records: Records = None,
+    *,
+    epsilon: Number,
+    range: tuple[float, float],
+    client_id: Column = None,
+    group: Column = None,
+    value: Column = None,
+    steps: int | None = None,
+    groups: Sequence[Any] | None = None,
+    domain: Path | str | None = None,
+    delta: Number = "2^-40",
+    privacy_unit: str = "record",
+    neighboring_relation: str | None = None,
+    model: str | None = None,
+    population: str | None = None,
+    budget: Budget = None,
+    ledger: Path | str | None = None,
+    out: Path | str | None = None,
+    timeout: float = 600,
+) -> GapResult:
+    """Compute DP gaps between groups' mean performance, one value per client (π_GAP).
+
+        >>> import fairshares as fs
+        >>> df = dict(client_id=range(400), group=["a", "b"] * 200, value=[0.9, 0.7] * 200)
+        >>> r = fs.gap(df, epsilon=20, groups=["a", "b"], range=(0, 1), model="mpyc")
+        >>> abs(r.gaps.loc[("a", "b"), "gap"].item() - 0.2) < 0.1
+        True
+
+    Args: as `weights`, and
+        value: how well the model works for the client: a number, or a fraction of counts as "17/20".
+        range: the ends of the range that values may have, declared.
+        steps: values are rounded to so many on each side of the range's centre; default: 1000.
+    Returns: gaps by pair of groups, means and sizes by group.
+    Raises: as `weights`.
+    """
+    return _released("gap", locals())
+
+
+def count(
+    records: Records = None,
+    *,
+    epsilon: Number,
+    client_id: Column = None,
+    group: Column = None,
+    label: Column = None,
+    relative_error: float = 0.1,
+    error_from: int = 100,
+    error_to: int = 1048576,
+    groups: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    domain: Path | str | None = None,
+    max_count: int | None = None,
+    delta: Number = "2^-40",
+    privacy_unit: str = "record",
+    neighboring_relation: str | None = None,
+    model: str | None = None,
+    population: str | None = None,
+    budget: Budget = None,
+    ledger: Path | str | None = None,
+    out: Path | str | None = None,
+    timeout: float = 600,
+) -> CountResult:
+    """Count records per group and label, with more privacy for larger groups (π_COUNT).
+
+        >>> import fairshares as fs
+        >>> df = dict(client_id=range(800), group=["a", "b"] * 400, label=[0] * 400 + [1] * 400)
+        >>> r = fs.count(df, epsilon=10, model="mpyc")
+        >>> bool((abs(r.counts / 200 - 1) < 0.9).all())
+        True
+
+    Args: as `weights`, and
+        relative_error: of counts, on average, that is kept to for counts from `error_from` to `error_to`.
+    Returns: counts and intervals by (group, label).
+    Raises: as `weights`.
+    """
+    return _released("count", locals())
+
+
+def cap(
+    records: Records = None,
+    *,
+    epsilon: Number,
+    release_epsilon: Number,
+    client_id: Column = None,
+    group: Column = None,
+    label: Column = None,
+    release: str = "weights",
+    counts: int | None = None,
+    variant: str | None = None,
+    groups: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    domain: Path | str | None = None,
+    max_count: int | None = None,
+    delta: Number = "2^-40",
+    model: str | None = None,
+    population: str | None = None,
+    budget: Budget = None,
+    ledger: Path | str | None = None,
+    out: Path | str | None = None,
+    timeout: float = 600,
+) -> CapResult:
+    """Choose how many records of a client are to count, with differential privacy (π_CAP).
+
+        >>> import fairshares as fs
+        >>> df = dict(client_id=[*range(300)] * 2, group=["a", "b"] * 300, label=[0, 0, 1, 1] * 150)
+        >>> r = fs.cap(df, epsilon=10, release_epsilon=1, max_count=10, model="mpyc")
+        >>> 1 <= r.cap <= 10
+        True
+
+    Args: as `weights`, and
+        release, release_epsilon: what the cap is for, "weights", "confusion", "thresholds" (by `variant`)
+            or "counts" (so many, of records), and its ε.
+    Returns: the cap.
+    Raises: as `weights`.
+    """
+    return _released("cap", locals())
+
+
+def plan(
+    *,
+    epsilon: Number,
+    clients: int | None = None,
+    groups: Shares | None = None,
+    from_records: Records = None,
+    task: str = "weights",
+    records: int | None = None,
+    labels: Shares | None = None,
+    delta: Number = "2^-40",
+    max_count: int | None = None,
+    privacy_unit: str = "record",
+    cap: int | str | None = None,
+    neighboring_relation: str | None = None,
+    model: str | None = None,
+    network: str | None = None,
+    error: float | None = None,
+    **of_the_task: Any,
+) -> Plan:
+    """Say what a release would cost in each model, and how far off it would be; nothing is run.
+
+        >>> import fairshares as fs
+        >>> found = fs.plan(clients=10_000, groups={"a": 0.7, "b": 0.3}, epsilon=1, network="wan")
+        >>> found.models.loc["ring", ["mpc_s", "sent_bytes"]].gt(0).all().item()
+        True
+
+    Args:
+        epsilon, delta, max_count, privacy_unit, cap, neighboring_relation, model: as for the release.
+        clients, records: how many there would be; records: default: one each.
+        from_records: instead of these, groups and labels: a table or a file, to see whether its smallest
+            group survives the noise. What is said then is not protected.
+        groups, labels: how many, their names, or names with shares that add up to 1; labels: 2 by default.
+        task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
+        network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit"; None: one machine.
+        error: between 0 and 1; what it takes for that is said, too.
+        of_the_task: what `fairshares plan --help` lists of that task, as reweighing="label".
+    Returns: figures by model, and what is expected of the release.
+    Raises: FairSharesError: there is no such release.
+    """
+    given = {**locals(), **of_the_task}
+    del given["of_the_task"]
+    from fairshares._run import planned
+
+    return planned(**given)
+
+
+def ledger(
+    population: str | None = None, *, budget: Budget = None, ledger: Path | str | None = None
+) -> Spent:
+    """Say what each population's runs have spent, or give one a budget.
+
+        >>> import fairshares as fs
+        >>> fs.ledger("loans", budget=3, ledger="my-ledger.sqlite").charges.empty
+        True
+
+    Args: population: the one to show; None: all; budget: gives it this one: a total ε, or (ε, δ); ledger: the
+    file; default: as for the command.
+    Returns: a table of what was charged. Raises: PopulationError: there is no such population; LedgerError.
+    """
+    from fairshares._run import spent
+
+    return spent(population=population, budget=budget, ledger=ledger)
+
+
+def load(directory: Path | str) -> Any:
+    """Read what a call has saved, or a command has written into its directory.
+
+    Args: directory: of a run of weights, confusion, thresholds, gap, count or cap.
+    Returns: what that call returned. Raises: ResultFileError: it is of something else, or damaged.
+    """
+    from fairshares import _results
+
+    return _results.load(Path(directory))
+
+
+def _released(task: str, given: dict[str, Any]) -> Any:
+    from fairshares._run import released
+
+    return released(task, **given)

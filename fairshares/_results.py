@@ -1,0 +1,457 @@
+"""What calls return: small frozen objects that print as the terminal shows them and render in notebooks."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from rich.console import Console
+
+from harness.cli.release_options import OF_ALL
+from harness.errors import FairSharesError
+from harness.pipeline.earlier_curves import MANIFEST
+from harness.pipeline.earlier_results import Files, found_in, read_files
+from harness.postprocessing.reweighing.revealed import OpenedWeights
+from harness.postprocessing.reweighing.sample_weight import sample_weight
+from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.system.result_files import new_directory, write_json
+from harness.views import run as run_view
+from harness.views.parts import Part
+from harness.views.releases import cap as cap_view
+from harness.views.releases import confusion as confusion_view
+from harness.views.releases import counts as counts_view
+from harness.views.releases import gaps as gaps_view
+from harness.views.releases import thresholds as thresholds_view
+from harness.views.releases import weights as weights_view
+from harness.views.rendering.html import fragment
+from harness.views.rendering.text import render
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+
+_WIDTH = 120  # of tables where there is no terminal
+_FLAG = re.compile(r"--([a-z][a-z-]*)(?: (?=[A-Z\d/]))?")
+
+
+def with_arguments(text: str) -> str:
+    """Return a text with an argument's name, `epsilon=`, in place of each option's, `--epsilon`."""
+
+    def argument(flag: re.Match[str]) -> str:
+        name = flag[1].replace("-", "_")
+        return f"{name}=" if name in OF_ALL else flag[0]
+
+    return _FLAG.sub(argument, text)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Shown:
+    """What a person can read: `print` it, or let a notebook show it."""
+
+    def _view(self) -> Iterable[Part]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        width = shutil.get_terminal_size((_WIDTH, 0)).columns
+        console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
+        render(self._view(), console)
+        return with_arguments(console.file.getvalue().rstrip())  # type: ignore[attr-defined]
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return with_arguments(fragment(self._view()))
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What a release gives away at most: (ε, δ)-differential privacy, with the exact bounds.
+
+    Attributes: epsilon, delta: rounded up; epsilon_exact, delta_exact: rational; unit: what is protected, a
+    record or a client; relation: between neighbouring data sets.
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_exact: Fraction
+    delta_exact: Fraction
+    unit: str
+    relation: str
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Result(Shown):
+    """What a release found. All of it is differentially private: derive from it whatever you like.
+
+    It is pickled, copied and saved without loss.
+    """
+
+    _files: Files
+    _found: Any
+    _notes: Sequence[str] = ()
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the run says of itself, as in `manifest.json`: privacy, cost, what was public, versions."""
+        return self._files[MANIFEST]
+
+    @property
+    def privacy(self) -> Privacy:
+        """The exact ε and δ of what was opened."""
+        stated = self.manifest["privacy"]
+        exact = {f"{name}_exact": Fraction(stated[f"{name}_exact"]) for name in ("epsilon", "delta")}
+        unit, relation = stated["privacy_unit"], stated["neighboring_relation"]
+        return Privacy(stated["epsilon"], stated["delta"], **exact, unit=unit, relation=relation)
+
+    def save(self, directory: Path | str) -> None:
+        """Write the files that a command writes, which `fairshares.load` reads.
+
+        Args: directory: a new one. Raises: OptionError: it exists; WriteError: it cannot be written.
+        """
+        with new_directory(Path(directory)) as partial:
+            for name, fields in self._files.items():
+                write_json(partial / name, fields)
+
+    def plot(self) -> Figure:
+        """Draw the estimates with their intervals. Raises: TypeError: there are none.
+
+        Returns: a matplotlib figure, which a notebook shows and `savefig` writes.
+        """
+        from harness.views.rendering.plots import intervals_figure  # matplotlib takes a second to load
+
+        rows = self._intervals()
+        names = [" · ".join(map(str, np.atleast_1d(name))) for name in rows.index]
+        values, low, high = rows.to_numpy().T
+        return intervals_figure(names, values, low, high, str(rows.columns[0]))
+
+    def _intervals(self) -> pd.DataFrame:
+        """Return estimate, low and high, shape (n, 3), the estimate's column named for the axis."""
+        raise TypeError(f"A result of {self.manifest['task']} has nothing to plot; print it instead.")
+
+    def _view(self) -> Iterable[Part]:
+        yield from self._shown()
+        yield ""
+        yield run_view.in_short(self.manifest)
+        yield from run_view.left_out(self.manifest)
+        yield from self._notes
+
+    def _shown(self) -> Iterable[Part]:
+        raise NotImplementedError
+
+    def _index(self, *names: str) -> pd.MultiIndex:
+        """Return the cells of the domain: (group, label), or with more labels after them."""
+        domain = getattr(self._found, "domain", None) or self._found.counts.domain
+        values = [domain.groups, *[domain.labels] * (len(names) - 1)]
+        return pd.MultiIndex.from_product(values, names=names)
+
+    def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
+        return pd.DataFrame(intervals.reshape(-1, 2), self._index("group", "label"), ["low", "high"])
+
+    def _series(self, values: npt.NDArray[np.float64], name: str, *more: str) -> pd.Series:
+        return pd.Series(values.ravel(), self._index("group", "label", *more), name=name)
+
+
+class WeightsResult(Result):
+    """Sample weights per group and label."""
+
+    @property
+    def weights(self) -> pd.Series:
+        """The weights by (group, label), both as strings; positive, shape (k·m,)."""
+        return self._series(self._found.weights, "sample_weight")
+
+    @property
+    def intervals(self) -> pd.DataFrame | None:
+        """Columns low and high by (group, label): each holds its weight of the true counts with 95 %.
+
+        None where Kamiran–Calders weights were opened alone.
+        """
+        return None if self._found.interval is None else self._table(self._found.interval)
+
+    @property
+    def noisy_counts(self) -> pd.Series | None:
+        """The opened counts of records by (group, label), unbiased; None where weights were opened alone."""
+        if isinstance(self._found, OpenedWeights):
+            return None
+        return self._series(self._found.noisy_counts / self._found.unit, "noisy_count")
+
+    def sample_weight(self, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
+        """Return each row's weight, for `fit(X, y, sample_weight=...)`.
+
+        Args: group, label: of each row, shape (n,), as pandas Series of one index, numpy arrays or lists; 1,
+        1.0 and "1" are the same label. Returns: shape (n,), with the index of these, else 0, 1, 2 ...
+        Raises: RecordsError: they are not of the same rows, or a row's group or label has no weight.
+        """
+        return sample_weight(self.weights, group, label)
+
+    def _intervals(self) -> pd.DataFrame:
+        return (
+            super()._intervals()
+            if self.intervals is None
+            else self.weights.to_frame("weight").join(self.intervals)
+        )
+
+    def _shown(self) -> Iterable[Part]:
+        shown = (
+            weights_view.opened_weights if isinstance(self._found, OpenedWeights) else weights_view.weights
+        )
+        return shown(self._found)
+
+
+class ConfusionResult(Result):
+    """A confusion matrix per group, and the rates that follow."""
+
+    @property
+    def counts(self) -> pd.Series:
+        """The noisy counts of records by (group, label, prediction), unbiased, maybe negative."""
+        return self._series(self._found.table, "noisy_count", "prediction")
+
+    @property
+    def rates(self) -> pd.DataFrame:
+        """Columns true_positive_rate, false_positive_rate, selection_rate by (group, label).
+
+        Of that label against the rest; NaN is 0/0.
+        """
+        return pd.DataFrame({name: self._series(values, name) for name, values in self._found.rates.items()})
+
+    @property
+    def intervals(self) -> pd.DataFrame:
+        """Columns (rate, low), (rate, high), as `rates`; all hold true rates at once, with 95 %."""
+        return pd.concat(
+            {name: self._table(values) for name, values in self._found.intervals.items()}, axis=1
+        )
+
+    def _intervals(self) -> pd.DataFrame:
+        rates = pd.Series(self.rates.stack(future_stack=True), name="rate")
+        return rates.to_frame().join(self.intervals.stack(0, future_stack=True))
+
+    def _shown(self) -> Iterable[Part]:
+        return confusion_view.confusion(self._found)
+
+
+class GapResult(Result):
+    """Groups' mean performance, and the gaps between them."""
+
+    @property
+    def gaps(self) -> pd.DataFrame:
+        """Columns gap, low and high by pair of groups: the first's mean less the second's.
+
+        In the values' unit; each interval holds with 95 %; NaN: no estimate.
+        """
+        groups = self._found.domain.groups
+        return self._means({(groups[a], groups[b]): gap for (a, b), gap in self._found.gaps.items()}, "gap")
+
+    @property
+    def means(self) -> pd.DataFrame:
+        """Columns mean, low and high by group, in the values' unit; each interval holds with 95 %."""
+        return self._means(dict(zip(self._found.domain.groups, self._found.means, strict=True)), "mean")
+
+    @property
+    def sizes(self) -> pd.Series:
+        """The noisy numbers of clients by group."""
+        return pd.Series(
+            self._found.sizes, pd.Index(self._found.domain.groups, name="group"), name="noisy_size"
+        )
+
+    def _means(self, found: dict[Any, Any], name: str) -> pd.DataFrame:
+        index = (
+            pd.MultiIndex.from_tuples(list(found), names=["group", "other"])
+            if name == "gap"
+            else pd.Index(list(found), name="group")
+        )
+        return pd.DataFrame(
+            [[each.estimate, each.low, each.high] for each in found.values()], index, [name, "low", "high"]
+        )
+
+    def _intervals(self) -> pd.DataFrame:
+        return self.gaps
+
+    def _shown(self) -> Iterable[Part]:
+        return gaps_view.gaps(self._found)
+
+
+class CountResult(Result):
+    """Counts with a relative error."""
+
+    @property
+    def counts(self) -> pd.Series:
+        """Estimated counts of records by (group, label)."""
+        return self._series(self._found.estimates, "count")
+
+    @property
+    def intervals(self) -> pd.DataFrame:
+        """Columns low and high by (group, label): all hold the true counts at once with 95 %."""
+        return self._table(self._found.intervals)
+
+    def _intervals(self) -> pd.DataFrame:
+        return self.counts.to_frame("count").join(self.intervals)
+
+    def _shown(self) -> Iterable[Part]:
+        return counts_view.counts(self._found)
+
+
+class CapResult(Result):
+    """How many records of a client are to count."""
+
+    @property
+    def cap(self) -> int:
+        """The cap, for `cap=` with `privacy_unit="client"`."""
+        return int(self._found.cap)
+
+    def _shown(self) -> Iterable[Part]:
+        return cap_view.cap(self._found, self.manifest["inputs"]["clients"], ())
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ThresholdsResult(Result):
+    """Score curves per group, and a decision rule for each."""
+
+    problem: FairSharesError | None = None
+    """Why the curves allow no rules; they are kept, as their ε is spent."""
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """Noisy true_positives and false_positives, and their standard_error, by (group, threshold).
+
+        Of records with at least that score; unbiased, so maybe negative, and not monotone.
+        """
+        found = self._found.curves.curves
+        index = pd.MultiIndex.from_product([found.groups, found.thresholds], names=["group", "threshold"])
+        errors = np.tile(found.noise.standard_errors()[:-1], len(found.groups))
+        columns = {
+            "true_positives": found.tp.ravel(),
+            "false_positives": found.fp.ravel(),
+            "standard_error": errors,
+        }
+        return pd.DataFrame(columns, index)
+
+    @property
+    def rules(self) -> dict[str, ThresholdRule]:
+        """Each group's thresholds, and the probability of each. Raises: `problem`, if there is one."""
+        return dict(self._chosen.rules)
+
+    @property
+    def rates(self) -> pd.DataFrame:
+        """Estimates of true_positive_rate, false_positive_rate, selection_rate by group, under the rules."""
+        return pd.DataFrame(self._chosen.rates, self._groups)
+
+    @property
+    def intervals(self) -> pd.DataFrame:
+        """Columns (rate, low), (rate, high) by group: all hold at once with 95 %, over noise and sample."""
+        found = {
+            name: pd.DataFrame(values, self._groups, ["low", "high"])
+            for name, values in self._chosen.intervals.items()
+        }
+        return pd.concat(found, axis=1)
+
+    def predictor(
+        self, estimator: Any = None, unseen_group: str | float = "error"
+    ) -> GroupThresholdPredictor:
+        """Return a scikit-learn classifier that applies the rules to a model's scores.
+
+        Args: estimator: fitted, of two classes, with `predict_proba`; None: X will hold scores; unseen_group:
+        "error", or the threshold for groups without a rule. Raises: `problem`, if there is one.
+        """
+        from fairshares import GroupThresholdPredictor
+
+        positive = self._found.curves.positive
+        return GroupThresholdPredictor(self.rules, estimator, unseen_group, positive)
+
+    def plot(self) -> Figure:
+        """Draw each group's ROC curve, where the noise allows it to be, and the chosen points."""
+        from harness.views.rendering.plots import roc_figure
+
+        return roc_figure(self._found.curves.curves, self._found.thresholds)
+
+    @property
+    def _chosen(self) -> Any:
+        if self._found.thresholds is None:
+            raise self.problem or FairSharesError("This run chose no thresholds; its curves are in `curves`.")
+        return self._found.thresholds
+
+    @property
+    def _groups(self) -> pd.Index:
+        return pd.Index(list(self._chosen.rules), name="group")
+
+    def _shown(self) -> Iterable[Part]:
+        yield from thresholds_view.thresholds(self._found)
+        if self.problem:
+            yield str(self.problem)
+
+
+_RESULTS: dict[str, type[Result]] = {
+    "weights": WeightsResult,
+    "confusion": ConfusionResult,
+    "thresholds": ThresholdsResult,
+    "gap": GapResult,
+    "count": CountResult,
+    "cap": CapResult,
+}
+
+
+def result_of(
+    files: Files, directory: Path, notes: Sequence[str] = (), problem: FairSharesError | None = None
+) -> Result:
+    """Return the result that a run's files hold. Args: notes: what else to say of it; problem: of thresholds.
+
+    Raises: ResultFileError: they are damaged.
+    """
+    kind, found = _RESULTS[files[MANIFEST]["task"]], found_in(files, directory)
+    return kind(files, found, notes) if problem is None else ThresholdsResult(files, found, notes, problem)
+
+
+def load(directory: Path) -> Result:
+    """Return an earlier run's result. Raises: ResultFileError."""
+    return result_of(read_files(directory), directory)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Plan(Shown):
+    """What releases would cost, and how far off they would be.
+
+    Attributes: fields: all of it, as `fairshares plan --json` prints it.
+    """
+
+    fields: dict[str, Any]
+    _parts: Sequence[Part]
+
+    @property
+    def models(self) -> pd.DataFrame:
+        """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model."""
+        return pd.DataFrame(self.fields["models"]).set_index("model")
+
+    def _view(self) -> Iterable[Part]:
+        return self._parts
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Spent(Shown):
+    """What populations have spent.
+
+    Attributes: fields: all of it, as `fairshares ledger --json` prints it.
+    """
+
+    fields: dict[str, Any]
+    _parts: Sequence[Part]
+
+    @property
+    def charges(self) -> pd.DataFrame:
+        """A row per run: population, time, task, model, epsilon, delta, out, status."""
+        rows = [
+            {"population": each["population"], **charge}
+            for each in self.fields["populations"]
+            for charge in each["charges"]
+        ]
+        return pd.DataFrame(rows)
+
+    def _view(self) -> Iterable[Part]:
+        return self._parts

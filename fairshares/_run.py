@@ -1,0 +1,137 @@
+"""From a call's arguments to a command's options, and from these to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+
+from fairshares import _results
+from harness.cli.command_line import Options
+from harness.cli.commands import ledger, plan
+from harness.cli.commands.choices import UNCHARGED, chosen_spec, not_adopted, score_cut, unadopted
+from harness.cli.commands.releases import run_on_records, settings_of
+from harness.cli.options import LedgerOptions
+from harness.cli.release_options import RELEASES, PlanOptions, ReleaseOptions
+from harness.cli.terminal import silence
+from harness.errors import FairSharesError, OptionError
+from harness.inputs.record_schema import as_names
+from harness.inputs.tables import TABLE, table_of
+from harness.pipeline.earlier_results import read_files
+from harness.privacy.ledger.entries import Ledger
+from harness.views import ledger as ledger_view
+from harness.views.parts import Part
+from harness.views.releases.confusion import direction
+from harness.views.run import one_machine
+from protocols.accounting.calibration import PrivacyUnit
+
+COLUMNS = ("client_id", "group", "label", "score", "prediction", "value")
+
+
+def released(task: str, records: Any, **given: Any) -> Any:
+    """Run a release on a table, a file or columns, and return its result.
+
+    Args: task: of `RELEASES`; given: by name, the columns and the command's options. Raises: FairSharesError.
+    """
+    columns = {name: given.pop(name) for name in COLUMNS if name in given}
+    with as_a_call():
+        source = _source(records, columns)
+        options = options_of(RELEASES[task], given).but(records=Path(TABLE))  # what it is, is said beside it
+        if task == "cap":
+            options = options.but(privacy_unit=PrivacyUnit.CLIENT)
+        spec = chosen_spec(options)
+        settings = settings_of(options, spec)
+        with TemporaryDirectory(prefix="fairshares-") as scratch:
+            out = options.out or Path(scratch) / task
+            cut = score_cut(options) if task == "confusion" else None
+            run = run_on_records(options, options.statistic(spec), source, settings, out, lambda _: None, cut)
+            notes = [direction(cut, run.found.counts.domain)] if cut else []
+            notes += [one_machine(True), ledger_view.charge(run.charging, options.population == UNCHARGED)]
+            return _results.result_of(read_files(out), out, notes, getattr(run.found, "problem", None))
+
+
+def planned(**given: Any) -> _results.Plan:
+    """Plan a release. Args: given: options of `plan`. Raises: TypeError: there is no such option."""
+    source = given.pop("from_records")
+    with as_a_call():
+        options = options_of(PlanOptions, {**given, "from_records": None if source is None else TABLE})
+        if source is not None:
+            options = options.but(from_records=_source(source, {}))
+        shown, fields = plan.planned(options)
+    return _results.Plan(fields, shown)
+
+
+def spent(**given: Any) -> _results.Spent:
+    """Return what is in a ledger. Args: given: options of `ledger`."""
+    with as_a_call():
+        options = options_of(LedgerOptions, given)
+        path, populations = ledger.populations_of(options)
+        left = unadopted(options.ledger)
+    parts: list[Part] = [not_adopted(left, Ledger(path))] if left else []
+    parts.extend(ledger_view.ledger(path, populations))
+    return _results.Spent(ledger_view.to_json(path, populations), parts)
+
+
+def options_of(options: type[Options], given: Mapping[str, Any]) -> Any:
+    """Return a command's options. Args: given: Python's values by name, None for what is left out.
+
+    Raises: OptionError: one makes no sense.
+    """
+    if unknown := set(given) - set(options.declared):
+        raise TypeError(f"There is no argument {min(unknown)!r} here.")
+    texts = {name: _text(name, value) for name, value in given.items() if value is not None}
+    names = {
+        name: as_names(pd.Series(list(given[name]))).tolist()
+        for name in ("groups", "labels")
+        if issubclass(options, ReleaseOptions) and given.get(name) is not None
+    }
+    return options(**texts).but(**names)
+
+
+def _text(name: str, value: Any) -> str | bool:
+    """Return a value as it is typed on a command line."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        value = [f"{key}:{share}" for key, share in value.items()]
+    text = (
+        str(value)
+        if isinstance(value, str | Path) or not isinstance(value, Iterable)
+        else ",".join(map(str, value))
+    )
+    if not text:
+        raise OptionError(f"--{name.replace('_', '-')} is empty; leave it out, or give it a value.")
+    return text
+
+
+def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
+    """Return the records' file, or a table of their columns.
+
+    Args: columns: None for the table's column of that name, the name of another of its columns, or values.
+    Raises: RecordsError: they do not belong to the same rows.
+    """
+    if isinstance(records, str | Path):
+        return Path(records)
+    table = pd.DataFrame() if records is None else pd.DataFrame(records)
+    named = {name: name if column is None else column for name, column in columns.items()}
+    found = {
+        name: table[column] if isinstance(column, str) else column
+        for name, column in named.items()
+        if not isinstance(column, str) or column in table
+    }
+    return table_of(found) if found else table
+
+
+@contextmanager
+def as_a_call() -> Iterator[None]:
+    """Print nothing; have our errors name arguments, `epsilon=`, where commands name options."""
+    try:
+        with silence():
+            yield
+    except FairSharesError as error:
+        error.args = (_results.with_arguments(str(error)),)
+        raise

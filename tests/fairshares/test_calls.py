@@ -1,0 +1,124 @@
+"""Calls: tables, files and columns alike; charges and refusals as the command's; nothing printed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairshares as fs
+from tests.conftest import PROJECT
+
+SAID: dict[str, Any] = {"epsilon": 20, "model": "mpyc"}
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({"client_id": range(40), "group": ["a", "b"] * 20, "label": [0, 0, 1, 1] * 10})
+
+
+def test_importing_it_loads_no_library() -> None:
+    script = "import sys, fairshares; print([n for n in ('numpy', 'pandas', 'rich') if n in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_another_package_of_our_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "__init__.py").touch()
+    script = f"import sys; sys.path.append({str(PROJECT)!r}); import fairshares"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode and f"Python finds another one, {tmp_path / 'harness'}: rename that" in done.stderr
+
+
+def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
+    frame: pd.DataFrame, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "my.csv"
+    frame.to_csv(path, index=False)
+    given = [
+        fs.weights(frame, **SAID),
+        fs.weights(path, **SAID),
+        fs.weights(
+            frame.rename(columns={"group": "race"}), group="race", label=frame.label.to_numpy(), **SAID
+        ),
+        fs.weights(
+            client_id=frame.client_id,
+            group=list(frame.group),
+            label=np.array(frame.label),
+            out="kept",
+            **SAID,
+        ),
+    ]
+    assert len({tuple(each.weights.index) for each in given}) == 1
+    assert len({each.manifest["inputs"]["clients"] for each in given}) == 1
+    assert fs.load("kept").weights.equals(given[-1].weights)
+    assert capfd.readouterr() == ("", "")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "my.csv"]
+
+
+def test_a_call_is_charged_as_a_command_is(frame: pd.DataFrame, tmp_path: Path) -> None:
+    book = tmp_path / "ledger.sqlite"
+    said: dict[str, Any] = {"model": "mpyc", "population": "loans", "ledger": book}
+    found = fs.weights(frame, epsilon=1, budget=(1.5, 1e-6), **said)
+    assert "Charged to population 'loans'" in str(found)
+    with pytest.raises(fs.FairSharesError, match="budget") as refused:
+        fs.weights(frame, epsilon=1, **said)
+    assert type(refused.value).__name__ == "BudgetError"
+    spent = fs.ledger(ledger=book)
+    assert spent.charges.task.tolist() == ["weights"] and "Population 'loans'" in str(spent)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "message"),
+    [
+        ({}, {"epsilon": 0}, "epsilon= must be a number above 0 and at most 20, for example 1; got '0'."),
+        ({}, {"population": ""}, "population= is empty; leave it out, or give it a value."),
+        ({}, {"cap": 3, "max_count": 2}, "A cap of 3 is above the 2 records that a client has at most"),
+        (
+            {},
+            {"group": ["a"]},
+            "client_id, group and label must have one value per row each; their shapes are",
+        ),
+        ({}, {"group": "race"}, "The table has no column group; it needs client_id, group, label"),
+        ({"label": np.nan}, {}, "The table, row 1000: column label is empty or NaN."),
+        ({"group": "a"}, {}, r"The domain has 1 group \['a'\]"),
+        ({}, {"out": "."}, "out= . exists already"),
+    ],
+)
+def test_a_mistake_ends_in_a_sentence(
+    changes: dict[str, Any], said: dict[str, Any], message: str, frame: pd.DataFrame
+) -> None:
+    wrong = frame.assign(**changes).set_index(frame.index + 1000)
+    with pytest.raises(fs.FairSharesError, match=message):
+        fs.weights(wrong, **{**SAID, **said})
+
+
+def test_columns_of_other_rows_are_refused(frame: pd.DataFrame) -> None:
+    with pytest.raises(fs.FairSharesError, match="client_id, group and label must have the same index"):
+        fs.weights(frame, label=frame.label[::-1], **SAID)
+
+
+def test_there_are_no_other_arguments(frame: pd.DataFrame) -> None:
+    with pytest.raises(TypeError, match="hosts"):
+        fs.weights(frame, hosts="hosts.toml", **SAID)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="no argument 'reweigh'"):
+        fs.plan(clients=10, groups=2, epsilon=1, reweigh="label")
+    assert "MISSING" not in dir(fs) and "weights" in dir(fs)
+    with pytest.raises(AttributeError, match="no attribute 'weight'"):
+        _ = fs.weight
+
+
+def test_a_chosen_cap_comes_first(frame: pd.DataFrame) -> None:
+    found = fs.weights(frame, privacy_unit="client", cap="auto", max_count=4, **SAID)
+    assert found.privacy.unit == "client" and 1 <= found.manifest["privacy"]["cap"] <= 4

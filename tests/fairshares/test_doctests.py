@@ -1,0 +1,23 @@
+"""The examples in the docstrings of what users import do what they say."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+import fairshares
+from fairshares import _calls
+
+FINDER = doctest.DocTestFinder(recurse=False)
+SHOWN = {name: getattr(_calls, name) for name in fairshares.__all__ if hasattr(_calls, name)}
+WITHOUT_EXAMPLE = {"load"}  # its example is in `save`'s
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN.keys() - WITHOUT_EXAMPLE))
+def test_an_example_does_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = FINDER.find(SHOWN[name], name)
+    assert doctest.DocTestRunner(verbose=False).run(example) == (0, len(example.examples))
+    assert example.examples
