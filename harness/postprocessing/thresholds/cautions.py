@@ -54,7 +54,8 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
     if below:
         said.append(
             f"In group {', '.join(below)} higher scores go with the other label more often than with "
-            f"{positive!r}. If the scores are for the other label, name it by --positive-label: it costs no ε."
+            f"{positive!r}. If the scores are for the other label, name it by --positive-label; it costs "
+            "no ε."
         )
     return said
 
