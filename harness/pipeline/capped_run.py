@@ -18,6 +18,7 @@ from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.base import Statistic
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
+from harness.system.result_files import check_new
 from protocols.accounting.calibration import compose
 from protocols.noise.truncated import Guarantee
 
@@ -53,8 +54,7 @@ def run_with_chosen_cap(
     if domain.cap:
         raise OptionError("The domain file says how much of a client counts; leave out --cap.")
     for directory in (out, cap_out):
-        if directory.exists():
-            raise OptionError(f"{directory} exists already; name another directory by --out.")
+        check_new(directory)
     thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
     release = settings.release
     target = CapTarget(statistic.name, release.epsilon, release.delta, thresholds, release.malleable_slots)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +20,7 @@ from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent
 from harness.privacy.statement import privacy_fields
 from harness.releases.base import PreparedRelease, Release, Statistic
-from harness.system.result_files import new_directory, write_json
+from harness.system.result_files import check_new, new_directory, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.noise.truncated import Guarantee
 from protocols.spec import KEYS, ProtocolSpec
@@ -97,20 +97,11 @@ def run_release(
             )
         prepared = statistic.prepare(release, domain)  # refused before anything is shared
         prepared.check(described.clients)
+        plan, event = prepared.plan, event_of(prepared, task, out, described.batches)
+        charging.check(event)  # refused before anything is shared, and again when the parties start
         terms = terms_of(statistic.name, release, domain)
         inputs = source.deliver(described, release, terms, partial, progress, settings.timeout_s)
-        plan = prepared.plan
-        event = PrivacyEvent(
-            task,
-            release.model.name,
-            plan.exact,
-            plan.unit,
-            plan.relation,
-            out,
-            NoiseEvent(plan.coins, plan.changed) if plan.opened and plan.largest == 1 else None,
-            inputs.batches,
-        )
-        charging.check(event)
+        event = replace(event, uploads=inputs.batches)
         result = settings.runner.run(
             make_job(prepared, inputs),
             release.model,
@@ -139,6 +130,35 @@ def run_release(
             write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
         write_json(partial / "manifest.json", manifest)
         return Run(found, manifest, charging)
+
+
+def event_of(
+    prepared: PreparedRelease[Any], task: str, out: Path, uploads: tuple[str, ...] = ()
+) -> PrivacyEvent:
+    """Return what a ledger is told of a release."""
+    plan, model = prepared.plan, prepared.release.model.name
+    noise = NoiseEvent(plan.coins, plan.changed) if plan.opened and plan.largest == 1 else None
+    return PrivacyEvent(task, model, plan.exact, plan.unit, plan.relation, out, noise, uploads)
+
+
+def check_unread(
+    statistic: Statistic[Any],
+    settings: RunSettings,
+    domain: RecordDomain,
+    out: Path,
+    total: Guarantee | None = None,
+) -> None:
+    """Refuse, before any record is read, what the budget does not cover, or a directory that exists.
+
+    What a release spends does not depend on which groups and labels there are.
+    [test: tests/commands/test_output.py]
+    Args: domain: as declared; with any groups and labels where these are to be inferred; total: what a cap
+    that is chosen first and the release may spend together.
+    """
+    check_new(out)
+    if settings.account.population is not None:
+        event = event_of(statistic.prepare(settings.release, domain), statistic.name, out)
+        Entry(settings.account).check(replace(event, exact=total or event.exact))
 
 
 def terms_of(task: str, release: Release, domain: RecordDomain) -> dict[str, Any]:

@@ -46,11 +46,16 @@ def default_out(task: str) -> Path:
     return Path("runs") / f"{task}-{datetime.now():%Y%m%d-%H%M%S-%f}"
 
 
+def check_new(out: Path) -> None:
+    """Raise OptionError if the directory for a command's results is there already."""
+    if out.exists():
+        raise OptionError(f"{out} exists already; name another directory by --out.")
+
+
 @contextmanager
 def new_directory(out: Path) -> Iterator[Path]:
     """Yield a private directory that becomes `out` when all is well, and vanishes when it is not."""
-    if out.exists():
-        raise OptionError(f"--out {out} exists already; name a new directory.")
+    check_new(out)
     ours = [parent for parent in out.parents if not parent.exists()]
     with ExitStack() as stack:
         stack.callback(_remove_empty, ours)

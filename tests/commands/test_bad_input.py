@@ -70,7 +70,7 @@ RECORDS = {
     "no JSON": ("good.csv --domain not.json", r"not\.json is not a domain: it is not JSON"),
     "declared twice": (f"good.csv --domain domain.json {DECLARED}", "either by --domain or by --groups"),
     "half declared": ("good.csv --groups a,b", "--groups and --labels go together"),
-    "out exists": ("good.csv --out there", r"there exists already.* a new directory"),
+    "out exists": ("good.csv --out there", r"there exists already; name another directory"),
     "out is below a file": (
         "good.csv --out good.csv/results",
         r"Cannot write to good\.csv, which is not a directory",

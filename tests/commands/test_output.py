@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.release_options import RELEASES
 from harness.cli.terminal import INTERRUPTED
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.ledger.charge import NOTHING_SPENT
-from tests.support.command import call
+from harness.releases.base import Release
+from harness.releases.registry import STATISTICS
+from harness.security_models import MODELS
+from protocols.accounting.calibration import PrivacyUnit
+from tests.support.command import call, refused
 
 WEIGHTS = ("weights", "--records", "records.csv", "--model", "mpyc", "--out", "results")
 
@@ -41,8 +47,8 @@ def test_quiet_leaves_the_answer(here: Path) -> None:
     assert done.stdout.startswith("┏") and not any(
         word in done.stdout for word in ("Revealed", "Guarantee", "Trust", "ledger", "Results", "Cost")
     )
-    refused = call(*WEIGHTS, "--epsilon", "1", "--quiet", cwd=here)  # the directory is there already
-    assert refused.returncode == 1 and refused.stdout == "" and refused.stderr.startswith("Error: ")
+    done = call(*WEIGHTS, "--epsilon", "1", "--quiet", cwd=here)  # the directory is there already
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith("Error: ")
 
 
 def test_json_is_alone(here: Path) -> None:
@@ -55,9 +61,9 @@ def test_json_is_alone(here: Path) -> None:
         ("--out", "other", "--labels", "0"),
         ("--out", "x", "--epsilom=2"),
     ):
-        refused = call(*WEIGHTS[:5], "--epsilon", "1", "--json", *wrong, cwd=here)
-        (line,) = refused.stderr.splitlines()
-        assert (refused.returncode, refused.stdout) == (1, "") and list(json.loads(line)) == ["error"]
+        done = call(*WEIGHTS[:5], "--epsilon", "1", "--json", *wrong, cwd=here)
+        (line,) = done.stderr.splitlines()
+        assert (done.returncode, done.stdout) == (1, "") and list(json.loads(line)) == ["error"]
     assert call(*WEIGHTS, "--epsilon", "1", "--json", "--quiet", cwd=here).stderr == ""
 
 
@@ -80,3 +86,47 @@ def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch
         if started
         else NOTHING_SPENT
     )
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        WEIGHTS,
+        ("weights", "--cap", "auto", "--privacy-unit", "client", "--max-count", "4", *WEIGHTS[1:]),
+        ("confusion", *WEIGHTS[1:]),
+        ("thresholds", *WEIGHTS[1:]),
+        ("count", *WEIGHTS[1:]),
+        ("gap", *WEIGHTS[1:], "--groups", "a,b", "--range", "0,1"),
+        ("cap", "--release-epsilon", "1", "--max-count", "4", *WEIGHTS[1:]),
+    ],
+)
+def test_what_the_budget_does_not_cover_is_refused_before_anything_is_read(
+    run: tuple[str, ...], here: Path
+) -> None:
+    """There are no records to be read, which is said where the budget covers the run."""
+    (here / "records.csv").unlink()
+    counted = ("--epsilon", "1", "--population", "p", "--ledger", "l.sqlite", "--budget")
+    assert "has ε = 0.1 left of its budget of 0.1" in refused(*run, *counted, "0.1", cwd=here)
+    assert "Cannot read records.csv" in refused(*run, *counted, "1", cwd=here)
+    (here / "results").mkdir()
+    assert "results exists already" in refused(*run, *counted, "1", cwd=here)
+
+
+@pytest.mark.parametrize("task", STATISTICS)
+def test_what_a_run_spends_does_not_depend_on_groups_and_labels(task: str) -> None:
+    """So a budget can be asked before the records say which there are."""
+    kind, more = STATISTICS[task].kind, {"release_epsilon": "1"} if task == "cap" else {}
+    options = RELEASES[task](epsilon="1", records="r.csv", **more)
+    spent = set()
+    for groups, labels in ((2, 2), (40, 2), *([(5, 7)] * (task != "thresholds"))):
+        names, others = tuple(f"g{i}" for i in range(groups)), tuple(f"l{i}" for i in range(labels))
+        if kind is RecordKind.VALUE:
+            domain = RecordDomain(names, (), 1, kind=kind, values=ValueGrid(0, 1, 1000))
+        else:
+            domain = RecordDomain(names, others, 100).with_kind(kind)
+        unit = PrivacyUnit.CLIENT if task == "cap" else PrivacyUnit.RECORD
+        spec = next(iter(STATISTICS[task].specs.values()))
+        form = next(iter(spec.input_forms.values()))
+        release = Release(MODELS["ring"], form, options.epsilon, options.delta, unit=unit)
+        spent.add(options.statistic(spec).prepare(release, domain).plan.exact)
+    assert len(spent) == 1

@@ -34,8 +34,8 @@ from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
 from harness.inputs.aggregation import UploadPolicy
-from harness.inputs.contribution_bounds import AUTO
-from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordKind, read_domain
+from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain, RecordKind, read_domain
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares import MAX_VALUES
 from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
@@ -43,11 +43,12 @@ from harness.pipeline.party_inputs import InvitedSource, RecordsSource, SharesSo
 from harness.pipeline.run import (
     Run,
     RunSettings,
+    check_unread,
     run_release,
 )
 from harness.releases.base import Release, Statistic
 from harness.releases.contribution_cap import ChosenCap
-from harness.system.result_files import default_out
+from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
 from harness.views.parts import Part, View
@@ -70,6 +71,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from harness.hosts.runner import HostsRunner
+
+_ANY = ("a", "b")  # groups or labels, where nothing depends on which there are
 
 T = TypeVar("T")
 
@@ -216,8 +219,9 @@ def run_on_records(
 
     Args: target: a new directory for the files.
     """
-    begin("records")
     domain = declared_domain(options, of_values=statistic.kind is RecordKind.VALUE)
+    _check_unread(options, statistic, settings, domain, target)
+    begin("records")
     records = read_records(
         source,
         domain,
@@ -229,6 +233,25 @@ def run_on_records(
         return _run_after_cap(options, statistic, records, settings, target, begin)
     records = replace(records, domain=with_cap(records.domain, options.cap, settings.release.unit))
     return run_release(statistic, RecordsSource(records), settings, target, begin)
+
+
+def _check_unread(
+    options: ReleaseOptions,
+    statistic: Statistic[T],
+    settings: RunSettings,
+    declared: RecordDomain | None,
+    target: Path,
+) -> None:
+    """Check what can be known before records are read: the cap, the directories, the budget."""
+    unit, total = settings.release.unit, None
+    domain = declared or RecordDomain(_ANY, _ANY, options.max_count or DEFAULT_MAX_COUNT)
+    if not domain.values:
+        domain = domain.with_kind(statistic.kind)
+    cap = options.cap
+    if options.chooses_cap and not domain.cap:
+        cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), Guarantee(options.epsilon, options.delta)
+        check_new(cap_directory(target))
+    check_unread(statistic, settings, with_cap(domain, cap, unit), target, total)
 
 
 def _policy(options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings) -> UploadPolicy:
