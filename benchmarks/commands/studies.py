@@ -14,7 +14,7 @@ from benchmarks.studies import groupwise as of_logarithms
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.population import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
-from benchmarks.studies.outcome import Outcome, carry_out, show_time_left
+from benchmarks.studies.outcome import Outcome, carry_out
 from benchmarks.studies.trust import study as of_trust
 from benchmarks.studies.utility import study as of_utility
 from harness.cli.terminal import Steps
@@ -32,7 +32,7 @@ def utility(options: UtilityOptions) -> None:
     def study(begin: Steps) -> Outcome:
         begin("measure")
         settings = of_utility.settings(options.quick)
-        outcomes = of_utility.run(settings, options.repetitions, chosen, show_time_left(begin))
+        outcomes = of_utility.run(settings, options.repetitions, chosen, begin.count)
         return of_utility.outcome(outcomes, chosen)
 
     given = typed(quick=options.quick, repetitions=options.repetitions, neighboring_relation=chosen)
@@ -46,7 +46,7 @@ def trust(options: TrustOptions) -> None:
     def study(begin: Steps) -> Outcome:
         begin("measure")
         setting = of_trust.QUICK if options.quick else of_trust.Setting()
-        return of_trust.outcome(*of_trust.run(setting, options.runs, show_time_left(begin)))
+        return of_trust.outcome(*of_trust.run(setting, options.runs, begin.count))
 
     steps = {"measure": "compute and simulate errors, in the clear"}
     given = typed(quick=options.quick, runs=options.runs)

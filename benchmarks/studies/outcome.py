@@ -87,17 +87,6 @@ def carry_out(
         print(json.dumps(found.json, indent=2, ensure_ascii=False))
 
 
-def show_time_left(begin: terminal.Steps) -> Callable[[int, int], None]:
-    """Return what tells people how many results there are, out of how many, and how long the rest takes."""
-    started = time.monotonic()
-
-    def progress(done: int, total: int) -> None:
-        left = (time.monotonic() - started) / done * (total - done)
-        begin.detail(f"{done} of {total}, about {left:.0f} s left")
-
-    return progress
-
-
 def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:
     """Return a table that says once what rows have in common, with a rule between others.
 

@@ -82,9 +82,7 @@ def quickstart(release: Release, out: Path, progress: Steps) -> Quickstart:
         manifest = combined_manifest("quickstart", parts)
         progress("evaluate")
         mitigations = _Mitigations(data, weights.found.counts, curves.found, choice, scores)
-        evaluation = evaluate(
-            data, mitigations.by_name(), SPLITS, lambda done, of: progress.detail(f"{done} of {of}")
-        )
+        evaluation = evaluate(data, mitigations.by_name(), SPLITS, progress.count)
         shown = Quickstart(
             weights.found,
             curves.found,

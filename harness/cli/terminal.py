@@ -174,7 +174,7 @@ class Steps:
             self._display.update(row, completed=1, description=name)
             self._running = None
             if _is_log():
-                say(f"{name}: {time.monotonic() - begun:.2f} s", err)
+                say(f"{plain(name)}: {time.monotonic() - begun:.2f} s", err)
 
 
 def _is_log() -> bool:

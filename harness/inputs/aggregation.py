@@ -26,6 +26,7 @@ from harness.inputs.shares import MAX_VALUES, SUFFIX, Header
 from harness.inputs.shares import SCHEMA as SHARE_SCHEMA
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import create_file, write_whole
+from harness.system.progress import tell
 from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT
 
 SCHEMA = 1
@@ -370,8 +371,9 @@ def aggregate(party: int, directory: Path, out: Path, paths: Iterable[Path] | No
             f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
         )
     aggregator = Aggregator(party)
-    for _, path in uploads:
+    for done, (_, path) in enumerate(uploads, 1):
         aggregator.add(path)
+        tell(done, len(uploads))
     return aggregator.write(out)
 
 

@@ -22,6 +22,7 @@ from harness.inputs.record_schema import domain_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RINGS, Ring, Words
 from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.progress import tell
 from harness.system.signals import uninterrupted
 from protocols.spec import SPLIT, InputForm
 
@@ -129,7 +130,16 @@ def share_in_parts(
 
     Guarantees: all files of all uploads appear, or none.  [test: tests/harness/inputs/test_shares_places.py]
     """
-    return _share(in_uploads(records, form), form, domain, parties, out)
+    return _share(told(in_uploads(records, form), records.clients), form, domain, parties, out)
+
+
+def told(parts: Iterable[ClientRecords], clients: int) -> Iterator[ClientRecords]:
+    """Yield parts of records, and tell how many of their clients are done with."""
+    done = 0
+    for part in parts:
+        yield part
+        done += part.clients
+        tell(done, clients)
 
 
 def _share(

@@ -37,9 +37,10 @@ from harness.inputs.aggregation import (
 from harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares import SUFFIX, in_uploads, share
+from harness.inputs.shares import SUFFIX, in_uploads, share, told
 from harness.releases.base import Release
 from harness.security_models import Model
+from harness.system.progress import part as one_of
 from protocols.spec import CLIENTS, ENFORCED, InputForm
 
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
@@ -193,7 +194,8 @@ class SharesSource(Source):
         uploads, excluded = sound_uploads(self.directory, form, model, self.policy)
         written = [scratch / f"party-{i}.aggregate" for i in range(parties)]
         for i, (path, taken) in enumerate(zip(written, uploads, strict=True)):
-            aggregate(i, self.directory / f"party-{i}", path, taken)
+            with one_of(i, parties):
+                aggregate(i, self.directory / f"party-{i}", path, taken)
         heads = feed_heads(written, form, model, policy=self.policy)
         return replace(heads, values=written, excluded=excluded)
 
@@ -380,7 +382,7 @@ def share_and_aggregate(
     """
     share_s, uploaded = 0.0, [0] * model.parties
     aggregators = [Aggregator(i) for i in range(model.parties)]
-    for part in in_uploads(records, form):
+    for part in told(in_uploads(records, form), records.clients):
         before = time.monotonic()
         over = shared_over(form, model.domain)
         batch = share(part, form, over, model.parties, scratch / "shares")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.cli.commands.choices import chosen_form, declared_domain, score_cut, with_cap
 from harness.cli.options import AggregateOptions, ShareOptions, UploadsOptions
-from harness.cli.terminal import plain, say
+from harness.cli.terminal import plain, say, steps
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
 from harness.inputs import aggregation
@@ -27,6 +27,7 @@ from harness.inputs.records import read_records
 from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
 from harness.releases.registry import STATISTICS
 from harness.views.releases import confusion as cut_view
+from harness.views.run import STEPS
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import SLOTS
 
@@ -52,9 +53,12 @@ def share(options: ShareOptions) -> None:
     cut = score_cut(options)
     if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
-    found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut)
-    over = shared_over(form, model.domain)
-    batches = share_in_parts(found, form, over, model.parties, options.out)
+    with steps(STEPS) as begin:
+        begin("records")
+        found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut)
+        begin("share")
+        over = shared_over(form, model.domain)
+        batches = share_in_parts(found, form, over, model.parties, options.out)
     clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     if cut is not None:
@@ -91,7 +95,9 @@ def aggregate(options: AggregateOptions) -> None:
         agreement = read_lists(options.uploads)
         taken = paths_of(agreement.taken, uploads_at(party, directory), directory)
         left_out = described(agreement.left_out)
-    header = aggregation.aggregate(party, directory, options.out, taken)
+    with steps(STEPS) as begin:
+        begin("aggregate")
+        header = aggregation.aggregate(party, directory, options.out, taken)
     if left_out:
         say(f"Uploads left out, by all parties alike: {left_out}.")
     say(
