@@ -13,7 +13,7 @@ from harness.security_models import Model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
-from protocols.spec import CLIENTS, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"
 _TAKING_PART = (
@@ -124,6 +124,8 @@ def privacy_in_short(
         trust += ", though MP-SPDZ's check has no effect: docs/limitations.md"
     trust = f"{model.parties} parties, {trust}, no {model.corruptions + 1} collude"
     clients = "; clients, to share counts of records" if "assumed" in privacy else ""
+    if privacy.get("cap_kept_by") == HONEST:
+        clients += "; clients, to keep to the cap"
     return [
         f"Revealed: {'; '.join(privacy['revealed'])}{inferred}.",
         f"Guarantee: ε = {epsilon} ({asked} asked), δ = {delta}, {change}{existence}.",
