@@ -62,7 +62,7 @@ def groupwise(options: GroupwiseOptions) -> None:
         try:
             return of_logarithms.outcome(of_logarithms.study(wanted, most))
         except ValueError as error:
-            raise OptionError(f"--epsilon {most} does not do: {error}.") from None
+            raise OptionError(f"--epsilon {most} is not enough: {error}.") from None
 
     bounds = {"relative_error": f"{wanted.relative:g}", "error_from": wanted.least, "error_to": wanted.most}
     steps = {"compute": "laws of the noise, by the size of the group"}

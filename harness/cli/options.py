@@ -40,7 +40,7 @@ EPSILON = required(
     "privacy budget ε of this command, in total; above 0, at most 20, for example 1 or 0.5",
     "1",
 )
-DELTA = usual("2^-40", parse_delta, "upper bound of its δ, in total")
+DELTA = usual("2^-40", parse_delta, "upper bound of this command's δ, in total")
 MODEL = optional(parse_model, "see `./inv schemes`; default: ring if available, else mpyc")
 RELATION = optional(
     parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
@@ -48,7 +48,7 @@ RELATION = optional(
 UNIT = usual(
     "record",
     parse_unit,
-    "what is protected: record (default), one of a client; or client, all of its records",
+    "what is protected: record (default: one record of a client) or client (all its records)",
 )
 RECORDS = optional(parse_path, "CSV or Parquet with client_id, group, label")
 SHARES = optional(parse_path, "instead of --records: what `share` or `aggregate` wrote")
@@ -56,7 +56,7 @@ SHARES_OF_A_PARTY = required(parse_path, "what `share` wrote", "shares")
 DOMAIN = optional(
     parse_path,
     'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
-    "optional; t: a list, or how many from 0 to 1 (1001)",
+    "optional; t: a list of thresholds, or how many, evenly from 0 to 1 (default: 1001)",
 )
 GROUPS = optional(parse_names, "all groups, for example a,b; with --labels, instead of --domain")
 LABELS = optional(parse_names, "all labels, for example 0,1")
@@ -72,30 +72,33 @@ INPUT_FORM = optional(
     as_given,
     "split (default: counts per group and label) or product (group indicator times label counts)",
 )
-CAP = optional(
+CAP_OF_SHARES = optional(
     parse_cap,
-    "with --privacy-unit client: how many records of a client count, for example 10; or weight-one: all do, "
-    "and together as much as one",
+    "how many records of a client count, for example 10; or weight-one: all count, with a total weight of 1",
 )
+CAP = CAP_OF_SHARES.but(help=f"with --privacy-unit client: {CAP_OF_SHARES.help}")
 CHOSEN_CAP = Option(
     parse_cap_or_auto,
-    f"{CAP.help}; or auto, with --records: first chosen by π_CAP, a release of its own",
+    f"{CAP.help}; or auto, with --records: π_CAP chooses it first, in a release of its own",
 )
-CAP_EPSILON = optional(parse_epsilon, "what --cap auto spends of ε on choosing the cap; default: a fifth")
+CAP_EPSILON = optional(
+    parse_epsilon, "the part of ε that --cap auto spends on choosing the cap; default: a fifth"
+)
 CLIENTS_PER_UPLOAD = optional(
     whole(1, in_module("harness.inputs.shares:MAX_VALUES")),
-    "with --shares: how many clients an upload may be of, 1 where each uploads for itself; default: any "
-    "number",
+    "with --shares: the most clients in one upload, 1 if each client uploads for itself; default: any number",
 )
 INPUT_PATH = usual(
     "shares",
     parse_input_path,
-    "shares (default), or clients: each sends while the parties run, and none of these can change its "
-    "values; so active models take product",
+    "shares (default): sent before the run; or clients: each sends during the run, and no party can change "
+    "what it sent, so that active models take product, too",
 )
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/hosts.md")
 INVITE = optional(
-    parse_path, "instead of --records: a directory; each client takes an invitation there, and sends"
+    parse_path,
+    "instead of --records: a new directory for the clients' invitations, by which each sends "
+    "during the run (needs MP-SPDZ)",
 )
 CLIENTS = optional(parse_clients, "how many clients are invited")
 POPULATION = optional(
@@ -151,14 +154,14 @@ class ShareOptions(Options):
         "prediction",
     )
     positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
-    cap = CAP
+    cap = CAP_OF_SHARES.but(help=f"to protect all records of a client: {CAP_OF_SHARES.help}")
 
 
 PARTY = required(parse_party, "number of the party, from 0", "0")
 
 
 class UploadsOptions(Options):
-    """List which uploads one party has and which are sound, so that all take the same: a party's step."""
+    """List one party's uploads and which are sound, so that all parties use the same ones: a party's step."""
 
     party = PARTY
     shares = SHARES_OF_A_PARTY
@@ -169,12 +172,12 @@ class UploadsOptions(Options):
     )
     domain = DOMAIN.but(help="the declared domain; uploads of another are not sound")
     clients_per_upload = CLIENTS_PER_UPLOAD.but(
-        help="how many clients an upload may be of; larger ones are not sound"
+        help="the most clients in one upload; larger ones are not sound"
     )
 
 
 class AggregateOptions(Options):
-    """Turn one party's shares into what it feeds into a run: a party's step."""
+    """Add up one party's shares into its input for a run: a party's step."""
 
     party = PARTY
     shares = SHARES_OF_A_PARTY
@@ -185,17 +188,17 @@ class AggregateOptions(Options):
 
 
 class SendOptions(Options):
-    """Show a run's terms, and send one client's values, masked, to its parties: a client's step."""
+    """Show a run's terms, then send one client's values, masked, to the parties: a client's step."""
 
     records = required(parse_path, f"{RECORDS.help} of one client", "my.csv")
     invitation = required(
         parse_path,
-        "the file that this client was given; it holds where to send, and a key",
+        "the invitation that this client was given: addresses of the parties, and a key",
         "client-0.json",
     )
     timeout = TIMEOUT.but(help="seconds until all parties have to be there")
     epsilon = optional(
-        parse_epsilon, "the most that this client accepts; nothing is sent to a run that spends more"
+        parse_epsilon, "the largest ε that this client accepts; nothing is sent to a run that spends more"
     )
     fingerprints = optional(
         parse_path,
@@ -218,17 +221,15 @@ class LedgerOptions(Options):
 
 
 class NoiseOptions(Options):
-    """Open samples of the noise, which then protect nothing: for audits and benchmarks (π_LAP)."""
+    """Reveal samples of noise, which then protect nothing, for audits and benchmarks (π_LAP)."""
 
     n = required(
         whole(1, in_module("harness.releases.noise_samples:MOST_SAMPLES")),
         "how many samples, up to 100000",
         "1000",
     )
-    epsilon = EPSILON.but(help="the ε that each is made for, for a count that one record moves by 1")
-    delta = optional(
-        parse_delta, "the δ that each is made for; default: 2^-40 (not for the published sampler)"
-    )
+    epsilon = EPSILON.but(help="the ε that each sample would give a count, of which a record changes 1")
+    delta = optional(parse_delta, "the δ of such a count; default: 2^-40 (not for the published sampler)")
     sampler = usual(
         "default",
         one_of(lambda: ("default", "symmetric", "published")),
@@ -246,7 +247,7 @@ _SIZE = whole(2, 4096)
 
 
 class AuditOptions(Options):
-    """Recompute what noise and releases protect, exactly: `--sampler`, `--release`, or the reference set."""
+    """Recompute privacy guarantees exactly: of a --sampler, of a --release, or of the reference set."""
 
     sampler = optional(
         one_of(lambda: (*in_module("harness.privacy.audit.samplers:SAMPLERS")(), "published")),
@@ -281,7 +282,7 @@ class AuditOptions(Options):
 
 
 class QuickstartOptions(Options):
-    """Run the main job on real data: DP weights and thresholds from secret shares, before and after."""
+    """Compute DP weights and thresholds for real data, and compare a model with and without them."""
 
     model = MODEL
     epsilon = usual("4", parse_epsilon, EPSILON.help)
@@ -289,7 +290,7 @@ class QuickstartOptions(Options):
 
 
 class SchemesOptions(Options):
-    """Say which models can run here, on which engine, and why one cannot."""
+    """List the models that can run here, their engines, and what the other models lack."""
 
     json = switch("print JSON")
 
@@ -302,28 +303,30 @@ class TestOptions(Options):
 
 
 class HostsCheckOptions(Options):
-    """Look whether every host can take its part in a run; change nothing."""
+    """Check whether every host is ready for a run; change nothing."""
 
     hosts = HOSTS
-    model = MODEL.but(help="what the hosts are to run; default: ring, or what the number of hosts allows")
+    model = MODEL.but(
+        help="the model that the hosts are checked for; default: ring, or what the number of hosts allows"
+    )
     json = switch("print JSON")
 
 
 class HostsSetupOptions(Options):
-    """Have every host make its own key, and hold on to the others' certificates."""
+    """Make each host's key on that host, and give it the other hosts' certificates."""
 
     hosts = HOSTS
     renew = switch("make new keys everywhere, also where there are some")
 
 
 class HostsCollectOptions(Options):
-    """Fetch what runs opened whose starter went away before it could read that."""
+    """Fetch results of runs whose starter lost contact before it could read them."""
 
     hosts = HOSTS
     out = OUT.but(help="a new directory for a file per run; default: runs/hosts.collect-<time>")
 
 
 class HostsCleanOptions(Options):
-    """End what runs left running on the hosts, and remove what they left there."""
+    """End processes that runs left behind on the hosts, and remove their files."""
 
     hosts = HOSTS

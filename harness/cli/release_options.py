@@ -155,7 +155,7 @@ class WeightsOptions(ReleaseOptions):
     reveal = usual(
         "counts",
         one_of(lambda: ("counts", "weights")),
-        "counts (default) or weights: only they are opened; models of MP-SPDZ",
+        "counts (default), or weights: these alone, for models of MP-SPDZ",
     )
     json = json_of("weights.json")
 
@@ -194,40 +194,41 @@ class ThresholdsOptions(ReleaseOptions):
         help=f"{RECORDS.help}, score (from 0 to 1, of records that the model was not trained on)"
     )
     shares = SHARES.but(help="instead of --records: what `share --task thresholds` or `aggregate` wrote")
-    input_form = INPUT_FORM.but(help="what follows from --variant: split, keys or scores")
+    input_form = INPUT_FORM.but(help="follows from --variant: split, keys or scores")
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     variant = usual(
         "histogram",
         one_of(lambda: in_module("harness.releases.score_curves:CurvesStatistic")().specs),
         "histogram (default: clients count their records per bin of scores), records (a key per record, "
-        "which the parties count; not with mpyc) or published (to compare: ε once per threshold)",
+        "which the parties count; not with mpyc) or published (for comparison: spends ε at every "
+        "threshold)",
     )
     constraint = usual(
         "equalized_odds",
         one_of(in_module("harness.postprocessing.thresholds.choose:CONSTRAINTS")),
-        "what is alike for all groups: equalized_odds (default), equal_opportunity or demographic_parity",
+        "the fairness constraint: equalized_odds (default), equal_opportunity or demographic_parity",
     )
     objective = usual(
         "accuracy_score",
         one_of(in_module("harness.postprocessing.thresholds.choose:OBJECTIVES")),
-        "what is best under it: accuracy_score (default) or balanced_accuracy_score",
+        "what to maximise under the constraint: accuracy_score (default) or balanced_accuracy_score",
     )
     tolerance = optional(
         parse_tolerance,
-        "largest difference between groups in what is to be alike; default: 0, with --deterministic the "
-        "least that can be reached",
+        "largest difference between groups that the constraint allows; default: 0, with --deterministic "
+        "the least achievable",
     )
     deterministic = switch("one threshold per group, no randomisation")
     positive_label = POSITIVE_LABEL
     blocks = usual(
         "tree",
         one_of(lambda: ("tree", "flat")),
-        "tree (default: the blocks of bins with the least error) or flat (bins only)",
+        "tree (default: counts in blocks of bins, for the least error) or flat (counts in single bins)",
     )
     curves = optional(
         parse_path,
-        "results of an earlier run, to choose on their curves again for no ε, instead of --records",
+        "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
     )
     json = json_of("thresholds.json")
 
@@ -295,8 +296,10 @@ class GapOptions(ReleaseOptions):
 class ErrorOptions(Options):
     """The error that π_COUNT keeps to."""
 
-    relative_error = usual("0.1", parse_share, "of counts, on average: 0.1 (default) is a tenth of the count")
-    error_from = usual("100", whole(1, MOST_COUNT), "the least count for which that holds")
+    relative_error = usual(
+        "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
+    )
+    error_from = usual("100", whole(1, MOST_COUNT), "the smallest count that has to keep to --relative-error")
     error_to = usual("1048576", whole(1, MOST_COUNT), "the largest")
 
     def target(self) -> ErrorTarget:
@@ -314,7 +317,7 @@ class CountOptions(ErrorOptions, ReleaseOptions):
 
     task, place = "count", f"{_RUNS}.releases:count"
     epsilon = EPSILON.but(
-        help="the most that a record in a small group is charged; in larger groups it gives away less"
+        help="the ε of a record in a small group, which is charged; in larger groups a record's ε is smaller"
     )
     input_form = INPUT_FORM.left_out
     json = json_of("count.json")
@@ -332,13 +335,16 @@ class CapOptions(ReleaseOptions):
     release = usual(
         "weights",
         one_of(lambda: (*CAPPED_RELEASES, "counts")),
-        "what clients are to be capped for: weights (default), confusion, thresholds, or counts of records",
+        "the release that the cap is for: weights (default), confusion, thresholds, or counts of records",
     )
     release_epsilon = required(
-        parse_epsilon, "the ε that it is to have; the smaller, the more clients may exceed the cap", "1"
+        parse_epsilon,
+        "ε of the release that the cap is for; the smaller it is, the more clients may exceed the cap",
+        "1",
     )
     counts = optional(
-        whole(1, 10**6), "with --release counts: how many, each record in one of them; 1 for one sum"
+        whole(1, 10**6),
+        "with --release counts: the number of counts, each record being in one of them; 1 for a single sum",
     )
     variant = optional(
         as_given, "with --release thresholds: histogram (default) or records, as it will be run"
@@ -364,8 +370,8 @@ class CapOptions(ReleaseOptions):
             raise OptionError("--variant goes with --release thresholds only.")
         if self.release_epsilon < Fraction(LEAST_EPSILON):
             raise OptionError(
-                f"No noise fits --release-epsilon {self.texts['release_epsilon']}; at least {LEAST_EPSILON} "
-                "would do."
+                f"--release-epsilon {self.texts['release_epsilon']} is too small; give at least "
+                f"{LEAST_EPSILON}."
             )
         if self.release != "thresholds":
             return None
@@ -451,24 +457,22 @@ def _passed_on(said: Mapping[str, str], *left_out: str) -> dict[str, Option[Any]
 
 
 class PlanOptions(TaskOptions):
-    """Say what a release would cost in each model, and how far off it would be, before anything runs."""
+    """Predict what a release costs in each model, and how large its errors are, before anything runs."""
 
     from_records = optional(
         parse_path,
         "instead of --clients, --records, --groups and --labels: a file of records, to see whether its "
         "smallest group survives the noise; what is printed is not protected, and for the file's owner only",
     )
-    clients = Option[int](
-        whole(1, MOST_PLANNED), "how many there would be", example="100", unless="from_records"
-    )
-    records = optional(whole(1, MOST_PLANNED), "how many they have in all; default: one each")
+    clients = Option[int](whole(1, MOST_PLANNED), "number of clients", example="100", unless="from_records")
+    records = optional(whole(1, MOST_PLANNED), "number of records of all clients together; default: one each")
     groups = Option[dict[str, Fraction]](
         parse_shares,
-        "how many (2), their names (a,b), or with their shares of the records (a:0.7,b:0.3)",
+        "a number of groups (2), their names (a,b), or names with shares of the records (a:0.7,b:0.3)",
         example="2",
         unless="from_records",
     )
-    labels = optional(parse_shares, "the same of labels; default: 2")
+    labels = optional(parse_shares, "the same for labels; default: 2")
     thresholds = optional(
         whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 1001"
     )
@@ -479,7 +483,7 @@ class PlanOptions(TaskOptions):
     neighboring_relation = RELATION
     privacy_unit = UNIT
     input_form = INPUT_FORM
-    cap = CHOSEN_CAP.but(help=f"{CAP.help}; or auto: chosen first, by π_CAP")
+    cap = CHOSEN_CAP.but(help=f"{CAP.help}; or auto: π_CAP chooses it first")
     cap_epsilon = CAP_EPSILON
     model = MODEL.but(help="only this one; default: all")
     network = usual(
@@ -489,7 +493,9 @@ class PlanOptions(TaskOptions):
         "example 40ms,100Mbit",
     )
     error = optional(
-        parse_error, f"the error to say for what it takes, for example {DEFAULT_ERROR} (default)"
+        parse_error,
+        "target error: prints the ε and the number of records that reach it, for example "
+        f"{DEFAULT_ERROR} (default)",
     )
     units = optional(
         parse_path, "directory of unit costs that `./inv bench.units` measured; default: those recorded here"
@@ -533,10 +539,10 @@ def _of_hosts() -> dict[str, Option[Any]]:
         "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
         "only. Without it, each host takes what is in its own directory `shares`",
         "model": "see `./inv schemes`; default: ring on three hosts or more, semi2k on two",
-        "invite": "of weights, instead of shares: a directory on this machine; each client takes an "
-        "invitation there, and sends to the hosts while they run",
-        "domain": "JSON file with the domain that uploads have to be of, default: that of most; or, with "
-        "--invite, clients' records",
+        "invite": "of weights, instead of shares: a new directory on this machine for the clients' "
+        "invitations, by which each sends to the hosts during the run",
+        "domain": "JSON file with the domain of the uploads (default: that of most of them) or, with "
+        "--invite, of the clients' records",
         "cap": f"with --invite and {CAP.help.removeprefix('with ')}",
         "input_form": "as the shares were made; with --invite, as clients are to send; default: split",
         "reveal": "of weights: counts (default) or weights",

@@ -52,7 +52,7 @@ def check_directory(directory: Path, clients: int) -> None:
     reason = writable_by_others(directory)
     if reason is not None:
         raise OptionError(
-            f"{reason}, so others could exchange invitations; name another --invite, or chmod go-w it."
+            f"{reason}, so others could replace invitations; name another --invite, or chmod go-w it."
         )
     for path in _paths(directory, clients):
         if os.path.lexists(path):

@@ -81,7 +81,7 @@ async def _converse(
             if error.errno not in _NO_WAY:
                 raise
             raise ClientError(
-                f"Client {sender.number}: there is no way to party {party} at {server.host}:{server.port}: "
+                f"Client {sender.number}: cannot reach party {party} at {server.host}:{server.port}: "
                 f"{error.strerror}."
             ) from None
         del missing[party]

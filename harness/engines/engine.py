@@ -115,8 +115,8 @@ class Engine(Runner):
             if any(path.authenticated for path in spec.input_paths):
                 ways = f"use --input-path {CLIENTS.name}, --input-form split, or a passive model"
             return (
-                f"Input form {form.name!r} multiplies plain shares, which one active server could use to "
-                f"open a client's value in {model.name}; {ways}."
+                f"Input form {form.name!r} multiplies plain shares, which one active (malicious) server "
+                f"could use to reveal a client's value in {model.name}; {ways}."
             )
         if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
             return (

@@ -47,8 +47,8 @@ def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[s
         differing = [name for name in names if other[name] != first[name]]
         if differing:
             raise OutputError(
-                f"Parties 0 and {party} opened different values for {', '.join(differing)}; "
-                "a party is faulty or deviates, discard this run."
+                f"Parties 0 and {party} revealed different values for {', '.join(differing)}; a party is "
+                "faulty or deviates, discard this run."
             )
     return first
 
@@ -69,7 +69,7 @@ def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict
             raise OutputError(f"Party {party} printed OUT {name} twice.")
         outputs[name] = tuple(map(int, words))
         if not all(-_LIMIT <= value < _LIMIT for value in outputs[name]):
-            raise OutputError(f"Party {party} opened a value outside [-2^63, 2^63) in OUT {name}.")
+            raise OutputError(f"Party {party} revealed a value outside [-2^63, 2^63) in OUT {name}.")
     missing = [name for name in names if name not in outputs]
     if missing:
         raise OutputError(f"Party {party} did not print OUT {', '.join(missing)}; the run did not complete.")

@@ -90,8 +90,8 @@ def pin(directory: Path, party: int, certificates: Certificates) -> None:
             check(text.encode(), engine.common_name(other), f"The certificate of party {other}")
             if known[name].get(other, text) != text:
                 raise CertificateError(
-                    f"Another certificate of party {other} is held here than it has now. If that host made "
-                    f"new keys, all have to: {_RENEW}; if not, somebody is in its place."
+                    f"Party {other} has another certificate now than this host holds. If that host made new "
+                    f"keys, all hosts have to: {_RENEW}; if not, somebody may be posing as it."
                 )
             write_whole(directory / DIRECTORY / name / "peers" / f"P{other}.pem", text.encode())
 

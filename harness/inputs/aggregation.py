@@ -245,7 +245,8 @@ def paths_of(taken: Iterable[str], report: UploadReport, directory: Path) -> lis
     """Return where uploads are. Raises: ShareError: one is not there, or not sound any more."""
     if not set(taken) <= set(report.sound):
         raise ShareError(
-            f"Party {report.party} has not all uploads of the lists any more; write lists again."
+            f"Party {report.party} no longer has all uploads of the lists; run ./inv uploads again at every "
+            "party."
         )
     return [directory / f"{_batch(identity)}{SUFFIX}" for identity in sorted(taken)]
 

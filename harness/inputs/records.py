@@ -145,7 +145,8 @@ class ScoreCut:
             )
         if self.label and self.label not in domain.labels:
             raise RecordsError(
-                f"The positive label {self.label!r} is not declared (declared: {', '.join(domain.labels)})."
+                f"The positive label {self.label!r} is not declared "
+                f"(declared: {', '.join(map(shown, domain.labels))})."
             )
         return domain.labels.index(self.label) if self.label else 1
 

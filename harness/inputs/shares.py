@@ -214,4 +214,4 @@ def _check_private(directory: Path) -> None:
     """Make a party's directory; refuse one in which others could put or take files."""
     directory.mkdir(mode=0o700, exist_ok=True)
     if (reason := writable_by_others(directory)) is not None:
-        raise ShareError(f"{reason}, so others could exchange shares; name another --out, or chmod go-w it.")
+        raise ShareError(f"{reason}, so others could replace shares; name another --out, or chmod go-w it.")

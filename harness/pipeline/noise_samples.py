@@ -74,7 +74,7 @@ def _privacy(sampler: Sampler, model: Model) -> dict[str, Any]:
 def _read(result: EngineResult, sampler: Sampler, n: int) -> tuple[int, ...]:
     samples = tuple(result.outputs["noise"])
     if len(samples) != n:
-        raise OutputError(f"The parties opened {len(samples)} samples where {n} belong.")
+        raise OutputError(f"The parties revealed {len(samples)} samples where {n} belong.")
     low, high = sampler.edges
     if not all(low <= x <= high for x in samples):
         raise OutputError("A sample is beyond what the noise can be: something is wrong with this engine.")

@@ -334,12 +334,12 @@ def _batches(head: Path, policy: UploadPolicy) -> tuple[str, ...]:
     found = [re.fullmatch("(.+):([0-9]{1,18}):[0-9]+", each) for each in read_uploads(head)]
     batches = tuple(each[1] for each in found if each)
     if len(batches) < len(found):
-        raise ShareError(f"{head} is damaged: its list of uploads is not one; aggregate again.")
+        raise ShareError(f"{head} is damaged: its list of uploads cannot be read; aggregate again.")
     most = max(int(each[2]) for each in found if each)
     if most > policy.clients:
         raise ShareError(
-            f"One of these uploads is of {most} clients and --clients-per-upload {policy.clients} the most; "
-            "leave it out by ./inv uploads."
+            f"One of these uploads holds {most} clients, more than --clients-per-upload {policy.clients}; "
+            "leave it out with ./inv uploads."
         )
     return batches
 

@@ -92,8 +92,8 @@ def run_release(
         if domain.kind is not statistic.kind:
             held, needed = domain.kind.described, statistic.kind.described
             raise ShareError(
-                f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients share "
-                "again, by share --task with what the shares are for."
+                f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have to "
+                "share again, with the right --task."
             )
         prepared = statistic.prepare(release, domain)  # refused before anything is shared
         prepared.check(described.clients)

@@ -33,7 +33,7 @@ class NoisyCounts:
     def __post_init__(self) -> None:
         if self.table.shape != self.domain.shape:
             raise OutputError(
-                f"The parties opened {self.table.size} counts where {self.domain.cells} belong."
+                f"The parties revealed {self.table.size} counts where {self.domain.cells} belong."
             )
 
     def error_bound(self, failure: Fraction) -> float:
@@ -63,11 +63,11 @@ def read_unbiased(
     make; the message gives no value.
     """
     if len(opened) != expected:
-        raise OutputError(f"The parties opened {len(opened)} {name} where {expected} belong.")
+        raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")
     noise = largest_noise(coins)
     if not all(least - 1 - noise <= value <= most + noise for value in opened):
         raise OutputError(
-            "An opened count is beyond what the clients' declared maximum and the noise allow: "
-            "some shares do not belong together. Share the records again."
+            "A revealed count is beyond what the clients' declared maximum and the noise allow: some "
+            "shares do not belong together. Share the records again."
         )
     return np.array(opened, dtype=np.float64) + DEBIAS

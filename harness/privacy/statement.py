@@ -17,21 +17,21 @@ from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, InputForm, Proto
 
 INFERRED = "domain inferred from records"
 _TAKING_PART = (
-    "That a client takes part is not protected: the number of clients is public, and with --records exactly "
-    "the clients in the file take part."
+    "Taking part is not protected: the number of clients is public, and with --records exactly the clients "
+    "in the file take part."
 )
 _EXISTENCE = (
-    "Each client has one record at most: for what a record says, not whether it exists, it is ε = {} and "
-    "δ = {}; --neighboring-relation replace_one keeps to the requested ones."
+    "Each client has one record at most: the guarantee above is of whether it exists; of what it says it is "
+    "ε = {} and δ = {}; --neighboring-relation replace_one keeps to the requested ones."
 )
-_CAP = "What one client contributes: {}. Kept to by {}."
+_CAP = "Cap: {}. Kept to by {}."
 EXCHANGED = (
-    "records exchanged for others, as a party can move one to another cell and fill an empty slot: twice as "
-    "much as for records left out"
+    "replaced records, twice that for left-out ones, as a party can move a record to another cell or fill "
+    "an empty slot"
 )
 HONEST_CLIENTS = (
-    "what clients share are counts of records, as a client that shares a number far beyond them can have the "
-    "exact counts of a cell opened"
+    "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
+    "revealed"
 )
 _INFERRED = (
     "Groups and labels were read off the records, so which of them occur is not protected; "
@@ -39,7 +39,7 @@ _INFERRED = (
 )
 _BROKEN = (
     " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
-    "(docs/limitations.md): count on those that keep to the protocol only."
+    "(docs/limitations.md): it counts as passive."
 )
 
 
@@ -148,10 +148,6 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         "zero_out_one": "all records of a client together, there or not",
     }[privacy["neighboring_relation"]]
     asked = typed or exact_text(Fraction(privacy["epsilon_requested"]))
-    behaviour = {
-        "passive": "keeps to the protocol but looks at all it receives",
-        "active": "may deviate from the protocol",
-    }[model.tolerates]
     epsilon, delta = bounds_shown(privacy)
     replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
     statistical = privacy["mpc_statistical_security_bits"]
@@ -165,7 +161,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
     elif model.active:
         slack += " It can, however, change its share of a client's input unnoticed."
     return [
-        f"Opened: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
+        f"Revealed: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
         f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
         f"(ε = {asked} was requested; exact values are in manifest.json).",
         *([_EXISTENCE.format(*replaced)] if replaced else []),
@@ -175,9 +171,17 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         f"Public: {', '.join(privacy['public'])}.",
         _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),
-        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
-        f"{behaviour}, learns nothing more.{slack}",
+        f"Computation: {model.parties} parties, model {model.name}: {who_learns_nothing(model)}.{slack}",
     ]
+
+
+def who_learns_nothing(model: Model) -> str:
+    """Say which party learns no more than what is revealed; true, too, where several do not."""
+    behaviour = {
+        "passive": "if it follows the protocol (passive, or semi-honest)",
+        "active": "even if it deviates from the protocol (active, or malicious)",
+    }[model.tolerates]
+    return f"no single party learns anything more {behaviour}"
 
 
 def _contribution(cap: int | str) -> str:

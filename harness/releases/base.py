@@ -187,8 +187,8 @@ def plan_release(
     """
     if spec.release is None:
         raise UnsupportedError(
-            f"{spec.name} does not declare what a record changes in what it opens, "
-            "so no guarantee can be stated; add `release` to its ProtocolSpec."
+            f"{spec.name} does not declare what a record changes in what it reveals, so no guarantee can be "
+            "stated; add `release` to its ProtocolSpec."
         )
     with within_budget(release):
         queries = spec.release({name: str(value) for name, value in arguments.items()})

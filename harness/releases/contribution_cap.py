@@ -150,7 +150,7 @@ class CapStatistic(Statistic[ChosenCap]):
         def read(opened: Opened, clients: int) -> ChosenCap:  # noqa: ARG001
             index = opened["index"]
             if len(index) != 1 or not 0 <= index[0] < len(caps):
-                raise OutputError("The parties opened something else than the place of a cap in its grid.")
+                raise OutputError("The parties revealed something else than the place of a cap in its grid.")
             return ChosenCap(caps, index[0], above, comparison_noise(plan))
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

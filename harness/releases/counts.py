@@ -111,7 +111,7 @@ class CountStatistic(Statistic[GroupCounts]):
             )
         except ValueError as error:
             raise OptionError(
-                f"--epsilon {exact_text(release.epsilon)} does not do: {error}. Allow a larger --epsilon, "
+                f"--epsilon {exact_text(release.epsilon)} is not enough: {error}. Allow a larger --epsilon, "
                 "--relative-error or --error-from."
             ) from None
         arguments = {
@@ -138,8 +138,8 @@ class CountStatistic(Statistic[GroupCounts]):
         for name, size in by_cell(prepared.domain, sizes).items():
             if size > law.most:
                 raise OptionError(
-                    f"--error-to {law.most} is below the {size:,.0f} records of {name}, and no estimate is "
-                    "above it; say a larger one."
+                    f"--error-to {law.most} is below the {size:,.0f} records of {name}, and no count is "
+                    "estimated above it; give a larger one."
                 )
             error = float(expected_errors(law, size, coins)) / size
             found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), coins))

@@ -28,7 +28,7 @@ from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC, ProtocolSpec
 
-WARNING = "The samples were opened, so they protect nothing: never add one to a count that is released."
+WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000
 FALSE_ALARM = 1e-9  # the probability that fair noise is further from its law than the bound
 

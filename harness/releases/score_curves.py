@@ -19,6 +19,7 @@ from harness.errors import (
 )
 from harness.inputs.contribution_bounds import Cap, scale_of
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
+from harness.inputs.tables import shown
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.cautions import cautions
@@ -81,7 +82,7 @@ class NoisyCurves:
         if label in ("", self.positive):
             return self
         if label != self.negative:
-            labels = ", ".join(sorted((self.positive, self.negative)))
+            labels = ", ".join(map(shown, sorted((self.positive, self.negative))))
             raise RecordDomainError(f"The positive label {label!r} is not declared (declared: {labels}).")
         was = self.curves
         swapped = replace(was, tp=was.fp, fp=was.tp, positives=was.negatives, negatives=was.positives)
@@ -137,7 +138,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         if self.positive and self.positive not in domain.labels:
             raise RecordDomainError(
                 f"The positive label {self.positive!r} is not declared "
-                f"(declared: {', '.join(domain.labels)})."
+                f"(declared: {', '.join(map(shown, domain.labels))})."
             )
         published = self.spec is PI_ROC_PUBLISHED
         tree = None if published else self._tree(release, domain)

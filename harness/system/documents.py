@@ -10,6 +10,7 @@ import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 MAX_BYTES = 1 << 26  # of a document: the identities of a million uploads fit
 _SHOWN = 40  # characters of a name that nobody knows
+_MISSING = "missing required field "  # how msgspec names one
 _VALUE = " '"  # how msgspec begins a value, where it names one
 
 
@@ -84,7 +86,12 @@ def as_type(kind: type[T], found: Any, refusal: Refusal, *, more: bool = False) 
         made = msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         fault, _, place = str(error).partition(_VALUE)[0].partition(" - ")
-        refusal.say(f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip())
+        said = f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip()
+        _, _, missing = fault.partition(_MISSING)
+        close = get_close_matches(missing.strip("`"), _keys(found), 1)
+        refusal.say(
+            said + (f" (it has {close[0][:_SHOWN]!r}: did you mean {missing.strip('`')}?)" if close else "")
+        )
     except FairSharesError as error:  # of a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:
@@ -110,11 +117,20 @@ def _check_known(found: Any, made: Any, refusal: Refusal) -> None:
     if isinstance(found, dict):
         for name, value in found.items():
             if name not in made:
-                refusal.say(f"it has an unknown key {name[:_SHOWN]!r}")
+                close = get_close_matches(name, list(made), 1)
+                meant = f" (did you mean {close[0]}?)" if close else ""
+                refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{meant}")
             _check_known(value, made[name], refusal)
     elif isinstance(found, list):
         for value, one in zip(found, made, strict=True):
             _check_known(value, one, refusal)
+
+
+def _keys(found: Any) -> list[str]:
+    """Return the names of all keys, however deep."""
+    if isinstance(found, dict):
+        return [*found, *(key for value in found.values() for key in _keys(value))]
+    return [key for value in found for key in _keys(value)] if isinstance(found, list) else []
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
         yield _local(local)
     ours = [audited for audited in audits if audited.claimed]
     if ours and not any(audited.fault for audited in ours):
-        yield "What is claimed for this project's noise and releases holds, by this second derivation."
+        yield "All that is claimed for this project's noise and releases holds, by this second derivation."
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
@@ -49,8 +49,9 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
     yield Table(
         columns,
         rows,
-        caption="δ, any ε: what no ε takes away. ε at: the least with this δ, ∞ if none has it. max: largest "
-        "noise. ANDs, bits: of one sample. All is exact; what is shown of ε and δ is rounded up.",
+        caption="δ, any ε: the δ that remains however large ε is. ε at: the least with this δ, ∞ if none "
+        "has it. max: largest noise. ANDs, bits: of one sample. All is exact; what is shown of ε "
+        "and δ is rounded up.",
         if_wide=[*columns[5:7], columns[-1]],
     )
     if any(audited.name.startswith("published") for audited in audits):

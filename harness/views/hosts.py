@@ -60,9 +60,9 @@ def certificates(addresses: Mapping[int, str], found: Mapping[str, Mapping[int, 
         ["party", "host", "engine", "SHA-256 of its certificate"],
         rows,
         "llll",
-        caption="Every host made its keys itself, and they stay there; it takes these certificates from "
-        "now on. They came by way of this machine: to rely on no trust in it, let each host's owner compare "
-        "them.",
+        caption="Each host made its own key, which stays there, and accepts these certificates from now "
+        "on. They passed through this machine: if you do not trust it with this, let each host's "
+        "owner compare them.",
     )
 
 
@@ -79,8 +79,8 @@ def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
             for run in runs
         ],
         "lllll",
-        caption="These values are as they were opened: noisy, private, and paid for. They stay on the hosts "
-        "until ./inv hosts.clean.",
+        caption="These are the revealed values: noisy, differentially private, and charged. They stay on "
+        "the hosts until ./inv hosts.clean.",
     )
 
 

@@ -74,7 +74,7 @@ def _population(population: Population) -> Iterator[Part]:
     budget = budget_text(population.budget)
     yield f"Spent: {spent_text(population.spent)}, by basic composition. Budget: {budget}{left}."
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
-        yield "Runs that were aborted, or whose end is unknown, may have opened their values: they are spent."
+        yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
     tighter = [
         f"ε = {digits_up(Fraction(found), 4)} at δ = {at:g}"
         for at, found in _numerical(population)

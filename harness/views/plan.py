@@ -26,8 +26,8 @@ from protocols.accounting.rounding import digits_up, float_up
 
 _MOST_ROWS = 20
 _PARTIES_HERE = (
-    "Seconds are those of the computation, as runs report them, of all parties on one machine like the one "
-    "that was measured; hosts of their own, as fast and on that network, should not take longer."
+    "Seconds are of the computation alone, with all parties on one machine like the measured one; with a "
+    "host of that kind each, on that network, it should take no longer."
 )
 
 
@@ -47,8 +47,8 @@ def plan(
         )
     if stages[-1].held is not None:
         yield (
-            "These figures were read off the file itself, and nothing protects them: they are for the "
-            "owner of its records. No ε was spent."
+            "These figures come from the file itself, without noise: they are for the owner of its records "
+            "only. No ε was spent."
         )
     for each in releases:
         yield _heading(each, len(stages) > 1)
@@ -78,8 +78,8 @@ def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
 def _counts(found: ExpectedCounts) -> Iterator[Part]:
     target = found.target
     yield (
-        f"A count from {target.least:,} to {target.most:,} errs by {_share(target.relative)} of it on "
-        "average, at most; the more records are in a cell, the less one of them gives away."
+        f"A count from {target.least:,} to {target.most:,} has a mean relative error of at most "
+        f"{_share(target.relative)}; the more records a cell has, the smaller the ε of each."
     )
     rows = [
         [
@@ -105,7 +105,10 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             described = f"if all clients have {each} records, the cap is about this; {described}"
         yield f"{described[0].upper()}{described[1:]}."
         if not cap.weight_one and asked.records > asked.clients * cap.slots:
-            yield f"What it leaves out of {asked.records / asked.clients:,.3g} records each is no error here."
+            yield (
+                f"Records beyond the cap, of {asked.records / asked.clients:,.3g} each, do not count as an "
+                "error here."
+            )
     counted = {
         RecordKind.SCORE: "of records at or above a threshold",
         RecordKind.VALUE: "of a group's clients",
@@ -122,14 +125,14 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
         yield f"The worst is {worst}, with {_held_by(asked, worst)} that count: it {verdict}."
     if errors.gap is not None:
-        yield f"Groups that are alike would seem {_share(errors.gap)} apart, by the noise alone."
+        yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:
         said = "Mostly noise"
-        yield Paragraph(f"{said}: above 10 % these figures only say that it is too much.", strong=said)
+        yield Paragraph(f"{said}: above 10 % these figures say only that the error is large.", strong=said)
     if needed is not None:
         epsilon = "no ε up to 20" if needed.epsilon is None else f"ε = {digits_up(needed.epsilon, 4)}"
         yield (
-            f"For an error of {_share(needed.error)}: {needed.people:,} {_unit(asked)} at this ε, or "
+            f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(asked)} at this ε, or "
             f"{epsilon} with these {asked.people:,}."
         )
 

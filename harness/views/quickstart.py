@@ -63,9 +63,9 @@ def quickstart(found: Quickstart) -> Iterator[Part]:
     """View the private releases, what they spent and cost; then, apart from them, the evaluation."""
     yield (
         "Every applicant splits a record (group, whether the loan was approved, the score of a model that "
-        "was fitted without it) into shares, one for each computing party. The parties count on shares, add "
-        "noise that none of them knows, and open noisy counts only. Sample weights and thresholds follow "
-        "from these."
+        "was fitted without it) into shares, one for each computing party. The parties count on shares, "
+        "add noise that none of them knows, and reveal noisy counts only. Sample weights and thresholds "
+        "follow from these."
     )
     yield Heading("DP sample weights", f" of {found.clients:,} applicants; label 1 is approved")
     yield from weights.weights(found.weights.weights)

@@ -76,8 +76,8 @@ def on_hosts(held_shares: bool, invited: bool) -> str:
     )
     if invited:
         seen += (
-            " It made the clients' keys and could have sent in a client's place; that it could not read what "
-            "they sent rests on certificates that clients and hosts' owners compared without it."
+            " It made the clients' keys and could have sent in a client's place; that it could not read "
+            "what they sent is certain only if clients and hosts' owners compared certificates without it."
         )
     return (
         f"Each party ran on its own host. {seen} Whoever can act as the hosts' users on more of them than "
@@ -87,7 +87,7 @@ def on_hosts(held_shares: bool, invited: bool) -> str:
 
 def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
     """View a run's privacy statement. Args: typed: the ε that was asked for, as its user gave it."""
-    yield Heading("Privacy of what the computation opened")
+    yield Heading("Privacy of what was revealed")
     yield Sentences(privacy_statement(manifest["privacy"], get_model(manifest["model"]), typed))
 
 

@@ -140,7 +140,7 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
         ("--epsilon 1 --release-epsilon 1 --input-path clients", "cap has no option --input-path"),
         ("--epsilon 1 --release-epsilon 1 --domain capped.json", "there is no cap to choose"),
         ("--epsilon 1 --release-epsilon 1 --domain one.json", "over the declared maximum of 1"),
-        ("--epsilon 1 --release-epsilon 1e-30", "No noise fits --release-epsilon 1e-30"),
+        ("--epsilon 1 --release-epsilon 1e-30", "--release-epsilon 1e-30 is too small"),
         ("--epsilon 1e-7 --release-epsilon 1", "No noise fits --epsilon 1e-7"),
     ],
 )

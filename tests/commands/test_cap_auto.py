@@ -144,7 +144,7 @@ REFUSED = {
     "no name": ({"--out": "."}, ". exists already; name another directory by --out."),
     "over the budget": ({"--population": "p", "--budget": "19"}, "No party was started."),
     "no such noise": ({"--delta": "2^-124"}, "No noise fits"),
-    "another cap": ({"--cap": "3", "--cap-epsilon": "1"}, "--cap auto may spend; say both, or neither."),
+    "another cap": ({"--cap": "3", "--cap-epsilon": "1"}, "is for --cap auto; give both, or neither."),
 }
 
 
@@ -209,6 +209,6 @@ def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatc
     assert done.returncode == 1 and not (here / "out").exists()
     chosen = read(here / "out-cap" / "cap.json")["cap"]
     rest = f"--cap {chosen} --epsilon 16 --delta {DELTA * 4 / 5}"
-    assert f"repeat it with {rest}: as much in all as was asked for if" in " ".join(done.stderr.split())
+    assert f"repeat it with {rest}. That keeps to the total if" in " ".join(done.stderr.split())
     charges = json.loads(call("ledger", "--ledger", "ledger.sqlite", "--json", cwd=here).stdout)
     assert [each["task"] for each in charges["populations"][0]["charges"]] == ["cap"]

@@ -45,7 +45,7 @@ def test_counts_and_what_they_protect(directory: Path) -> None:
         ("--relative-error 2", "--relative-error must be a number above 0 and at most 1"),
         ("--error-from 5000 --error-to 100", "--error-from 5000 is above --error-to 100"),
         ("--error-from 0", "--error-from must be a whole number from 1"),
-        ("--error-from 3 --error-to 10", "--epsilon 1 does not do: a relative error of 0.1 from 3 records"),
+        ("--error-from 3 --error-to 10", "--epsilon 1 is not enough: a relative error of 0.1 from 3 records"),
         ("--model spdz2k", "pi_count is not linear in its plain shares"),
         ("--model rep4-ring", "use a passive model"),
     ],

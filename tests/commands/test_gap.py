@@ -101,7 +101,7 @@ def test_too_few_clients_are_told(here: Path) -> None:
     (gap,), hidden = found["gaps"], any(found["near_zero"])
     assert ("says nothing" in said) is (not gap["says_something"])
     assert ("nothing can be said of its mean" in said) is hidden
-    needed = f"{found['clients_per_group_for_a_tenth_of_the_range']:,} clients in each of two groups"
+    needed = f"{found['clients_per_group_for_a_tenth_of_the_range']:,} clients each"
     assert (needed in said) is (hidden or not gap["says_something"])
 
 

@@ -41,7 +41,7 @@ def test_tables_and_picture(tmp_path: Path) -> None:
     [
         (
             ["--error-from", "3", "--error-to", "10"],
-            "--epsilon 1 does not do: a relative error of 0.1 from 3 records",
+            "--epsilon 1 is not enough: a relative error of 0.1 from 3 records",
         ),
         (["--relative-error", "0"], "--relative-error must be a number above 0 and at most 1"),
     ],

@@ -127,7 +127,7 @@ def test_a_run_without_its_clients_ends_with_one_error(tmp_path: Path) -> None:
         ),
         (("--invite", "d", "--clients", "3"), "--invite needs --domain, or --groups and --labels"),
         (("--invite", "d", "--clients", "3", "--records", "r"), "Give either --records"),
-        (("--shares", "s", "--input-path", "clients"), "--shares come by --input-path shares"),
+        (("--shares", "s", "--input-path", "clients"), "--shares were sent before the run"),
         (("--records", "r", "--input-path", "mail"), "--input-path must be shares or clients; got 'mail'."),
     ],
 )

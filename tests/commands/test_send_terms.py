@@ -50,15 +50,15 @@ def test_the_terms_are_shown_first_and_claim_what_the_model_withstands(tmp_path:
     shown, error = send(tmp_path, "--epsilon", "1.5", model=model.name)
     assert "were not ready for its values within 0.2 s" in error and "have its values" not in shown
     assert shown.startswith(
-        "The run opens: noisy count of records per (group, label), to all parties. Guarantee: (ε, "
+        "The run reveals: noisy count of records per (group, label), to all parties. Guarantee: (ε, "
         "δ)-differential privacy with ε = 1.5 and δ = 9.095e-13 in total, for one record of yours added or "
-        f"removed. Computation: {model.parties} parties, model {model.name}: any 1 of them, which "
+        f"removed. Computation: {model.parties} parties, model {model.name}: no single party learns anything"
     )
     passive = model.name in ("ring", "semi2k", "sy-rep-ring", "mpyc")
     assert (
-        "which keeps to the protocol but looks at all it receives, learns nothing more." in shown
+        "no single party learns anything more if it follows the protocol (passive, or semi-honest)." in shown
     ) == passive
-    assert ("changes no value unnoticed, but for a probability of 2^-40 each." in shown) != passive
+    assert ("or changes a value unnoticed, but for a probability of 2^-40 each." in shown) != passive
 
 
 def test_a_run_that_spends_more_than_the_client_accepts_gets_nothing(tmp_path: Path) -> None:

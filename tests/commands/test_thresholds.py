@@ -162,7 +162,7 @@ def test_what_the_published_protocol_spends(model: Model, here: Path) -> None:
     privacy = read(here / "results" / "manifest.json")["privacy"]
     assert 0.99 * 2 * GRID < Fraction(privacy["epsilon_exact"]) <= 2 * GRID
     assert privacy["epsilon_requested"] == "1" and privacy["neighboring_relation"] == "replace_one"
-    assert "each opened count has the noise that ε would take if it were the only one" in done.stdout
+    assert "calibrated as if it were the only one revealed" in done.stdout
 
 
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:

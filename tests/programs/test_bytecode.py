@@ -286,7 +286,7 @@ def test_a_program_that_others_could_have_exchanged_is_refused(
     with pytest.raises(CompileError) as error:
         compile_program(job, home, VERSION, OPTIONS)
     assert str(error.value) == (
-        f"Other users can write to {directory}, so others could exchange compiled programs; remove it, "
+        f"Other users can write to {directory}, so others could replace compiled programs; remove it, "
         "or set XDG_CACHE_HOME to a directory that only you can change."
     )
     if where != "entry":  # nor is another one put there
@@ -300,7 +300,7 @@ def test_another_users_program_is_refused(home: Path, job: Job, monkeypatch: pyt
     compile_program(job, home, VERSION, OPTIONS)
     us = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: us + 1)
-    with pytest.raises(CompileError, match="belongs to another user, so others could exchange"):
+    with pytest.raises(CompileError, match="belongs to another user, so others could replace"):
         compile_program(job, home, VERSION, OPTIONS)
 
 

@@ -108,7 +108,7 @@ def chosen_account(
     found = chosen_ledger(ledger)
     charged = population if population != UNCHARGED else None
     if budget and not charged:
-        raise OptionError("--budget is a population's; name it with --population.")
+        raise OptionError("--budget belongs to a population; name it with --population.")
     old = unadopted(ledger) if charged or of_uploads or not population else None
     if old and (charged or of_uploads or any(each.budget for each in old.populations())):
         raise LedgerError(f"{not_adopted(old, found)} Nothing was read or spent.")
@@ -192,7 +192,9 @@ def score_cut(options: ConfusionOptions | ShareOptions) -> ScoreCut | None:
     """Return how predictions follow from scores; None: they do not. Raises: OptionError."""
     if options.threshold is None:
         if options.positive_label:
-            raise OptionError("--positive-label says what --threshold predicts; say both, or neither.")
+            raise OptionError(
+                "--positive-label is the label that --threshold predicts; give both, or neither."
+            )
         return None
     return ScoreCut(options.threshold, options.positive_label or "", str(options.texts["threshold"]))
 

@@ -71,7 +71,7 @@ def collect(options: HostsCollectOptions) -> None:
 
 
 def clean(options: HostsCleanOptions) -> None:
-    """End what runs left running on the hosts, and remove what they left there."""
+    """End processes that runs left behind on the hosts, and remove their files."""
     hosts = read_hosts(options.hosts)
     with cli.steps(view.CLEAN_STEPS) as begin:
         removed = clean_up(hosts, begin)

@@ -29,7 +29,7 @@ def populations_of(options: LedgerOptions) -> tuple[Path, list[Population]]:
     found = chosen_ledger(options.ledger)
     name = options.population
     if options.budget and name is None:
-        raise OptionError("--budget is a population's; name it with --population.")
+        raise OptionError("--budget belongs to a population; name it with --population.")
     if options.merge and not options.adopt:
         raise OptionError("--merge goes with --adopt.")
     if options.adopt:

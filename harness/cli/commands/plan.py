@@ -127,7 +127,7 @@ def _held(
     assert options.from_records is not None
     given = [options.declared[name].flag for name in _OF_SHARES if options.texts[name]]
     if given:
-        raise OptionError(f"--from-records says what {', '.join(given)} would; leave one of them out.")
+        raise OptionError(f"--from-records replaces {', '.join(given)}; leave out one or the other.")
     columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
     frame, _ = read_table(options.from_records, columns)
     if frame.empty:
@@ -182,10 +182,10 @@ def _refuse_strangers(options: PlanOptions) -> None:
         )
     if task == "cap" and (options.records or options.texts["cap"] or options.error):
         raise OptionError(
-            "A cap is yet to be chosen, by how many clients have more records than it: --task cap takes "
-            "neither --records nor --cap nor --error."
+            "--task cap chooses the cap, by how many clients have more records than it; leave out "
+            "--records, --cap and --error."
         )
     if task == "count" and options.error:
-        raise OptionError("--task count keeps to --relative-error; leave out --error.")
+        raise OptionError("--task count has --relative-error in place of --error; leave --error out.")
     if options.cap_epsilon and not options.chooses_cap:
-        raise OptionError(f"--cap-epsilon is what --cap {AUTO} may spend; say both, or neither.")
+        raise OptionError(f"--cap-epsilon is for --cap {AUTO}; give both, or neither.")

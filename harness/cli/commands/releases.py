@@ -162,17 +162,21 @@ def _check_sources(options: ReleaseOptions) -> None:
             + (", or --invite (a directory for clients' invitations)." if options.invite else ".")
         )
     if options.hosts and options.shares and options.invite:
-        raise OptionError("Give either --shares or --invite: clients share, or send while it runs.")
+        raise OptionError(
+            "Give either --shares or --invite: clients share before the run, or send during it."
+        )
     if options.clients_per_upload and (options.records or options.invite):
         raise OptionError("--clients-per-upload is about uploads; it goes with --shares.")
     if bool(options.invite) != bool(options.clients):
         raise OptionError("--invite and --clients (how many) go together.")
     if options.shares and options.input_path is not SHARES:
-        raise OptionError("--shares come by --input-path shares; leave out --input-path.")
+        raise OptionError(
+            "--shares were sent before the run, as --input-path shares says; leave out --input-path."
+        )
     if options.wants_chosen_cap and not options.chooses_cap:
         parse_cap(AUTO)  # which says why not
     if options.cap_epsilon and not options.chooses_cap:
-        raise OptionError(f"--cap-epsilon is what --cap {AUTO} may spend; say both, or neither.")
+        raise OptionError(f"--cap-epsilon is for --cap {AUTO}; give both, or neither.")
 
 
 def _of_the_cap(options: ReleaseOptions) -> Guarantee:

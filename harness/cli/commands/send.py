@@ -17,6 +17,7 @@ from harness.inputs.encoding import columns_of
 from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
 from harness.privacy.ledger.charge import SPENT
+from harness.privacy.statement import who_learns_nothing
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
@@ -58,20 +59,17 @@ def send(options: SendOptions) -> None:
 
 def _sentences(terms: Terms) -> list[str]:
     """Return what a client agrees to; parties that run on other terms get nothing."""
-    release, opened = terms.release, "; ".join(terms.statistic.spec.revealed)
+    release, revealed = terms.release, "; ".join(terms.statistic.spec.revealed)
     model = release.model
-    behaviour = "keeps to the protocol but looks at all it receives, learns nothing more"
+    learns = who_learns_nothing(model)
     if model.tolerates == "active":
-        behaviour = (
-            "may deviate from the protocol, learns nothing more and changes no value unnoticed, but for a "
-            f"probability of 2^-{CHECKS} each"
-        )
+        learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
     return [
-        f"The run opens: {opened}. Guarantee: (ε, δ)-differential privacy with ε = "
+        f"The run reveals: {revealed}. Guarantee: (ε, δ)-differential privacy with ε = "
         f"{digits_up(release.epsilon, 4)} and δ = {digits_up(release.delta, 4)} in total, for "
         f"{_CHANGES[terms.relation]}.",
-        f"Computation: {model.parties} parties, model {model.name}: any {model.corruptions} of them, which "
-        f"{behaviour}. Whoever runs more of them can see your values.",
+        f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
+        f"{model.corruptions} of them can see your values.",
     ]
 
 

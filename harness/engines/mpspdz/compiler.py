@@ -136,8 +136,8 @@ def _check_trusted(*directories: Path) -> None:
         reason = writable_by_others(directory)
         if reason is not None:
             raise CompileError(
-                f"{reason}, so others could exchange compiled programs; remove it, or set XDG_CACHE_HOME "
-                "to a directory that only you can change."
+                f"{reason}, so others could replace compiled programs; remove it, or set XDG_CACHE_HOME to "
+                "a directory that only you can change."
             )
 
 

@@ -89,12 +89,12 @@ def read_opened_weights(
     chosen = layout_for(domain, clients, reweighing, len(coins))
     lanes = chosen.labels if reweighing == LABEL else domain.cells
     if len(opened) != lanes:
-        raise OutputError(f"The parties opened {len(opened)} weights where {lanes} belong.")
+        raise OutputError(f"The parties revealed {len(opened)} weights where {lanes} belong.")
     most = (chosen.numerator << chosen.fraction_bits) // chosen.smallest
     if not all(0 <= weight <= most for weight in opened):
         raise OutputError(
-            "An opened weight is beyond what the clients' declared maximum and the noise allow: "
-            "some shares do not belong together. Share the records again."
+            "A revealed weight is beyond what the clients' declared maximum and the noise allow: some "
+            "shares do not belong together. Share the records again."
         )
     shape = (chosen.groups, chosen.labels)
     weights = (np.array(opened, dtype=np.float64) + 0.5) / 2**chosen.fraction_bits

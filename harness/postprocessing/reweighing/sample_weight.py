@@ -13,7 +13,7 @@ import pandas as pd
 
 from harness.errors import RecordDomainError, RecordsError
 from harness.inputs.record_schema import as_names
-from harness.inputs.tables import table_of
+from harness.inputs.tables import shown, table_of
 from harness.system.documents import as_type
 from harness.system.result_files import not_result, read_result, result_path
 
@@ -105,6 +105,6 @@ def _positions(kind: str, declared: Sequence[str], values: npt.ArrayLike) -> Ind
     if len(unknown):
         raise RecordsError(
             f"Sample {unknown[0]} has the {kind} {str(found[unknown[0]])!r}, for which there is no weight; "
-            f"declare it (declared: {', '.join(declared)}) and compute the weights again."
+            f"declare it (declared: {', '.join(map(shown, declared))}) and compute the weights again."
         )
     return at.astype(np.int64)

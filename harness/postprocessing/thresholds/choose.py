@@ -37,6 +37,7 @@ RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 CONFIDENCE = Fraction(95, 100)
 DETECTABLE = 2  # standard errors of the noise that a group's records must exceed
 GOOD_RATIO = 0.1  # of noise to records, that messages suggest
+_MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsilon above 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,18 +199,19 @@ def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str,
         for group, total in zip(points.groups, totals.tolist(), strict=True):
             if is_needed and total <= 0:
                 raise UndefinedRateError(
-                    f"By the opened counts group {group!r} has no {what}, so a rate that {constraint} with "
-                    f"{objective} needs is 0/0. Merge the group with another, or gather more of its records"
-                    f"{_or_epsilon(curves)}."
+                    f"By the revealed counts group {group!r} has no {what}, so a rate that {constraint} "
+                    f"with {objective} needs is 0/0. Merge the group with another, or gather more of its "
+                    f"records{_or_epsilon(curves)}."
                 )
             noise = math.sqrt(labels) * error
             if is_needed and total <= DETECTABLE * noise:
                 more = math.ceil(noise / (GOOD_RATIO * total))
+                or_epsilon = f", or spend {more} times the epsilon" if more <= _MOST_TIMES else ""
                 raise TooNoisyError(
                     f"The noise hides group {group!r}: its {what} are estimated to be {total:.1f}, with a "
-                    f"standard error of {noise:.1f} from the noise. With {more} times the epsilon, or "
-                    f"{more} times as many such records, that error would be {GOOD_RATIO:.0%} of them. "
-                    "The budget of this release is spent."
+                    f"standard error of {noise:.1f} from the noise. Merge the group with another, or gather "
+                    f"{math.ceil(noise / GOOD_RATIO):,} such records{or_epsilon}: then that error is "
+                    f"{GOOD_RATIO:.0%} of them. The budget of this release is spent."
                 )
 
 
@@ -217,8 +219,8 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
     """Say what would help. A rate's error from noise is about that of a count over the group's size."""
     least = math.ceil(least_tolerance(task) * 1000) / 1000
     message = (
-        f"Without randomisation, {task.constraint} within a tolerance of {tolerance:g} leaves only that all "
-        f"groups accept everybody, or all nobody. Allow a tolerance of {least:g}, or let decisions "
+        f"Without randomisation, {task.constraint} within a tolerance of {tolerance:g} is met only by "
+        f"accepting everybody, or nobody, in all groups. Allow a tolerance of {least:g}, or let decisions "
         "be randomised: choosing again on the same curves (--curves) costs no epsilon."
     )
     if curves.noise is not None:
@@ -230,7 +232,7 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
             "to 1/(epsilon * records)"
             + (
                 f": {math.ceil(worst / tolerance)} times either brings that down to the tolerance."
-                if worst > tolerance > 0
+                if worst > tolerance > 0 and worst / tolerance <= _MOST_TIMES
                 else "."
             )
         )

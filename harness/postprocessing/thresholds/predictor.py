@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
 from harness.inputs.record_schema import as_names
+from harness.inputs.tables import shown
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.system.result_files import SCHEMA, read_result, result_path
 
@@ -148,7 +149,7 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         if self.positive_label not in names:
             raise RecordsError(
                 f"The thresholds are for the label {self.positive_label!r}, and the model's classes are "
-                f"{', '.join(names)}: use the model whose scores they were computed from."
+                f"{', '.join(map(shown, names))}: use the model whose scores they were computed from."
             )
         return names.index(self.positive_label)
 
@@ -161,8 +162,8 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
             elif self.unseen_group == ERROR:
                 raise UnseenGroupError(
                     f"Sample {rows[0]} is of the group {group!r}, which has no threshold (there are: "
-                    f"{', '.join(self.rules)}). Compute thresholds with that group, or say which threshold "
-                    "to take with unseen_group."
+                    f"{', '.join(map(shown, self.rules))}). Compute thresholds with that group, or say which "
+                    "threshold to take with unseen_group."
                 )
             else:
                 yield rows, ThresholdRule((_fallback(self.unseen_group),))

@@ -26,9 +26,9 @@ def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[P
         "rrr",
     )
     yield f"Caps to choose from: {', '.join(map(str, found.caps))}. " + (
-        "This is the largest: by counts with noise, too many clients exceed all others."
+        "This is the largest: by noisy counts, too many clients exceed each smaller one."
         if found.index == len(found.caps) - 1
-        else f"This is the first that, by counts with noise, {found.above:,} clients or fewer exceed."
+        else f"This is the smallest that, by noisy counts, {found.above:,} clients or fewer exceed."
     )
     yield f"{noise_moves(found.noise)}; another run may choose another cap."
     yield from doubt_of(found.above, found.noise, clients)
@@ -43,9 +43,9 @@ def going_on_with(found: ChosenCap, clients: int, left: Guarantee) -> Iterator[s
     """
     rest = f"--cap {found.cap} --epsilon {left.epsilon} --delta {left.delta}"
     yield (
-        f"Cap: {found.cap} of a client's records, by counts with noise; its part of ε is spent. If the run "
-        f"that follows fails, repeat it with {rest}: as much in all as was asked for if its parties had not "
-        "started, else that ε and δ come on top."
+        f"Cap: {found.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
+        f"follows fails, repeat it with {rest}. That keeps to the total if its parties had not started; "
+        "else this ε and δ are spent twice."
     )
     yield from doubt_of(found.above, found.noise, clients)
 
@@ -62,8 +62,8 @@ def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
     """Say of a cap that hardly depends on the clients that it does not; of others, nothing."""
     if above >= clients:
         yield (
-            f"As all {clients:,} clients may exceed it, 1 is best whatever they hold, and which cap was "
-            "chosen shows noise alone."
+            f"All {clients:,} clients may exceed the cap, so 1 is best whatever they hold, and any other "
+            "choice is noise alone."
         )
     elif noise >= clients:
         yield f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."

@@ -37,10 +37,10 @@ def counts(found: GroupCounts) -> Iterator[Part]:
             for each in found.privacy_by_size
         ],
         "rrr",
-        caption="The more records are in a cell, the less one of them gives away, added or removed. How "
-        "large a cell is stays secret, so the run is charged for the smallest; of the ε requested, no more "
-        "is spent than the error takes. A client that shares other counts than it has can take from others "
-        "in a cell what protects them better than records of the smallest.",
+        caption="The more records a cell has, the smaller the ε of each, added or removed. Cell sizes stay "
+        "secret, so the run is charged the ε of the smallest cell, and no more of the requested ε "
+        "than the error takes. A client that shares false counts can reduce the protection of "
+        "others in a cell to that of the smallest cell.",
     )
 
 

@@ -37,16 +37,16 @@ def gaps(found: Gaps) -> Iterator[Part]:
     for group, size, near in zip(groups, found.sizes, found.near_zero, strict=True):
         if near:
             yield (
-                f"Group {group} has {size:,.1f} clients by its noisy size, which the noise hides: "
+                f"Group {group} has {size:,.1f} clients by its noisy size, too few to tell from noise: "
                 "nothing can be said of its mean."
             )
     empty = not all(gap.says_something for gap in found.gaps.values())
     if empty:
-        yield "A gap whose interval is all that the range allows says nothing."
+        yield "A gap whose interval is as wide as the range allows says nothing."
     if empty or any(found.near_zero):
         yield (
-            f"At this ε, {found.useful:,} clients in each of two groups put their gap within "
-            f"{USEFUL:.0%} of the range; more clients or a larger ε help."
+            f"At this ε, two groups need {found.useful:,} clients each for a gap within {USEFUL:.0%} of the "
+            "range; more clients or a larger ε help."
         )
 
 

@@ -44,23 +44,23 @@ def thresholds(found: Thresholds) -> Iterator[Part]:
     assert curves.noise is not None
     worst = float(curves.noise.standard_errors().max())
     yield (
-        f"Positive is the label {found.curves.positive}. "
-        f"The curves' counts, at {len(curves.thresholds):,} thresholds per group and label, have a standard "
-        f"error of at most {worst:,.1f} records from the noise. The scores have to be of records that the "
-        "model was not trained on: on those it looks better than it is, and the thresholds come out wrong."
+        f"Positive is the label {found.curves.positive}. The curves' counts, at {len(curves.thresholds):,} "
+        f"thresholds per group and label, have a standard error of at most {worst:,.1f} records from the "
+        "noise. Scores have to come from records that the model was not trained on: on training records it "
+        "looks better than it is, and the thresholds come out wrong."
     )
     if not found.curves.blocks:
         yield (
-            "As published, each opened count has the noise that ε would take if it were the only one. "
-            "What all of them protect together is the guarantee below."
+            "As published, the noise of each count is calibrated as if it were the only one revealed; the "
+            "guarantee below is of all counts together."
         )
 
 
 def chosen_again(earlier: str) -> str:
     """Say that thresholds were chosen on an earlier run's curves. Args: earlier: its directory."""
     return (
-        f"The curves are those that {earlier} opened. Nothing was computed or opened for this "
-        "choice: it spent no ε, and no ledger is charged. What was opened then is stated here again."
+        f"The curves are those of {earlier}. This choice revealed nothing new and spent no ε, so no ledger "
+        "is charged. The earlier run's guarantee is repeated here."
     )
 
 

@@ -30,19 +30,19 @@ def weights(found: GroupWeights) -> Iterator[Part]:
             weight = f"{found.weights[s, y]:,.4f}"
             rows.append([group, label, count, weight, interval_shown(low, high, 4)])
     heading, interval = f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"
-    halves = "Counts end in .5: half is added to what was opened, as the noise's mean is −½. "
+    halves = "Counts end in .5: half is added to the revealed integer, as the noise's mean is −½. "
     yield Table(
         ["group", "label", "noisy count", heading, interval],
         rows,
         "llrrr",
         caption=(halves if found.unit == 1 else f"Counts are of clients, in steps of {step}. ")
-        + f"Each interval holds its weight of the true counts{of_what(found.domain)} with at least that "
+        + f"Each interval holds the weight by the true counts{of_what(found.domain)} with at least that "
         "probability, over the noise.",
     )
     if found.floored.any():
         yield (
-            f"A noisy count below {step} was raised to that: its weight means little. More records or a "
-            "larger ε help."
+            f"A noisy count below {step} was raised to {step}, so its weight means little. More records or "
+            "a larger ε help."
         )
 
 
@@ -62,14 +62,14 @@ def opened_weights(found: OpenedWeights) -> Iterator[Part]:
         columns,
         rows,
         "llr" + "r" * intervals,
-        caption=f"Each interval holds its weight of the true counts{of_what(found.domain)} with at least "
+        caption=f"Each interval holds the weight by the true counts{of_what(found.domain)} with at least "
         "that probability."
         if intervals
         else "No intervals: Kamiran–Calders weights do not tell how many records there are.",
     )
     yield (
-        "No count was opened; one below 1 after the noise was raised to 1. But balanced weights tell "
-        "all ratios of the noisy counts: opening weights alone guarantees no more than opening the counts."
+        "Only weights were revealed; noisy counts below 1 were raised to 1. Balanced weights still give "
+        "all ratios of the noisy counts, so the guarantee is that of revealing the counts."
     )
 
 

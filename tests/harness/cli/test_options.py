@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +53,14 @@ def test_commands_have_help_and_options_with_two_dashes() -> None:
     for name, command in commands().items():
         assert command.__doc__ and command.__doc__.endswith("."), name
         assert all(flag.startswith("--") and said for flag, said in command.help_rows())
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_names_options_that_the_command_has(name: str) -> None:
+    command = commands()[name]
+    said = " ".join(help for _, help in command.help_rows())
+    named = re.findall(r"--[a-z][a-z-]*[a-z]", re.sub(r"`[^`]*`", "", said))
+    assert set(named) <= {option.flag for option in command.options.values()}
 
 
 def test_shared_code_asks_options_that_a_release_has_not_got() -> None:

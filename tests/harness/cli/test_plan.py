@@ -67,7 +67,7 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
 
     plan(PlanOptions(**texts))
     said = " ".join(capsys.readouterr().out.split())
-    assert "nothing protects them: they are for the owner of its records. No ε was spent." in said
+    assert "without noise: they are for the owner of its records only. No ε was spent." in said
     assert "The worst is b, c, 0, with 6 records that count: it is mostly noise." in said
     plan(PlanOptions(**{**texts, "epsilon": "20"}))
     assert "6 records that count: it survives the noise" in " ".join(capsys.readouterr().out.split())
@@ -79,7 +79,7 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
 def test_a_plan_of_a_file_takes_no_other_sizes(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("client_id,group,label\nc,a,0\nd,a,1\n")
     texts = {"from_records": str(tmp_path / "r.csv"), "epsilon": "1"}
-    with pytest.raises(OptionError, match="--from-records says what --clients, --groups would"):
+    with pytest.raises(OptionError, match="--from-records replaces --clients, --groups"):
         plan(PlanOptions(**texts, clients="3", groups="2"))
     with pytest.raises(RecordDomainError, match="has 1 different groups; a plan is for 2 to 50"):
         plan(PlanOptions(**texts))
@@ -220,7 +220,7 @@ def test_people_are_told_of_both_releases(capsys: pytest.CaptureFixture[str]) ->
     assert "If all clients have 10 records, the cap is about this" in shown
     assert "cap and weights together" in shown
     plan(PlanOptions(**{**GIVEN, **OF_CAP, "clients": "30"}))
-    assert "shows noise alone" in re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "any other choice is noise alone" in re.sub(r"\s+", " ", capsys.readouterr().out)
     plan(PlanOptions(**{**GIVEN, "task": "count", "groups": "30", "records": "10^5", "error_to": "10000"}))
     assert "… 40 more" in capsys.readouterr().out
 
@@ -339,7 +339,7 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
             "at most 100000",
         ),
         ({"units": "nowhere"}, "nowhere"),
-        ({**OF_CAP, "records": "9"}, "neither --records nor --cap nor --error"),
+        ({**OF_CAP, "records": "9"}, "leave out --records, --cap and --error"),
         ({**OF_CAP, "release_epsilon": ""}, "--release-epsilon is missing"),
         ({**OF_CAP, "release": "counts"}, "--counts"),
         ({**OF_CAP, "max_count": "1"}, "no cap to choose"),
@@ -359,7 +359,7 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({**OF_CAP, "release": "thresholds", "variant": "published"}, "--variant"),
         ({**OF_CAP, "variant": "records"}, "--variant goes with --release thresholds only"),
         ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
-        ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "say both, or neither"),
+        ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "give both, or neither"),
         ({**AUTO, "max_count": "1"}, "no cap to choose"),
         (
             {**AUTO, "cap_epsilon": "0.99999", "model": "ring"},

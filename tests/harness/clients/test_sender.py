@@ -296,4 +296,4 @@ def test_a_party_that_there_is_no_way_to_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(asyncio, "open_connection", connect)
     (error,) = play(Run(tmp_path, VALUES, 3), script)
     assert isinstance(error, ClientError)
-    assert str(error) == "Client 0: there is no way to party 2 at far.example:9: No route to host."
+    assert str(error) == "Client 0: cannot reach party 2 at far.example:9: No route to host."

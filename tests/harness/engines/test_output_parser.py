@@ -52,7 +52,7 @@ def test_refuses(lines: list[str], at: int) -> None:
 
 def test_disagreement_names_party_and_output_only() -> None:
     logs = [["OUT n 7", "OUT m 1"], ["OUT n 7", "OUT m 1"], ["OUT n 8", "OUT m 1"]]
-    with pytest.raises(OutputError, match="Parties 0 and 2 opened different values for n;") as error:
+    with pytest.raises(OutputError, match="Parties 0 and 2 revealed different values for n;") as error:
         parse_outputs(logs, ["n", "m"])
     assert "8" not in str(error.value) and "7" not in str(error.value)
 

@@ -46,9 +46,16 @@ def test_a_port_alone_is_reached_at_the_hosts_address() -> None:
     ("texts", "said"),
     [
         (["party = "], "is not TOML"),
-        (["hosts = 1"], "object missing required field `host`; docs/hosts.md shows"),
+        (
+            ["hosts = 1"],
+            r"missing required field `host` \(it has 'hosts': did you mean host\?\); docs/hosts.md",
+        ),
         (["[[host]]", "party = 0"], r"missing required field `address` at `host\[0\]`"),
-        ([HOST.format(0, 1) + "pary = 1"], "it has an unknown key 'pary'"),
+        ([HOST.format(0, 1) + "pary = 1"], r"unknown key 'pary' \(did you mean party\?\)"),
+        (
+            ["[[host]]", "party = 0", "adress = '10.0.0.1'"],
+            r"`address` at `host\[0\]` \(it has 'adress': did you mean address\?\)",
+        ),
         ([HOST.format(0, 1).replace("12000", '"12000"')], r"expected `int`, got `str` at `host\[0\].port`"),
         ([HOST.format(0, 1).replace("12000", "70000")], "a port is a number from 1 to 65535"),
         ([HOST.format(0, 1).replace('"/srv/fs"', '"fs"')], "directory must be an absolute path"),

@@ -65,7 +65,7 @@ def test_a_held_certificate_gives_way_to_no_other(pair: tuple[Path, Path, dict[s
     malleable_slots = certificates(
         {name: found[name][0] for name in found}, keys.make_keys(other, 1, renew=True)
     )
-    with pytest.raises(CertificateError, match="Another certificate of party 1 is held here"):
+    with pytest.raises(CertificateError, match="Party 1 has another certificate now than this host holds"):
         keys.pin(one, 0, malleable_slots)
     assert keys.pinned(one)["mp-spdz"] == {1: found["mp-spdz"][1]}
 

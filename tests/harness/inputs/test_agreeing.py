@@ -191,7 +191,7 @@ def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
     assert taken(shares, tmp_path, UploadPolicy(clients=2)) == ([0, 0, 0, 4], {CROWDED: 1})
     for i in range(PARTIES):
         aggregate(i, shares / f"party-{i}", tmp_path / f"party-{i}.aggregate")
-    with pytest.raises(ShareError, match="One of these uploads is of 3 clients and --clients-per-upload 2"):
+    with pytest.raises(ShareError, match="uploads holds 3 clients, more than --clients-per-upload 2"):
         feed_heads(sorted(tmp_path.glob("party-*")), SLOTS, RING, policy=UploadPolicy(clients=2))
 
 
@@ -267,7 +267,7 @@ def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
     for each in found:
         files = paths_of(agreement.taken, each, Path())
         assert [path.stem for path in files] == sorted(name.partition(":")[0] for name in agreement.taken)
-    with pytest.raises(ShareError, match="Party 1 has not all uploads"):
+    with pytest.raises(ShareError, match="Party 1 no longer has all uploads"):
         paths_of({f"{bad}:1:0"}, found[1], Path())
 
 

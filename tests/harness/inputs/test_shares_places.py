@@ -43,7 +43,7 @@ def test_a_directory_that_others_write_to_takes_no_shares(
     with pytest.raises(ShareError) as error:
         share(one, SPLIT, RING, 3, tmp_path / "shares")
     assert str(error.value) == (
-        f"Other users can write to {theirs}, so others could exchange shares; "
+        f"Other users can write to {theirs}, so others could replace shares; "
         "name another --out, or chmod go-w it."
     )
     assert names_below(tmp_path) == before

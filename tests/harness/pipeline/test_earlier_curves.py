@@ -248,7 +248,7 @@ def test_the_command_says_what_it_did_not_do(
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(in_tmp / "ledger.sqlite"))
     call(intact, out="again")
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Nothing was computed or opened for this choice: it spent no ε, and no ledger is charged." in shown
+    assert "This choice revealed nothing new and spent no ε, so no ledger is charged." in shown
     assert "Guarantee: ε = " in shown and shown.endswith("Results: again")
     assert [path.name for path in in_tmp.iterdir()] == ["again"]
     assert "costs no ε: ./inv thresholds --curves runs/thresholds-x" in another_choice(

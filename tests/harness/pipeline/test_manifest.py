@@ -206,16 +206,19 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
     text = " ".join(sentences)
     assert all(sentence.endswith(".") for sentence in sentences)
     assert all(word in text for word in (*PI_RW.revealed, *privacy["public"], f"{model.parties} parties"))
-    assert f"model {model.name}: any {model.corruptions} of them" in text
+    assert f"model {model.name}: no single party learns anything more" in text
     changed = {
         "add_or_remove_one": "one record of a client added or removed",
         "replace_one": "one record of a client replaced by another",
         "zero_out_one": "all records of a client together, there or not",
     }[relation]
     assert f"for {changed}" in text
-    assert ("may deviate" in text) == (model.tolerates == "active")
+    assert ("malicious" in text, "semi-honest" in text) == (
+        model.tolerates == "active",
+        model.tolerates == "passive",
+    )
     assert ("2^-40" in text) == (model.statistical_security_bits == 40)
-    assert "That a client takes part is not protected: the number of clients is public" in text
+    assert "Taking part is not protected: the number of clients is public" in text
     assert "exists" not in text
 
 
@@ -225,7 +228,7 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
     asked = plan(epsilon)
     privacy = privacy_fields(PI_RW, SPLIT, MODELS["ring"], asked, False, max_count=1)
     text = " ".join(privacy_statement(privacy, MODELS["ring"]))
-    shown = re.search(r"not whether it exists, it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
+    shown = re.search(r"of what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
     assert shown is not None
     two_counts = guarantee(asked.coins, 2)
     for exact, value in zip((two_counts.epsilon, two_counts.delta), shown.groups(), strict=True):

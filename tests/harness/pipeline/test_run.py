@@ -91,7 +91,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
     assert plan.changed == (6 if malleable_slots else 3) and plan.exact.epsilon <= 20
     privacy = privacy_fields(spec, form, model, plan, False, TABLE.cap)
     assert privacy["neighboring_relation"] == zero_out
-    said = "The noise is for records exchanged for others, as a party can move one to another cell"
+    said = "The noise is for replaced records, twice that for left-out ones, as a party can move a record"
     assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model)) == malleable_slots
     assert ("noise_for" in privacy) == malleable_slots
 

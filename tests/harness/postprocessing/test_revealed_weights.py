@@ -94,7 +94,7 @@ def test_no_smaller_total_than_the_least(data: st.DataObject, reweighing: str) -
 
 @pytest.mark.parametrize("weights", [(), (1, 2, 3), (1, 2, 3, 4, 5)])
 def test_too_few_or_too_many(weights: tuple[int, ...]) -> None:
-    with pytest.raises(OutputError, match=f"opened {len(weights)} weights where 4 belong"):
+    with pytest.raises(OutputError, match=f"revealed {len(weights)} weights where 4 belong"):
         read_opened_weights(weights, DOMAIN, CLIENTS, COINS, "balanced")
 
 

@@ -155,7 +155,7 @@ def test_counts_that_clients_and_noise_cannot_make(count: int, possible: bool) -
 @pytest.mark.parametrize("counts", [(), (1, 2, 3), (1, 2, 3, 4, 5)])
 def test_too_few_or_too_many_counts(counts: tuple[int, ...]) -> None:
     domain = RecordDomain(("a", "b"), ("0", "1"), 100)
-    with pytest.raises(OutputError, match=f"opened {len(counts)} counts where 4 belong"):
+    with pytest.raises(OutputError, match=f"revealed {len(counts)} counts where 4 belong"):
         read_counts({"counts": counts}, domain, 3, COINS)
     with pytest.raises(OutputError, match="counts where"):
         NoisyCounts(domain, np.array([counts], dtype=float), COINS)

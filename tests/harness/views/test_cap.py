@@ -12,8 +12,8 @@ from harness.views.releases.cap import cap, going_on_with
 from protocols.noise.truncated import Guarantee
 
 LARGEST = "This is the largest"
-FIRST = "This is the first that, by counts with noise, 5 clients or fewer exceed."
-NOISE_ALONE = "which cap was chosen shows noise alone"
+FIRST = "This is the smallest that, by noisy counts, 5 clients or fewer exceed."
+NOISE_ALONE = "any other choice is noise alone"
 MOSTLY_NOISE = "mostly noise"
 
 
@@ -34,8 +34,8 @@ def test_how_far_a_cap_can_be_relied_on(index: int, clients: int, noise: int, sa
     shown = [part for part in cap(found, clients, [following]) if isinstance(part, str | Line)]
     assert following in shown
     first = " ".join(going_on_with(found, clients, Guarantee(Fraction(4, 5), Fraction(1, 100))))
-    assert f"repeat it with --cap {found.cap} --epsilon 4/5 --delta 1/100: as much in all as was" in first
-    assert "if its parties had not started, else that ε and δ come on top" in first
+    assert f"repeat it with --cap {found.cap} --epsilon 4/5 --delta 1/100. That keeps to the total" in first
+    assert "if its parties had not started; else this ε and δ are spent twice" in first
     assert {each for each in (NOISE_ALONE, MOSTLY_NOISE) if each in first} == said - {FIRST, LARGEST}
     text = " ".join(map(str, shown))
     assert {each for each in (LARGEST, FIRST, NOISE_ALONE, MOSTLY_NOISE) if each in text} == said
