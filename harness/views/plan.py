@@ -55,7 +55,7 @@ def plan(
         found = each.found
         if isinstance(found, ExpectedCap):
             yield (
-                f"The least of {', '.join(map(str, found.caps))} that, by counts with noise, {found.above:,} "
+                f"The least of {', '.join(map(str, found.caps))} that, by noisy counts, {found.above:,} "
                 f"clients or fewer exceed. {noise_moves(found.noise)}."
             )
             yield from doubt_of(found.above, found.noise, each.asked.clients)

@@ -36,7 +36,7 @@ def test_counts_and_what_they_protect(directory: Path) -> None:
     assert [each["records"] for each in by_size] == [0, 10, 100, 1000]
     assert by_size[0]["epsilon"] == privacy["epsilon"] < 0.9 and by_size[0]["delta"] == privacy["delta"]
     assert by_size[-1]["epsilon"] < privacy["epsilon"] / 10
-    assert "records in a cell" in done.stdout and "charged for the smallest" in done.stdout
+    assert "records in a cell" in done.stdout and "charged the ε of the smallest" in done.stdout
 
 
 @pytest.mark.parametrize(

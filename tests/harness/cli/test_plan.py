@@ -346,7 +346,7 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({**OF_CAP, "clients": "2000000"}, "--clients is at most 1000000"),
         ({"release": "weights"}, "--release goes with --task cap"),
         ({"relative_error": "0.1"}, "--relative-error goes with --task count"),
-        ({"task": "count", "error": "0.1"}, "leave out --error"),
+        ({"task": "count", "error": "0.1"}, "leave --error out"),
         ({"task": "count", "error_to": "50"}, "--error-from 100 is above --error-to 50"),
         (
             {"task": "count", "records": "8e6", "error_to": "900"},
