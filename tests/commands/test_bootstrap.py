@@ -284,7 +284,8 @@ def test_task_sees_the_users_directory_and_none_of_its_modules(
     copy: Path, project: Path, tmp_path: Path
 ) -> None:
     (copy / ".venv").symlink_to(project / ".venv")
-    shutil.copytree(project / "harness", copy / "harness", dirs_exist_ok=True)
+    for package in ("harness", "protocols"):
+        shutil.copytree(project / package, copy / package, dirs_exist_ok=True)
     (copy / "tasks.py").write_text(SHOW)
     for trap in ("tasks.py", "random.py", "harness.py"):
         (tmp_path / trap).write_text("raise SystemExit('imported from the wrong place')")

@@ -100,7 +100,7 @@ def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path)
     run = ("weights", "--records", "mine.csv", *CLIENT, *DECLARED, "--cap", "10", "--model", model.name)
     said, active = succeed(*run, "--out", "out", cwd=here), model.name == "rep4-ring"
     check_counts(here / "out", [[LIGHT, 0], [0, 10]], 10, malleable_slots=active)
-    assert ("The noise is for records exchanged for others" in said) == active
+    assert ("The noise is for replaced records" in said) == active
     for name in ("manifest.json", "weights.json"):
         assert ("noise_for" in read(here / "out" / name)["privacy"]) == active
 
@@ -113,7 +113,7 @@ def test_confusion_matrices_of_clients(model: Model, here: Path) -> None:
     kept = f"at most 3 records of a client count, chosen at random if there are more. Kept to by {ENFORCED}."
     assert kept in said
     assert "the true counts, of the records that the cap keeps, all at once" in said
-    assert ("The noise is for records exchanged for others" in said) == active
+    assert ("The noise is for replaced records" in said) == active
     for name in ("manifest.json", "confusion.json"):
         privacy = read(here / "out" / name)["privacy"]
         assert ("noise_for" in privacy) == active and privacy["cap"] == 3
