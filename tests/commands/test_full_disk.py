@@ -32,7 +32,9 @@ def check_failed(done: subprocess.CompletedProcess[str], after: str, message: st
     """Check that a command failed right after a step, said so in one sentence, and left no process."""
     assert (done.returncode, done.stdout) == (1, "")
     lines = [line for line in done.stderr.splitlines() if " s so far" not in line]
-    spent = lines.pop() if lines[-1].startswith("Spent: ε = ") else ""
+    spent = []
+    while lines[-1].startswith("Spent: ε = "):  # of each release
+        spent.append(lines.pop())
     *steps, said = lines
     assert re.match(after, steps[-1]) and re.search(message, said), done.stderr
     assert said.startswith("Error: ") and "Error" not in "".join(steps) and "Traceback" not in done.stderr

@@ -44,7 +44,7 @@ def test_an_active_model_multiplies_what_clients_send(tmp_path: Path) -> None:
     arguments = ("weights", "--records", "all.csv", *DOMAIN, *RELEASE)
     assert "use --input-path clients, --input-form split" in refused(*arguments, cwd=tmp_path)
     before = files_below(tmp_path)
-    done = call(*arguments, "--input-path", "clients", cwd=tmp_path)
+    done = call(*arguments, "--input-path", "clients", "--verbose", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "cannot change what a client sent unnoticed, but for probability 2^-40" in " ".join(
         done.stdout.split()
