@@ -93,7 +93,7 @@ def test_a_call_is_charged_as_a_command_is(frame: pd.DataFrame, tmp_path: Path) 
         ({}, {"group": "race"}, "The table has no column group; it needs client_id, group, label"),
         ({"label": np.nan}, {}, "The table, row 1000: column label is empty or NaN."),
         ({"group": "a"}, {}, r"The domain has 1 group \['a'\]"),
-        ({}, {"out": "."}, "out= . exists already"),
+        ({}, {"out": "."}, "exists already; name another directory by out="),
     ],
 )
 def test_a_mistake_ends_in_a_sentence(

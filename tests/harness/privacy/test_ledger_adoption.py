@@ -172,7 +172,7 @@ def test_a_merged_population_has_the_budget_that_either_had(has: str, old: Ledge
 def test_budgets_that_differ_are_not_chosen_between(old: Ledger, new: Ledger) -> None:
     done(old, "loans", TWO)
     done(new, "loans", THREE)
-    refused(PopulationError, r"has a budget of 2 in .*, of 3,1e-06 in .*Decide on one", old, new, merge=True)
+    refused(PopulationError, r"has a budget of 2 in .*, of 3,1e-6 in .*Decide on one", old, new, merge=True)
     old.set_budget("loans", THREE)
     new.adopt(old, merge=True)
 

@@ -142,7 +142,7 @@ def test_figures_are_rounded_to_the_safe_side() -> None:
     [
         (None, "none"),
         (Budget(Fraction(3)), "3"),
-        (Budget(Fraction(5, 2), Fraction(1, 10**6)), "2.5,1e-06"),
+        (Budget(Fraction(5, 2), Fraction(1, 10**6)), "2.5,1e-6"),
         (Budget(Fraction(1, 3), Fraction(1, 2**40)), "1/3,1/1099511627776"),
     ],
 )
