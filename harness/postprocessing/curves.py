@@ -122,6 +122,15 @@ class OperatingPoints:
         fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
         return _over(tp + fp, self.positives + self.negatives)
 
+    @property
+    def area_under_curve(self) -> Floats:
+        """Return each group's area under its ROC curve, by trapezia, shape (k,); 1/2 where it is undefined.
+
+        That is the share of pairs of a positive and a negative that the scores rank right, ties by half.
+        """
+        found = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
+        return np.where(np.isnan(found), 0.5, found)
+
 
 def exact_curves(
     y_true: npt.ArrayLike,

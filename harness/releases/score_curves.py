@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -278,7 +279,7 @@ class Thresholds:
         chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
         return {**files, "thresholds.json": {**chosen, "cautions": self.cautions}}
 
-    @property
+    @cached_property
     def cautions(self) -> list[str]:
         """What to be wary of in these thresholds."""
         if self.thresholds is None:

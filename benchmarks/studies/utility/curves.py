@@ -33,7 +33,7 @@ _OF_NEGATIVES = ((1.2, 3.0), (1.2, 2.0))
 
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
 UNMITIGATED = ThresholdRule((0.5,))
-KNOWS_NOTHING = 0.5  # what an undefined rate or area counts as
+KNOWS_NOTHING = 0.5  # what an undefined rate counts as
 
 MEASURES = {
     "count_rmse": "RMS error of the cumulative counts, in records, before the monotone fit",
@@ -175,7 +175,7 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
         ),
         "tpr_rmse": rms(of_positives),
         "fpr_rmse": rms(of_negatives),
-        "auc_error": rms(areas(found) - areas(exact)),
+        "auc_error": rms(found.area_under_curve - exact.area_under_curve),
         "gap_counted": gap(*rates_under(rules, exact)),
         "gap_whole": gap(tpr, fpr),
         "balanced_accuracy": balanced_accuracy(tpr, fpr, whole),
@@ -191,12 +191,6 @@ def unmitigated(whole: OperatingPoints) -> tuple[float, float]:
 
 def rms(errors: Floats) -> float:
     return float(np.sqrt(np.mean(errors**2)))
-
-
-def areas(points: OperatingPoints) -> Floats:
-    """Return each group's area under its ROC curve, by trapezia, shape (k,); 1/2 where it is undefined."""
-    found = -np.trapezoid(points.true_positive_rate, points.false_positive_rate)
-    return np.where(np.isnan(found), KNOWS_NOTHING, found)
 
 
 def rates_under(rules: Mapping[str, ThresholdRule], points: OperatingPoints) -> tuple[Floats, Floats]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.choose import GroupThresholds
 from harness.postprocessing.thresholds.rules import in_words
@@ -18,13 +16,6 @@ def constant_prediction(curves: GroupCurves, objective: str) -> float:
     """Return the objective of predicting the same for everybody, whichever label is better."""
     positives, negatives = (max(float(counts.sum()), 0.0) for counts in (curves.positives, curves.negatives))
     return max(positives, negatives) / (positives + negatives) if objective == ACCURACY else 0.5
-
-
-def area_under_curve(curves: GroupCurves, group: int) -> float:
-    """Return the share of pairs of a positive and a negative that the scores rank right, ties by half."""
-    points = curves.points()
-    tpr, fpr = points.true_positive_rate[group], points.false_positive_rate[group]
-    return float(-np.trapezoid(tpr, fpr))
 
 
 def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
@@ -50,7 +41,8 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
                 f"{in_words(found.objective)} {found.objective_value:.3f}, where predicting one label for "
                 f"everybody has {constant_prediction(curves, found.objective):.3f}.{other}"
             )
-    below = [repr(group) for i, group in enumerate(found.rules) if _below_diagonal(curves, i)]
+    areas = curves.points().area_under_curve.tolist()
+    below = [repr(group) for i, group in enumerate(found.rules) if _below_diagonal(curves, i, areas[i])]
     if below:
         said.append(
             f"In group {', '.join(below)} higher scores go with the other label more often than with "
@@ -60,10 +52,10 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
     return said
 
 
-def _below_diagonal(curves: GroupCurves, group: int) -> bool:
+def _below_diagonal(curves: GroupCurves, group: int, area: float) -> bool:
     positives, negatives = float(curves.positives[group]), float(curves.negatives[group])
     if min(positives, negatives) <= 0:
         return False
     sample = (positives + negatives + 1) / (12 * positives * negatives)
     noise = float(curves.noise.standard_errors().max()) / min(positives, negatives) if curves.noise else 0.0
-    return 0.5 - area_under_curve(curves, group) > 2 * math.sqrt(sample + noise**2)
+    return 0.5 - area > 2 * math.sqrt(sample + noise**2)

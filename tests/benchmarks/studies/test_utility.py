@@ -14,7 +14,6 @@ from benchmarks.studies.utility.curves import (
     MEASURES,
     Sample,
     SyntheticPopulation,
-    areas,
     balanced_accuracy,
     curves_of,
     gap,
@@ -46,7 +45,7 @@ EXACT = curves([[4, 3, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
 
 def test_areas_are_sums_of_trapezia() -> None:
     """a: 1/4 * 3/8 + 3/4 * 7/8 = 3/4; b is the diagonal."""
-    assert areas(EXACT.points()).tolist() == [0.75, 0.5]
+    assert EXACT.points().area_under_curve.tolist() == [0.75, 0.5]
 
 
 def test_rates_of_a_mixed_rule_are_averages() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.postprocessing.curves import GroupCurves, exact_curves
-from harness.postprocessing.thresholds.cautions import area_under_curve, cautions, constant_prediction
+from harness.postprocessing.thresholds.cautions import cautions, constant_prediction
 from harness.postprocessing.thresholds.choose import choose_thresholds
 
 GRID = np.linspace(0, 1, 101)
@@ -48,7 +48,8 @@ def test_scores_of_the_other_label_are_told() -> None:
         "In group 'b' higher scores go with the other label more often than with 'yes'."
     )
     assert "--positive-label" in sentence
-    assert area_under_curve(found, 0) > 0.85 and area_under_curve(found, 1) < 0.35
+    areas = found.points().area_under_curve
+    assert areas[0] > 0.85 and areas[1] < 0.35
 
 
 def test_scores_that_say_nothing_are_not_taken_for_the_other_labels() -> None:
@@ -62,4 +63,4 @@ def test_the_area_is_the_share_of_pairs_that_are_ranked_right() -> None:
     found = exact_curves(truth, score, np.array(["a", "b"] * 30), ["a", "b"], GRID)
     truth, score = truth[::2], score[::2]
     higher = score[truth == 1][:, np.newaxis] - score[truth == 0]
-    assert area_under_curve(found, 0) == pytest.approx(((higher > 0) + (higher == 0) / 2).mean())
+    assert found.points().area_under_curve[0] == pytest.approx(((higher > 0) + (higher == 0) / 2).mean())
