@@ -415,33 +415,27 @@ def load(directory: Path) -> Result:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Plan(Shown):
-    """What releases would cost, and how far off they would be.
-
-    Attributes: fields: all of it, as `fairshares plan --json` prints it.
-    """
+class Report(Shown):
+    """What `plan` or `ledger` says. Attributes: fields: all of it, as the command prints it with `--json`."""
 
     fields: dict[str, Any]
     _parts: Sequence[Part]
+
+    def _view(self) -> Iterable[Part]:
+        return self._parts
+
+
+class Plan(Report):
+    """What releases would cost, and how far off they would be."""
 
     @property
     def models(self) -> pd.DataFrame:
         """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model."""
         return pd.DataFrame(self.fields["models"]).set_index("model")
 
-    def _view(self) -> Iterable[Part]:
-        return self._parts
 
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Spent(Shown):
-    """What populations have spent.
-
-    Attributes: fields: all of it, as `fairshares ledger --json` prints it.
-    """
-
-    fields: dict[str, Any]
-    _parts: Sequence[Part]
+class Spent(Report):
+    """What populations have spent."""
 
     @property
     def charges(self) -> pd.DataFrame:
@@ -452,6 +446,3 @@ class Spent(Shown):
             for charge in each["charges"]
         ]
         return pd.DataFrame(rows)
-
-    def _view(self) -> Iterable[Part]:
-        return self._parts

@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
-LEAST_EPSILON = "1e-7"  # of a release that a cap is for; with less, what noise allows fits no integer
 CAPPED_RELEASES = ("weights", "confusion", "thresholds")
 CAPPED_CURVES = ("histogram", "records")  # variants of thresholds that a cap can be for, the default first
 
@@ -363,15 +362,17 @@ class CapOptions(ReleaseOptions):
         Raises: OptionError: the options do not go together, or no noise fits.
         """
         from harness.releases.score_curves import CurvesStatistic
+        from protocols.accounting.rounding import exact_text
+        from protocols.circuits.coins import MIN_EPSILON
 
         if (self.release == "counts") != bool(self.counts):
             raise OptionError("--release counts and --counts (how many; 1 for one sum) go together.")
         if self.variant and self.release != "thresholds":
             raise OptionError("--variant goes with --release thresholds only.")
-        if self.release_epsilon < Fraction(LEAST_EPSILON):
+        if self.release_epsilon < MIN_EPSILON:  # nor would so many clients fit an integer
             raise OptionError(
                 f"--release-epsilon {self.texts['release_epsilon']} is too small; give at least "
-                f"{LEAST_EPSILON}."
+                f"{exact_text(MIN_EPSILON)}."
             )
         if self.release != "thresholds":
             return None
