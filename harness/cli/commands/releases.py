@@ -369,9 +369,7 @@ def _in_short(options: ReleaseOptions, run: Run[Any], _what: str) -> Iterator[Pa
     yield ""
     here = not options.hosts
     yield run_view.in_short(run.manifest, options.given("epsilon")["epsilon"], here)
-    if options.hosts and (
-        options.shares or options.invite
-    ):  # what the starter could do goes beyond the model
+    if options.hosts:  # what the starter saw, and could do, goes beyond the model
         yield run_view.on_hosts(bool(options.shares), bool(options.invite))
     yield from run_view.left_out(run.manifest)
 
