@@ -26,6 +26,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 LOCK = "requirements.lock"
 
 _STAMP = "fairshares-lock"  # in a complete environment: what it was made from
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SHOWN_LINES = 6  # of pip's output, when it fails
 # In pip's last lines: it has no package of that name at all, or lost the connection.
 _UNREACHABLE = re.compile(
@@ -210,22 +211,28 @@ def _run(*command: str) -> tuple[int, list[str]]:
     """Run a command to its end; return its exit code and what it printed.
 
     It runs in a session of its own, so that an interrupt reaches it through us: all its processes
-    have ended when this returns or raises.
+    have ended when this returns or raises. An interrupt while it starts is held back until it is known.
     """
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
-            printed, _ = process.communicate()
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
-                os.killpg(process.pid, signal.SIGKILL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        with process:
+            try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                printed, _ = process.communicate()
+            finally:
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them have ended
+                    os.killpg(process.pid, signal.SIGKILL)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process.returncode, printed.splitlines()
 
 

@@ -46,6 +46,17 @@ case "$*" in
 *) echo "from $PWD: $*" ;;
 esac
 """
+# A process whose start is interrupted once pip runs, and before who starts it knows it.
+INTERRUPTED_START = """\
+import os, pathlib, subprocess
+class Interrupted(subprocess.Popen):
+    def __init__(self, command, **options):
+        super().__init__(command, **options)
+        if "pip" in command:
+            while not pathlib.Path("pip-runs").exists(): pass
+            os.kill(os.getpid(), {number})
+subprocess.Popen = Interrupted
+"""
 
 
 @pytest.fixture
@@ -182,6 +193,28 @@ def test_interrupted_set_up_leaves_nothing(number: signal.Signals, copy: Path) -
     assert "Traceback" not in err
     assert not list(copy.glob(".venv*"))
     pip = int(marker.read_text())
+    until(lambda: not is_there(pip))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupt_while_pip_starts_ends_it(number: signal.Signals, copy: Path) -> None:
+    """The interrupt comes before the set-up has pip's process at hand."""
+    (copy / "interrupted.py").write_text(INTERRUPTED_START.format(number=int(number)))
+    code = "import runpy, interrupted; runpy.run_path('./inv', run_name='__main__')"
+    with signals_not_ignored():
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=copy,
+            env=with_fake_pip(copy, "echo $$ > partial; mv partial pip-runs; sleep 600"),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    with process:
+        _, err = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert err.endswith("inv: interrupted; .venv was not made, and nothing of it is left.\n")
+    assert not list(copy.glob(".venv*"))
+    pip = int((copy / "pip-runs").read_text())
     until(lambda: not is_there(pip))
 
 
