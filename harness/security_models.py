@@ -18,7 +18,7 @@ class Model:
 
     Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
     made for, "passive" (they follow the protocol) or "active" (they may not); broken: whether the engine
-    falls short of that, see docs/limitations.md; virtual_machine: MP-SPDZ's program, None for the
+    falls short of that, see docs/explanation/limitations.md; virtual_machine: MP-SPDZ's program, None for the
     embedded engine; statistical_security_bits: of the engine, None where it has no such term; batches:
     how much material the machine prepares at once, least and most, None for its own choice.
     """

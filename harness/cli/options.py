@@ -94,7 +94,7 @@ INPUT_PATH = usual(
     "shares (default): sent before the run; or clients: each sends during the run, and no party can change "
     "what it sent, so that active models take product, too",
 )
-HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/hosts.md")
+HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
     parse_path,
     "instead of --records: a new directory for the clients' invitations, by which each sends "

@@ -14,7 +14,7 @@ from harness.system.documents import Refusal, as_type, read_toml
 _ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
 _PORTS = range(1, 1 << 16)
-_WAY_OUT = "docs/hosts.md shows what it says of each host, and --hosts names another file"
+_WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts names another file"
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ _INFERRED = (
 )
 _BROKEN = (
     " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
-    "(docs/limitations.md): it counts as passive."
+    "(docs/explanation/limitations.md): it counts as passive."
 )
 
 
@@ -121,7 +121,7 @@ def privacy_in_short(
     inferred = ", and which groups and labels there are" if INFERRED in privacy["public"] else ""
     trust = "semi-honest" if model.tolerates == "passive" else "malicious"
     if model.broken:
-        trust += ", though MP-SPDZ's check has no effect: docs/limitations.md"
+        trust += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
     trust = f"{model.parties} parties, {trust}, no {model.corruptions + 1} collude"
     clients = "; clients, to share counts of records" if "assumed" in privacy else ""
     if privacy.get("cap_kept_by") == HONEST:

@@ -174,8 +174,8 @@ def _costs(
         yield f"{names}: {reason}"
     machine = units.measured["environment"]
     yield (
-        f"{_PARTIES_HERE} Measured on {machine.get('cores')} cores, "
-        f"{str(units.measured['time'])[:10]}; docs/planning.md says how good such predictions were."
+        f"{_PARTIES_HERE} Measured on {machine.get('cores')} cores, {str(units.measured['time'])[:10]}; "
+        "docs/explanation/planning.md says how good such predictions were."
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers of clients in docs/local-privacy.md, computed anew."""
+"""Numbers of clients in docs/explanation/local-privacy.md, computed anew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from protocols.local_dp.estimators import chebyshev, clients_needed, least_enoug
 from protocols.local_dp.randomizers import MechanismL, MechanismR
 from tests.conftest import PROJECT
 
-TEXT = (PROJECT / "docs" / "local-privacy.md").read_text(encoding="utf-8")
+TEXT = (PROJECT / "docs" / "explanation" / "local-privacy.md").read_text(encoding="utf-8")
 ERROR, FAILURE = 0.01, 0.01
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 epsilons = pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])

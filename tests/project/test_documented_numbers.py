@@ -16,8 +16,8 @@ from protocols.noise.truncated import probability_mass
 from protocols.published_baselines import laplace_law, mp_spdz_log
 from tests.conftest import PROJECT
 
-LIMITATIONS = (PROJECT / "docs" / "limitations.md").read_text(encoding="utf-8")
-SAMPLERS = (PROJECT / "docs" / "samplers.md").read_text(encoding="utf-8")
+LIMITATIONS = (PROJECT / "docs" / "explanation" / "limitations.md").read_text(encoding="utf-8")
+SAMPLERS = (PROJECT / "docs" / "explanation" / "samplers.md").read_text(encoding="utf-8")
 COST = (PROJECT / "docs" / "decisions" / "0008-cost-of-noise.md").read_text(encoding="utf-8")
 
 
@@ -39,7 +39,7 @@ def test_delta_of_a_client_with_many_records() -> None:
 
 
 def test_cost_privacy_and_error_of_the_samplers() -> None:
-    """The table of docs/samplers.md, and what a sample takes in the decision on its cost."""
+    """The table of docs/explanation/samplers.md, and what a sample takes in the decision on its cost."""
     default, balanced = design_coins(Fraction(1), 40), design_symmetric_coins(Fraction(1), 40)
     rows = {
         "default": (

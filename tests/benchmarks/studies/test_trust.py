@@ -129,7 +129,7 @@ def test_what_the_bound_rests_on() -> None:
 @epsilons
 @pytest.mark.parametrize("error", [0.1, 0.01])
 def test_clients_needed_in_closed_form(epsilon: Fraction, error: float) -> None:
-    """As docs/local-privacy.md derives them; found to 1 %."""
+    """As docs/explanation/local-privacy.md derives them; found to 1 %."""
     e, z = math.exp(epsilon), math.sqrt(2 * math.log(2 / FAILURE))
     local = (2 * z / error * (e + 3) / (e - 1)) ** 2
     closed = {
