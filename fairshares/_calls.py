@@ -192,8 +192,9 @@ def confusion(
 
     Args: as `weights`, and
         prediction: a label; or, with `threshold`,
-        score, threshold, positive_label: that label is predicted from this score on, from 0 to 1; None: the
-            label that is last in order.
+        score, threshold: the positive label is predicted from this score on, from 0 to 1.
+        positive_label: whose rates are printed, too; None: the label that is last in order or, of more
+            than two labels, each one's.
     Returns: counts by (group, label, prediction), rates and their intervals by (group, label).
     Raises: as `weights`.
     """

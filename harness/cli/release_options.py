@@ -175,13 +175,16 @@ class ConfusionOptions(ReleaseOptions):
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     threshold = optional(parse_threshold, "predict the positive label from this score on")
-    positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
+    positive_label = POSITIVE_LABEL.but(
+        help="the label whose rates are shown, and which --threshold predicts; default: the last in order; "
+        "of more than two labels, each one's rates"
+    )
     json = json_of("confusion.json")
 
     def statistic(self, spec: ProtocolSpec) -> Statistic[Any]:
         from harness.releases.confusion import ConfusionStatistic
 
-        return ConfusionStatistic(spec)
+        return ConfusionStatistic(spec, self.positive_label or "")
 
 
 class ThresholdsOptions(ReleaseOptions):

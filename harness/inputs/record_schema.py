@@ -127,6 +127,18 @@ class RecordDomain:
             return self.values.steps
         return self.cap.slots if self.cap else self.max_count
 
+    def positive(self, label: str) -> int:
+        """Return the positive label's index: of this one, or, if it is empty, of the last in order.
+
+        Raises: RecordDomainError: it is not declared.
+        """
+        if label and label not in self.labels:
+            raise RecordDomainError(
+                f"The positive label {label!r} is not declared "
+                f"(declared: {', '.join(map(shown, self.labels))})."
+            )
+        return self.labels.index(label or self.labels[-1])
+
     def with_kind(self, kind: RecordKind) -> RecordDomain:
         """Return the domain of records of this kind; scores have 1001 thresholds unless declared."""
         grid = (self.thresholds or even_grid()) if kind is RecordKind.SCORE else ()
@@ -305,3 +317,8 @@ def as_names(column: pd.Series) -> pd.Series:
         if (present.abs() < 2**53).all() and (present % 1 == 0).all():
             column = column.astype("Int64")  # whole numbers that a missing value made floats
     return column.astype(str).where(~missing, "")
+
+
+def shown(name: str) -> str:
+    """Return a name as it stands in a list of names: quoted where it could be taken for two."""
+    return repr(name) if "," in name or name != name.strip() else name

@@ -22,8 +22,9 @@ from harness.inputs.record_schema import (
     RecordKind,
     ValueGrid,
     bins_of,
+    shown,
 )
-from harness.inputs.tables import TABLE, alike, read_table, refuse_variants, shown
+from harness.inputs.tables import TABLE, alike, read_table, refuse_variants
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
@@ -137,18 +138,16 @@ class ScoreCut:
     typed: str = ""
 
     def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
-        """Return the positive label's index. Raises: RecordsError: there are not two labels, or not this."""
+        """Return the positive label's index.
+
+        Raises: RecordsError: there are not two labels; RecordDomainError: this is none of them.
+        """
         if len(domain.labels) != 2:
             raise RecordsError(
                 f"{where}: predictions follow from scores where there are two labels, "
                 f"not {len(domain.labels)}; give a column prediction."
             )
-        if self.label and self.label not in domain.labels:
-            raise RecordsError(
-                f"The positive label {self.label!r} is not declared "
-                f"(declared: {', '.join(map(shown, domain.labels))})."
-            )
-        return domain.labels.index(self.label) if self.label else 1
+        return domain.positive(self.label)
 
 
 def read_records(

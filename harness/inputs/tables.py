@@ -143,11 +143,6 @@ def alike(name: str, declared: Sequence[str]) -> str:
     )
 
 
-def shown(name: str) -> str:
-    """Return a name as it stands in a list of names: quoted where it could be taken for two."""
-    return repr(name) if "," in name or name != name.strip() else name
-
-
 def _plain(name: str) -> object:
     try:
         return float(name)

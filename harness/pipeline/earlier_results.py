@@ -18,7 +18,7 @@ from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
 from harness.postprocessing.thresholds.rules import rule_from_json
-from harness.releases.confusion import Confusion
+from harness.releases.confusion import Confusion, positive_in
 from harness.releases.contribution_cap import ChosenCap
 from harness.releases.counts import GroupCounts
 from harness.releases.expected_errors import Floats
@@ -89,7 +89,8 @@ def _confusion(files: Files, _: Path) -> Confusion:
     intervals = {
         name: _floats([[each["interval"] for each in row] for row in rows]) for name, rows in found.items()
     }
-    return Confusion(NoisyCounts(domain, table, ()), rates, intervals)
+    positive = positive_in(domain, fields.get("positive_label") or "")  # earlier versions wrote none
+    return Confusion(NoisyCounts(domain, table, ()), rates, intervals, positive)
 
 
 def _thresholds(files: Files, directory: Path) -> Thresholds:

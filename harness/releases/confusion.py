@@ -42,12 +42,13 @@ class Confusion:
     Attributes: counts: table of shape (groups, labels, predicted labels); rates: by name, shape (groups,
     labels); NaN is 0/0; intervals: shape (groups, labels, 2), hold all rates of the true counts at once
     with probability `CONFIDENCE`, over the noise. Where clients are the privacy unit, true counts are of
-    what of each counts.
+    what of each counts. positive: the index of the label whose rates are meant; None: those of all labels.
     """
 
     counts: NoisyCounts
     rates: Mapping[str, Floats]
     intervals: Mapping[str, Floats]
+    positive: int | None
 
     @property
     def table(self) -> Floats:
@@ -60,6 +61,7 @@ class Confusion:
         return {
             "groups": list(domain.groups),
             "labels": list(domain.labels),
+            "positive_label": None if self.positive is None else domain.labels[self.positive],
             "noisy_counts": self.table.tolist(),
             "rates": {
                 group: {
@@ -78,7 +80,15 @@ class Confusion:
         }
 
 
-def confusion(counts: NoisyCounts) -> Confusion:
+def positive_in(domain: RecordDomain, label: str) -> int | None:
+    """Return the index of the label whose rates are meant; None: those of all, as none of many is named.
+
+    Raises: RecordDomainError: the label is not declared.
+    """
+    return domain.positive(label) if label or len(domain.labels) == 2 else None
+
+
+def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
     """Derive the rates of each class against the rest.
 
     Computes: a / (a + b) for sums a, b of disjoint counts, negative sums taken as 0.
@@ -108,7 +118,7 @@ def confusion(counts: NoisyCounts) -> Confusion:
         low = _share(a - t * cells_a, b + t * cells_b)
         high = _share(a + t * cells_a, b - t * cells_b)
         intervals[name] = np.stack([np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)], axis=-1)
-    return Confusion(counts, rates, intervals)
+    return Confusion(counts, rates, intervals, positive)
 
 
 def _share(a: Floats, b: Floats) -> Floats:
@@ -122,9 +132,14 @@ def _predictions(spec: ProtocolSpec) -> AuditTarget:
 
 @dataclass(frozen=True)
 class ConfusionStatistic(Statistic[Confusion]):
-    """Confusion matrices of predictions. Args: spec: π_CF of counts or records, or of clients' slots."""
+    """Confusion matrices of predictions.
+
+    Args: spec: π_CF of counts or records, or of clients' slots; positive: the label whose rates are meant, if
+    empty the last of two, or all of more.
+    """
 
     spec: ProtocolSpec = PI_CF
+    positive: str = ""
     name = "confusion"
     kind = RecordKind.PREDICTION
     specs: ClassVar = {"counts": PI_CF}
@@ -136,11 +151,12 @@ class ConfusionStatistic(Statistic[Confusion]):
     }
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Confusion]:
+        positive = positive_in(domain, self.positive)
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Confusion:
-            return confusion(read_counts(opened, domain, clients, plan.coins))
+            return confusion(read_counts(opened, domain, clients, plan.coins), positive)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 

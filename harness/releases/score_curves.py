@@ -19,8 +19,7 @@ from harness.errors import (
     UndefinedRateError,
 )
 from harness.inputs.contribution_bounds import Cap, scale_of
-from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
-from harness.inputs.tables import shown
+from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind, shown
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.cautions import cautions
@@ -136,11 +135,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 f"A score curve tells two labels apart, and the domain has {len(domain.labels)}: run once "
                 "for each label against the rest, with the scores for it and a share of epsilon."
             )
-        if self.positive and self.positive not in domain.labels:
-            raise RecordDomainError(
-                f"The positive label {self.positive!r} is not declared "
-                f"(declared: {', '.join(map(shown, domain.labels))})."
-            )
+        positive = domain.labels[domain.positive(self.positive)]
         published = self.spec is PI_ROC_PUBLISHED
         tree = None if published else self._tree(release, domain)
         groups, labels, bins = domain.shape
@@ -148,7 +143,6 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         if tree is not None:
             arguments["blocks"] = ".".join(map(str, tree.blocks))
         plan = plan_release(self.spec, arguments, release, domain, per_value=published)
-        positive = self.positive or domain.labels[-1]
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
             most = clients * domain.max_contribution

@@ -22,7 +22,7 @@ RECORDS = [("k", "a", "yes", 0.5)] * 30 + [("k", "a", "no", 0.49)] * 9 + [("l", 
 TRUTH = np.array([[[9, 0], [0, 30]], [[0, 40], [0, 0]]])
 # Noise beyond its exact quantile fails a test with this probability, all cells together.
 FALSE_ALARM = Fraction(1, 10**9)
-KEYS = {"schema", "groups", "labels", "noisy_counts", "rates", "confidence", "privacy"}
+KEYS = {"schema", "groups", "labels", "positive_label", "noisy_counts", "rates", "confidence", "privacy"}
 
 
 @pytest.fixture
@@ -87,12 +87,24 @@ def test_shares_of_every_record(model: Model, here: Path) -> None:
         ),
         ("--records records.csv --input-form product --model spdz2k", "multiplies plain shares"),
         ("--shares . --threshold 0.5", "leave out --threshold"),
+        ("--records records.csv --positive-label maybe", "'maybe' is not declared (declared: no, yes)"),
     ],
 )
 def test_mistakes(options: str, message: str, here: Path) -> None:
     model = [] if "--model" in options else ["--model", "mpyc"]
     declared = [] if "--shares" in options else DECLARED
     assert message in refused("confusion", "--epsilon", "1", *options.split(), *model, *declared, cwd=here)
+
+
+@pytest.mark.parametrize(("said", "shown"), [([], "yes"), (["--positive-label", "no"], "no")])
+def test_rates_are_the_positive_label_s(said: list[str], shown: str, here: Path) -> None:
+    options = ["--records", "records.csv", "--model", "mpyc", "--epsilon", "1", "--out", "results"]
+    done = call("confusion", *options, *DECLARED, *said, cwd=here)
+    assert done.returncode == 0, done.stderr
+    rates = done.stdout.partition("positive label")[2]
+    rows = [line.split()[1:4:2] for line in rates.splitlines() if line.startswith(("│ a", "│ b"))]
+    assert rows == [["a", shown], ["b", shown]]
+    assert json.loads((here / "results" / "confusion.json").read_text())["positive_label"] == shown
 
 
 def test_a_threshold_is_for_predictions(here: Path) -> None:

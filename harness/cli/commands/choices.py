@@ -191,7 +191,7 @@ def _declared_values(options: ReleaseOptions | ShareOptions) -> RecordDomain:
 def score_cut(options: ConfusionOptions | ShareOptions) -> ScoreCut | None:
     """Return how predictions follow from scores; None: they do not. Raises: OptionError."""
     if options.threshold is None:
-        if options.positive_label:
+        if options.positive_label and isinstance(options, ShareOptions):
             raise OptionError(
                 "--positive-label is the label that --threshold predicts; give both, or neither."
             )

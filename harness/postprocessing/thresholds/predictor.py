@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
-from harness.inputs.record_schema import as_names
-from harness.inputs.tables import shown
+from harness.inputs.record_schema import as_names, shown
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.system.result_files import SCHEMA, read_result, result_path
 

@@ -31,7 +31,7 @@ def direction(cut: ScoreCut, domain: RecordDomain) -> str:
 
 
 def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
-    """View confusion matrices and, apart from them, their rates; of two labels, the positive one's.
+    """View confusion matrices and, apart from them, their rates; the positive label's, if there is one.
 
     Args: cut: by which scores became predictions, if they did.
     """
@@ -47,13 +47,13 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
         "ll" + "r" * len(domain.labels),
         caption=f"Noisy counts{of_clients}.",
     )
-    two, positive = len(domain.labels) == 2, cut.positive_in(domain) if cut else len(domain.labels) - 1
+    of_all = found.positive is None
     yield Table(
-        ["group", "positive label" if two else "label", *RATE_COLUMNS],
+        ["group", "label" if of_all else "positive label", *RATE_COLUMNS],
         [
             [*names[at], *rates_shown(found.rates, found.intervals, at)]
             for at in pairs
-            if not two or at[1] == positive
+            if of_all or at[1] == found.positive
         ],
         "ll" + "r" * len(RATE_COLUMNS),
         caption=f"Rates of each label against the rest, with intervals that hold the rates of the true counts"

@@ -145,7 +145,7 @@ def test_scores_predict_one_of_two_labels(csv: Path) -> None:
     three = RecordDomain(("a", "b"), ("0", "1", "2"))
     with pytest.raises(RecordsError, match="two labels, not 3"):
         read_records(csv, three, kind=RecordKind.PREDICTION, cut=ScoreCut(0.5))
-    with pytest.raises(RecordsError, match=r"positive label 'yes' is not declared \(declared: 0, 1\)"):
+    with pytest.raises(RecordDomainError, match=r"positive label 'yes' is not declared \(declared: 0, 1\)"):
         read_records(csv, PAIRS, kind=RecordKind.PREDICTION, cut=ScoreCut(0.5, "yes"))
 
 

@@ -116,6 +116,17 @@ def test_intervals_hold_the_true_rates_whatever_the_noise_within_its_bound() -> 
             assert (truth[name] <= interval[..., 1] + 1e-12).all()
 
 
+@pytest.mark.parametrize(
+    ("labels", "named", "positive"),
+    [(("0", "1"), "", 1), (("0", "1"), "0", 0), (("0", "1", "2"), "", None), (("0", "1", "2"), "1", 1)],
+)
+def test_whose_rates_are_meant(labels: tuple[str, ...], named: str, positive: int | None) -> None:
+    domain = RecordDomain(("a", "b"), labels, kind=RecordKind.PREDICTION)
+    prepared = ConfusionStatistic(positive=named).prepare(settings(None, per_record=False), domain)
+    cells = np.zeros(2 * len(labels) ** 2, dtype=np.int64)
+    assert prepared.read({"counts": cells}, 1).positive == positive
+
+
 def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Release:
     form = PRODUCT_PER_RECORD if per_record else SPLIT
     return Release(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
