@@ -28,7 +28,7 @@ def records(directory: Path) -> list[dict[str, Any]]:
     """Return what is kept of runs, the oldest first."""
     kept = []
     for path in (directory / _RESULTS).glob("*.json"):
-        refusal = Refusal(HostUnfitError, str(path), "what a run opened", "remove it")
+        refusal = Refusal(HostUnfitError, str(path), "what a run revealed", "remove it")
         kept.append(as_type(dict[str, Any], read_json(path, refusal), refusal))
     return sorted(kept, key=lambda record: str(record.get("ended")))
 

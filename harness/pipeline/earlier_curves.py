@@ -23,7 +23,7 @@ from protocols.circuits.coins import Coin
 TASK = "thresholds"
 MANIFEST, CURVES = "manifest.json", "curves.json"
 OPENED_NOTHING = (
-    "nothing: these thresholds were chosen on curves that another run opened; its ε and δ are stated "
+    "nothing: these thresholds were chosen on curves that another run revealed; its ε and δ are stated "
     "here, and none were spent for this choice"
 )
 _CLOSE = 1e-9  # relative, for sums that another processor may round differently

@@ -56,8 +56,8 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
     )
     if any(audited.name.startswith("published") for audited in audits):
         yield (
-            "published: PrivFairFL's Protocol 1 with 16 fractional bits, opened raw, or after rounding to an "
-            "integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
+            "published: PrivFairFL's Protocol 1 with 16 fractional bits, revealed raw, or after rounding to "
+            "an integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
         )
 
 
@@ -67,7 +67,8 @@ def _empirical(audited: Audited) -> str:
     return (
         f"Empirical: {audited.name}, ε = {exact_text(audited.epsilon)}: δ is at least {at_least:.3f}. "
         f"One event tells neighbours apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence "
-        f"1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ opened; another may do better."
+        f"1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ revealed; another event may do "
+        "better."
     )
 
 

@@ -202,7 +202,9 @@ def _plan_first_below(
     still exceeds all caps that the other does, so that all counts move the same way.
     """
     if relation is not NeighboringRelation.ZERO_OUT_ONE:
-        raise ValueError(f"which count is the first below a bound is opened of clients, not under {relation}")
+        raise ValueError(
+            f"which count is the first below a bound is revealed of clients, not under {relation}"
+        )
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // 2, _EPSILON_GRID)
     bits = _bits_of_a_value(delta / release.nodes)
     coins = design_coins(node_epsilon, bits)

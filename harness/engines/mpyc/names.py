@@ -18,7 +18,7 @@ from protocols.circuits.noise import MAX_INPUT_WIDTH
 
 PORTABLE: dict[str, str] = {
     "program.args": "the program's name and arguments, strings",
-    "print_ln": "print a line at every party; each %s stands for an opened value or vector",
+    "print_ln": "print a line at every party; each %s stands for a revealed value or vector",
     "check_point": "check what active parties did so far before going on; nothing to do for passive ones",
     "start_timer": "start timer 1, 2, ...",
     "stop_timer": "stop it; its time is in the party's log",
@@ -30,8 +30,8 @@ PORTABLE: dict[str, str] = {
     "sint.concat": "(list): one vector after the other",
     "sint.sum": "(): the sum of a vector's lanes, one value",
     "sint.dot_product": "(x, y): the inner product of two vectors, or lane by lane of two lists of vectors",
-    "sint.reveal": "(): open to all parties",
-    "cint": "public integer vector: an opened value, or from an integer or a list of them; size=",
+    "sint.reveal": "(): reveal to all parties",
+    "cint": "public integer vector: a revealed value, or from an integer or a list of them; size=",
     "cint.get_vector": "(base, size): some lanes of a vector",
     "cint.reveal": "(): itself",
     "sbitvec.get_type": "(width): how a party inputs secret bits, 63 a lane at most",
@@ -177,7 +177,9 @@ class Opened(_Vector, name="cint"):
     @classmethod
     def _of(cls, lanes: Any) -> Any:
         if any(not -_LIMIT <= lane < _LIMIT for lane in lanes):
-            raise DomainOverflow("An opened value is outside [-2^63, 2^63), where MP-SPDZ would wrap around.")
+            raise DomainOverflow(
+                "A revealed value is outside [-2^63, 2^63), where MP-SPDZ would wrap around."
+            )
         return super()._of(lanes)
 
 
