@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,14 +11,14 @@ from typing import Any
 import pandas as pd
 
 from fairshares import _results
-from harness.cli.command_line import Options
+from harness.cli.command_line import Options, as_text
 from harness.cli.commands import ledger, plan
 from harness.cli.commands.choices import UNCHARGED, chosen_spec, not_adopted, score_cut, unadopted
 from harness.cli.commands.releases import run_on_records, settings_of
 from harness.cli.options import LedgerOptions
 from harness.cli.release_options import RELEASES, PlanOptions, ReleaseOptions
 from harness.cli.terminal import silence
-from harness.errors import FairSharesError, OptionError
+from harness.errors import FairSharesError
 from harness.inputs.record_schema import as_names
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files
@@ -83,29 +83,13 @@ def options_of(options: type[Options], given: Mapping[str, Any]) -> Any:
     """
     if unknown := set(given) - set(options.declared):
         raise TypeError(f"There is no argument {min(unknown)!r} here.")
-    texts = {name: _text(name, value) for name, value in given.items() if value is not None}
+    texts = {name: as_text(name, value) for name, value in given.items() if value is not None}
     names = {
         name: as_names(pd.Series(list(given[name]))).tolist()
         for name in ("groups", "labels")
         if issubclass(options, ReleaseOptions) and given.get(name) is not None
     }
     return options(**texts).but(**names)
-
-
-def _text(name: str, value: Any) -> str | bool:
-    """Return a value as it is typed on a command line."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Mapping):
-        value = [f"{key}:{share}" for key, share in value.items()]
-    text = (
-        str(value)
-        if isinstance(value, str | Path) or not isinstance(value, Iterable)
-        else ",".join(map(str, value))
-    )
-    if not text:
-        raise OptionError(f"--{name.replace('_', '-')} is empty; leave it out, or give it a value.")
-    return text
 
 
 def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:

@@ -4,4 +4,4 @@ Imports go down only: cli, views, hosts, pipeline and forecast, privacy, release
 engines, clients, inputs, system. Start with `inputs`, then `releases` and `pipeline.run`.
 """
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.9.0"

@@ -37,6 +37,8 @@ class Commands(Program):
     def parse_tasks(self) -> None:
         """Find the commands and their options. Raises: ParseError: one is misspelt, or has no value."""
         from harness.cli.command_line import checked
+        from harness.cli.repeated_options import fill_in
+        from harness.errors import OptionError
 
         commands = {name: self.collection[name] for name in self.collection.task_names}
         flags = self.initial_context.flags
@@ -44,12 +46,15 @@ class Commands(Program):
         words = self.core.unparsed
         try:
             self.core.unparsed = checked(words, commands, of_all)
-        except ParseError as error:
-            if "--json" not in words:
-                raise
+            super().parse_tasks()
+            taken = fill_in(self.tasks, commands)
+        except (ParseError, OptionError) as error:
             said = str(error).removeprefix("Error: ")
-            raise ParseError(json.dumps({"error": said}, ensure_ascii=False)) from None
-        super().parse_tasks()
+            as_json = json.dumps({"error": said}, ensure_ascii=False)
+            raise ParseError(as_json if "--json" in words else f"Error: {said}") from None
+        if taken and "--quiet" not in words:
+            as_json = json.dumps({"announcement": taken}, ensure_ascii=False)
+            print(as_json if "--json" in words else taken, file=sys.stderr)
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
         """Run a command line, and exit. Args: arguments: the program's name first; None: this process's."""
@@ -60,7 +65,7 @@ class Commands(Program):
             sys.exit(1)
 
 
-program = Commands(name="FairShares", binary="./inv", binary_names=["inv"])
+program = Commands(name="FairShares", binary="./inv", binary_names=["./inv", "inv"])
 
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a file, so that it is not there yet

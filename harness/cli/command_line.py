@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from invoke import Context, Task
@@ -86,6 +87,25 @@ class Option(Generic[T]):
 
 def as_given(text: str, _option: str) -> str:
     """Return the text as it is."""
+    return text
+
+
+def as_text(name: str, value: Any) -> str | bool:
+    """Return a value of Python's as it is typed: a list by commas, shares by name as name:share.
+
+    Args: name: of the option. Raises: OptionError: nothing is left to type.
+    """
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        value = [f"{key}:{share}" for key, share in value.items()]
+    text = (
+        str(value)
+        if isinstance(value, str | Path) or not isinstance(value, Iterable)
+        else ",".join(map(str, value))
+    )
+    if not text:
+        raise OptionError(f"--{name.replace('_', '-')} is empty; leave it out, or give it a value.")
     return text
 
 
@@ -235,15 +255,16 @@ def _check_answered(waiting: str, command: str) -> None:
 def _unknown(word: str, command: str, options: Iterable[str], commands: Iterable[str]) -> str:
     """Say what is wrong with a word of a command line, and what would be right."""
     if not command:
-        return f"There is no command {word!r}{_similar(word, commands)}; `{COMMAND}` lists all."
+        return f"There is no command {word!r}{similar(word, commands)}; `{COMMAND}` lists all."
     wrong = (
-        f"{command} has no option {word}{_similar(word, options)}"
+        f"{command} has no option {word}{similar(word, options)}"
         if word.startswith("-")
         else f"{word!r} belongs to no option of {command}; values go by name, for example --out results"
     )
     return f"{wrong}; `{COMMAND} {command} --help` explains all."
 
 
-def _similar(word: str, known: Iterable[str]) -> str:
+def similar(word: str, known: Iterable[str]) -> str:
+    """Return the known name that a word is like, as a question to add; empty if there is none."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""

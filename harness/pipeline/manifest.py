@@ -10,6 +10,7 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
+from harness import __version__
 from harness.engines.base import EngineResult
 from harness.privacy.ledger.populations import exact_json
 from protocols.accounting.calibration import compose
@@ -69,7 +70,10 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "load_average": list(os.getloadavg()),
-        "packages": {name: version(name) for name in ("mpyc", "numpy", "pandas")},
+        "packages": {
+            "fairshares": __version__,
+            **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
+        },
     }
 
 
