@@ -98,6 +98,9 @@ def run_release(
         prepared = statistic.prepare(release, domain)  # refused before anything is shared
         prepared.check(described.clients)
         plan, event = prepared.plan, event_of(prepared, task, out, described.batches)
+        asked = Guarantee(release.epsilon, release.delta)
+        if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
+            event = replace(event, exact=asked, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
         terms = terms_of(statistic.name, release, domain)
         inputs = source.deliver(described, release, terms, partial, progress, settings.timeout_s)
@@ -121,7 +124,6 @@ def run_release(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
         )
         if earlier:
-            asked = Guarantee(release.epsilon, release.delta)
             manifest = report.combined_manifest(task, {**earlier, task: manifest}, asked)
             privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has moved or removed all else

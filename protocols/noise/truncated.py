@@ -40,8 +40,8 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
 
 
 def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
-    """Return the mass of so many outermost values on one side: what a count that moves by them uncovers."""
-    return (1 - magnitude_below(coins, max(0, (1 << len(coins)) - values))) / 2
+    """Return the mass of so many outermost values from one side: what a count that moves by them uncovers."""
+    return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
 def guarantee_of_moves(coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]]) -> Guarantee:

@@ -107,6 +107,8 @@ def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
         ("cap", "done"),
         (task, "done"),
     ]
+    spent = charges["populations"][0]["spent"]  # what the manifest says: no more, and no less
+    assert {name: Fraction(spent[name]) for name in total} == total
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
