@@ -200,6 +200,7 @@ class SendOptions(Options):
     epsilon = optional(
         parse_epsilon, "the largest ε that this client accepts; nothing is sent to a run that spends more"
     )
+    delta = usual("2^-30", parse_delta, "the largest δ that it accepts, likewise")
     fingerprints = optional(
         parse_path,
         "a file with the SHA-256 of each party's certificate, a line each, party 0 first; nothing is sent to "

@@ -67,6 +67,10 @@ def test_a_run_that_spends_more_than_the_client_accepts_gets_nothing(tmp_path: P
     assert error == (
         "Error: This run spends ε = 1.5, and --epsilon 1.4999 is the most that you accept; nothing was sent."
     )
+    for delta, given in (("1/1000", ()), ("1/1099511627776", ("--delta", "1e-13"))):
+        _, error = send(tmp_path, *given, delta=delta)
+        most = given[1] if given else "2^-30"
+        assert f"and --delta {most} is the most that you accept; nothing was sent." in error
 
 
 def test_parties_are_named_and_others_than_the_known_ones_get_nothing(tmp_path: Path) -> None:

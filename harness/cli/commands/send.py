@@ -39,11 +39,13 @@ def send(options: SendOptions) -> None:
     epsilon = terms.release.epsilon
     for sentence in (*_sentences(terms), *_servers(found.servers, invitation, known)):
         say(plain(sentence))  # before anything is sent
-    if options.epsilon is not None and epsilon > options.epsilon:
-        raise OptionError(
-            f"This run spends ε = {digits_up(epsilon, 4)}, and --epsilon {options.texts['epsilon']} is the "
-            "most that you accept; nothing was sent."
-        )
+    for name, letter in (("epsilon", "ε"), ("delta", "δ")):
+        spent, most = getattr(terms.release, name), getattr(options, name)
+        if most is not None and spent > most:
+            raise OptionError(
+                f"This run spends {letter} = {digits_up(spent, 4)}, and --{name} {options.texts[name]} is "
+                "the most that you accept; nothing was sent."
+            )
     own = read_records(options.records, terms.domain, may_be_empty=True)
     if own.clients != 1:
         raise OptionError(
