@@ -130,7 +130,7 @@ class ShareOptions(Options):
     """Split records into shares: a client's step, one file per party."""
 
     records = required(parse_path, RECORDS.help, "my.csv")
-    out = required(parse_path, "directory for one file per party", "results")
+    out = required(parse_path, "directory for one file per party", "results").but(unless="check")
     task = usual(
         "weights",
         one_of(in_module("harness.cli.commands.shares:TASKS")),
@@ -154,6 +154,7 @@ class ShareOptions(Options):
         "prediction",
     )
     positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
+    check = switch("say which records would be left out, and share nothing")
     cap = CAP_OF_SHARES.but(help=f"to protect all records of a client: {CAP_OF_SHARES.help}")
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from harness.errors import RecordDomainError
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.record_schema import RecordDomain, RecordKind
-from harness.inputs.records import ClientRecords
+from harness.inputs.records import ClientRecords, Say
 from harness.inputs.rings import XOR, Ring
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
@@ -56,6 +56,12 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 def count_rows(records: ClientRecords, form: str) -> int:
     """Return how many rows these records have."""
     return len(records.client) if is_per_record(records.domain, form) else records.clients
+
+
+def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecords:
+    """Return what the form can hold of the records, whatever they are. Args: say: told what is left out."""
+    of_one_group = form.name == PRODUCT.name and not is_per_record(records.domain, form.name)
+    return records.of_one_group(say) if of_one_group else records
 
 
 def columns_of(records: ClientRecords, form: InputForm) -> Table:

@@ -6,8 +6,9 @@ column and a value: they appear at the client's own terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that ne
     import pandas as pd
 
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
+Say = Callable[[str], None]
 _COLUMNS = ("client_id", "group", "label")
 
 
@@ -111,6 +113,20 @@ class ClientRecords:
                 None if self.detail is None else self.detail[rows],
             )
 
+    def of_one_group(self, say: Say) -> ClientRecords:
+        """Return the records of each client's first group; say how many are left out."""
+        first = np.zeros(self.clients, dtype=np.int64)
+        first[self.client[::-1]] = self.group[::-1]
+        kept = first[self.client] == self.group
+        if not kept.all():
+            say(
+                f"{(~kept).sum():,} records of a client's second group are left out; --input-form split "
+                "has them."
+            )
+        detail = None if self.detail is None else self.detail[kept]
+        indices = (each[kept] for each in (self.client, self.group, self.label))
+        return replace(self, **dict(zip(("client", "group", "label"), indices, strict=True)), detail=detail)
+
     def group_per_client(self) -> npt.NDArray[np.int64]:
         """Return each client's only group, shape (M,). Raises: RecordsError: a client has two."""
         group = np.zeros(self.clients, dtype=np.int64)  # any group will do for a client without records
@@ -158,6 +174,7 @@ def read_records(
     may_be_empty: bool = False,
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
+    say: Say | None = None,
 ) -> ClientRecords:
     """Read CSV, Parquet or a table with client_id, group, label and, if asked for, score or prediction.
 
@@ -166,18 +183,19 @@ def read_records(
     Args: source: a file's path, or a table, whose values are taken as they would stand in a file; domain:
     what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
     may_be_empty: take a file with a header alone for one client without records. kind: what else to read;
-    cut: predictions are made by it from the column score.
+    cut: predictions are made by it from the column score. say: what is no record of the domain is left out
+    and said by this, a sentence each; None: it is refused.
     Raises: RecordsError: names the file, and the row (a table's by its index) and value where there is one;
     RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
-    frame, rows = read_table(source, _columns(kind, cut))
+    frame, rows = read_table(source, _columns(kind, cut), say)
     if frame.empty and may_be_empty and domain is not None and isinstance(source, Path):
         none = np.zeros(0, dtype=np.int64)
         client_ids = np.array([source.stem], dtype=object)
         declared = domain.with_kind(kind)
         return ClientRecords(declared, client_ids, none, none, none, none if kind.of_each else None)
     where = str(source) if isinstance(source, Path) else TABLE
-    return records_from_frame(frame, domain, max_count, where, rows, kind, cut)
+    return records_from_frame(frame, domain, max_count, where, rows, kind, cut, say)
 
 
 def records_from_frame(
@@ -188,20 +206,21 @@ def records_from_frame(
     rows: Sequence[Any] | None = None,
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
+    say: Say | None = None,
 ) -> ClientRecords:
     """Check a table of strings with the columns client_id, group, label ...; as `read_records` otherwise.
 
+    Guarantees: with `say`, a client's values decide neither whether this returns nor how many clients it
+    returns: who is named in client_id is there.  [test: tests/harness/inputs/test_uploaded_records.py]
     Args: where: what messages call the table; rows: the numbers that its records go by; 1, 2 ... if None.
     """
     import pandas as pd
 
     if frame.empty:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
-    rows = range(1, len(frame) + 1) if rows is None else rows
+    check = _Check(where, range(1, len(frame) + 1) if rows is None else rows, say)
     for name in _columns(kind, cut):
-        missing = np.flatnonzero(frame[name].map(_is_missing).to_numpy(dtype=bool))
-        if len(missing):
-            raise RecordsError(f"{where}, row {rows[missing[0]]}: column {name} is empty or NaN.")
+        check(frame[name].map(_is_missing), lambda _, name=name: f"column {name} is empty or NaN")
     if kind is RecordKind.VALUE and domain is None:
         raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
     if domain is None:
@@ -220,33 +239,75 @@ def records_from_frame(
         known["prediction"] = domain.labels
     indices: dict[str, npt.NDArray[np.int64]] = {}
     for name, declared in known.items():
-        index = pd.Index(declared).get_indexer(pd.Index(frame[name]))
-        unknown = np.flatnonzero(index < 0)
-        if len(unknown):
-            raise RecordsError(
-                f"{where}, row {rows[unknown[0]]}: {name} {str(frame[name].iloc[unknown[0]])!r} "
-                f"is not declared (declared: {', '.join(map(shown, declared))})"
-                f"{alike(str(frame[name].iloc[unknown[0]]), declared)}."
-            )
-        indices[name] = index.astype(np.int64)
+        indices[name] = pd.Index(declared).get_indexer(pd.Index(frame[name])).astype(np.int64)
+        check(
+            indices[name] < 0,
+            lambda row, name=name, declared=declared: (
+                f"{name} {str(frame[name].iloc[row])!r} is not declared "
+                f"(declared: {', '.join(map(shown, declared))}){alike(str(frame[name].iloc[row]), declared)}"
+            ),
+        )
     if cut is not None:
         positive = cut.positive_in(domain, where)
-        above = bins_of(_read_scores(frame, where, rows), (0.0, cut.threshold))
+        above = bins_of(_scores(frame, check), (0.0, cut.threshold))
         indices["prediction"] = above if positive else 1 - above
     elif domain.values:
-        indices["value"] = _read_values(frame, where, rows, domain.values)
+        indices["value"] = domain.values.nearest(_values(frame, domain.values, check))
         indices["label"] = np.zeros(len(frame), dtype=np.int64)
     elif kind is RecordKind.SCORE:
-        indices["score"] = bins_of(_read_scores(frame, where, rows), domain.thresholds)
-    client, client_ids = pd.factorize(frame["client_id"])
+        indices["score"] = bins_of(_scores(frame, check), domain.thresholds)
+    client, client_ids = pd.factorize(frame["client_id"].mask(frame["client_id"].map(_is_missing)))
+    if say is not None:
+        check(
+            _beyond(client, domain.max_count, check.kept),
+            lambda _: (
+                f"its client has more records than "
+                f"the maximum of {domain.max_count}, of which as many are drawn at random"
+            ),
+        )
     return ClientRecords(
         domain,
-        np.asarray(client_ids, dtype=object),
-        client.astype(np.int64),
-        indices["group"],
-        indices["label"],
-        indices.get(kind),
+        np.asarray(client_ids if len(client_ids) else [where], dtype=object),
+        client.astype(np.int64)[check.kept],
+        indices["group"][check.kept],
+        indices["label"][check.kept],
+        indices[kind][check.kept] if kind in indices else None,
     )
+
+
+class _Check:
+    """Keeps the rows that are records of the domain; of others, refuses the first or says what is left out.
+
+    Attributes: kept: of each row, whether it is a record.
+    """
+
+    def __init__(self, where: str, rows: Sequence[Any], say: Say | None) -> None:
+        self._where, self._rows, self._say = where, rows, say
+        self.kept = np.ones(len(rows), dtype=bool)
+
+    def __call__(self, wrong: npt.ArrayLike, fault: Callable[[int], str]) -> None:
+        """Leave these rows out. Args: fault: what is wrong with one, by its place."""
+        found = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
+        if not len(found):
+            return
+        said = f"{self._where}, row {self._rows[found[0]]}: {fault(found[0])}"
+        if self._say is None:
+            raise RecordsError(f"{said}.")
+        more = f", with {len(found) - 1:,} more" if len(found) > 1 else ""
+        self._say(f"{said}; left out{more}.")
+        self.kept[found] = False
+
+
+def _beyond(client: npt.NDArray[np.int64], most: int, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows are beyond so many of a client's, if those that are kept are drawn at random."""
+    rows = np.flatnonzero(kept)
+    drawn = np.frombuffer(os.urandom(8 * len(rows)), dtype=np.uint64)
+    order = np.lexsort((drawn, client[rows]))
+    counts = np.bincount(client[rows])
+    rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    beyond = np.zeros(len(kept), dtype=bool)
+    beyond[rows[order[rank >= most]]] = True
+    return beyond
 
 
 def _columns(kind: RecordKind, cut: ScoreCut | None) -> tuple[str, ...]:
@@ -261,27 +322,18 @@ def _is_missing(text: str) -> bool:
     return text.strip().lower() in ("", "nan")
 
 
-def _read_scores(frame: pd.DataFrame, where: str, rows: Sequence[Any]) -> npt.NDArray[np.float64]:
-    """Return the numbers in the column score. Raises: RecordsError: one is not from 0 to 1; names the row."""
+def _scores(frame: pd.DataFrame, check: _Check) -> npt.NDArray[np.float64]:
+    """Return the numbers in the column score; they have to be from 0 to 1."""
     import pandas as pd
 
     scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
-    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))  # NaN is neither
-    if len(wrong):
-        raise RecordsError(
-            f"{where}, row {rows[wrong[0]]}: score {str(frame['score'].iloc[wrong[0]])!r} "
-            "is not a number from 0 to 1."
-        )
-    return scores
+    wrong = ~((scores >= 0) & (scores <= 1))  # NaN is neither
+    check(wrong, lambda row: f"score {str(frame['score'].iloc[row])!r} is not a number from 0 to 1")
+    return np.where(wrong, 0, scores)
 
 
-def _read_values(
-    frame: pd.DataFrame, where: str, rows: Sequence[Any], grid: ValueGrid
-) -> npt.NDArray[np.int64]:
-    """Return the nearest step of each number, or fraction of counts such as 17/20, in the column value.
-
-    Raises: RecordsError: one is not in the range; names the row, as `records_from_frame` does.
-    """
+def _values(frame: pd.DataFrame, grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
+    """Return the column's numbers, or fractions of counts as 17/20; they have to be in the range."""
     import pandas as pd
 
     parts = frame["value"].str.partition("/")
@@ -289,10 +341,12 @@ def _read_values(
     top, bottom = (pd.to_numeric(end, errors="coerce").to_numpy(dtype=np.float64) for end in ends)
     with np.errstate(divide="ignore", invalid="ignore"):
         values: npt.NDArray[np.float64] = top / bottom
-    wrong = np.flatnonzero(~((values >= grid.low) & (values <= grid.high)))  # NaN is neither
-    if len(wrong):
-        raise RecordsError(
-            f"{where}, row {rows[wrong[0]]}: value {str(frame['value'].iloc[wrong[0]])!r} is not a number or "
-            f"a fraction from {grid.low:g} to {grid.high:g}, the declared range."
-        )
-    return grid.nearest(values)
+    wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
+    check(
+        wrong,
+        lambda row: (
+            f"value {str(frame['value'].iloc[row])!r} is not a number or a fraction from {grid.low:g} "
+            f"to {grid.high:g}, the declared range"
+        ),
+    )
+    return np.where(wrong, grid.low, values)

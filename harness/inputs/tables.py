@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that ne
 TABLE = "The table"  # what messages call one that is no file
 
 
-def read_table(source: Path | pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence[Any]]:
+def read_table(
+    source: Path | pd.DataFrame, names: Sequence[str], say: Callable[[str], None] | None = None
+) -> tuple[pd.DataFrame, Sequence[Any]]:
     """Return the named columns as strings, and what the records go by: a file's numbers, a table's index.
 
+    Args: say: a row with too few values, or too many, is left out and said by this; None: it is refused.
     Raises: RecordsError: the file cannot be read, or lacks a column.
     """
     if not isinstance(source, Path):
@@ -31,14 +34,16 @@ def read_table(source: Path | pd.DataFrame, names: Sequence[str]) -> tuple[pd.Da
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = _read_parquet(path, names)
             return frame, range(1, len(frame) + 1)
-        return _read_csv(path, names)
+        return _read_csv(path, names, say)
     except IsADirectoryError:
         raise RecordsError(f"{path} is a directory; name the CSV or Parquet file in it.") from None
     except OSError as error:
         raise RecordsError(f"Cannot read {path}: {str(error.strerror or error).rstrip('.')}.") from None
 
 
-def _read_csv(path: Path, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence[int]]:
+def _read_csv(
+    path: Path, names: Sequence[str], say: Callable[[str], None] | None
+) -> tuple[pd.DataFrame, Sequence[int]]:
     """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
     import pandas as pd
 
@@ -55,9 +60,11 @@ def _read_csv(path: Path, names: Sequence[str]) -> tuple[pd.DataFrame, Sequence[
                 if len(values) != len(header):
                     if not "".join(values).strip():
                         continue
-                    raise RecordsError(
-                        f"{path}, row {row} has {len(values)} values where the header has {len(header)}."
-                    )
+                    fault = f"{path}, row {row} has {len(values)} values where the header has {len(header)}"
+                    if say is None:
+                        raise RecordsError(f"{fault}.")
+                    say(f"{fault}; left out.")
+                    continue
                 numbers.append(row)
                 for column, place in places:
                     column.append(values[place])

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.cli.options import SendOptions
-from harness.cli.terminal import plain, say
+from harness.cli.terminal import announce, plain, say
 from harness.clients.invitations import read_invitation
 from harness.clients.session import Server
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import OptionError, ShareError
-from harness.inputs.encoding import columns_of
+from harness.inputs.encoding import as_upload, columns_of
 from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
 from harness.privacy.ledger.charge import SPENT
@@ -36,7 +36,7 @@ def send(options: SendOptions) -> None:
     found = read_invitation(options.invitation)
     invitation = str(options.invitation)
     terms = read_terms(found.terms, invitation)
-    epsilon = terms.release.epsilon
+    epsilon, form = terms.release.epsilon, terms.release.form
     for sentence in (*_sentences(terms), *_servers(found.servers, invitation, known)):
         say(plain(sentence))  # before anything is sent
     for name, letter in (("epsilon", "ε"), ("delta", "δ")):
@@ -46,13 +46,13 @@ def send(options: SendOptions) -> None:
                 f"This run spends {letter} = {digits_up(spent, 4)}, and --{name} {options.texts[name]} is "
                 "the most that you accept; nothing was sent."
             )
-    own = read_records(options.records, terms.domain, may_be_empty=True)
+    own = read_records(options.records, terms.domain, may_be_empty=True, say=announce)
     if own.clients != 1:
         raise OptionError(
             f"{options.records} holds records of {own.clients} clients; an invitation is for one."
         )
     SPENT.append(f"Values may have been sent, to a run that spends ε = {digits_up(epsilon, 4)}: count it.")
-    sent = asyncio.run(found.send(columns_of(own, terms.release.form).ravel(), options.timeout))
+    sent = asyncio.run(found.send(columns_of(as_upload(own, form, announce), form).ravel(), options.timeout))
     say(
         f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "
         f"({sent:,} bytes to each)."

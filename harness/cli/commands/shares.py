@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.cli.commands.choices import chosen_form, declared_domain, score_cut, with_cap
 from harness.cli.options import AggregateOptions, ShareOptions, UploadsOptions
-from harness.cli.terminal import plain, say, steps
+from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
 from harness.inputs import aggregation
@@ -21,7 +21,7 @@ from harness.inputs.aggregation import (
     uploads_at,
     write_uploads,
 )
-from harness.inputs.encoding import shared_over
+from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind, read_domain
 from harness.inputs.records import read_records
 from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
@@ -55,11 +55,15 @@ def share(options: ShareOptions) -> None:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
     with steps(STEPS) as begin:
         begin("records")
-        found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut)
+        found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut, say=announce)
+        found = as_upload(found, form, announce)
+        clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
+        if options.check:
+            say(f"{len(found.client):,} records of {clients} would be shared; nothing was.")
+            return
         begin("share")
         over = shared_over(form, model.domain)
         batches = share_in_parts(found, form, over, model.parties, options.out)
-    clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     if cut is not None:
         say(cut_view.direction(cut, domain))
