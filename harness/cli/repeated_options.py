@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from invoke.parser import ParserContext
+from invoke.parser.context import ParserContext
 
 from harness.cli.command_line import Command, Option, as_text, similar
 from harness.errors import OptionError

@@ -220,7 +220,7 @@ def records_from_frame(
         raise RecordsError(f"{where} has no records: there is no row below the header.")
     check = _Check(where, range(1, len(frame) + 1) if rows is None else rows, say)
     for name in _columns(kind, cut):
-        check(frame[name].map(_is_missing), lambda _, name=name: f"column {name} is empty or NaN")
+        check(frame[name].map(_is_missing), f"column {name} is empty or NaN")
     if kind is RecordKind.VALUE and domain is None:
         raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
     if domain is None:
@@ -242,10 +242,9 @@ def records_from_frame(
         indices[name] = pd.Index(declared).get_indexer(pd.Index(frame[name])).astype(np.int64)
         check(
             indices[name] < 0,
-            lambda row, name=name, declared=declared: (
-                f"{name} {str(frame[name].iloc[row])!r} is not declared "
-                f"(declared: {', '.join(map(shown, declared))}){alike(str(frame[name].iloc[row]), declared)}"
-            ),
+            f"is not declared (declared: {', '.join(map(shown, declared))})",
+            frame[name],
+            declared,
         )
     if cut is not None:
         positive = cut.positive_in(domain, where)
@@ -258,13 +257,11 @@ def records_from_frame(
         indices["score"] = bins_of(_scores(frame, check), domain.thresholds)
     client, client_ids = pd.factorize(frame["client_id"].mask(frame["client_id"].map(_is_missing)))
     if say is not None:
-        check(
-            _beyond(client, domain.max_count, check.kept),
-            lambda _: (
-                f"its client has more records than "
-                f"the maximum of {domain.max_count}, of which as many are drawn at random"
-            ),
+        most = domain.max_count
+        fault = (
+            f"its client has more records than the maximum of {most}, of which as many are drawn at random"
         )
+        check(_beyond(client, most, check.kept), fault)
     return ClientRecords(
         domain,
         np.asarray(client_ids if len(client_ids) else [where], dtype=object),
@@ -285,12 +282,17 @@ class _Check:
         self._where, self._rows, self._say = where, rows, say
         self.kept = np.ones(len(rows), dtype=bool)
 
-    def __call__(self, wrong: npt.ArrayLike, fault: Callable[[int], str]) -> None:
-        """Leave these rows out. Args: fault: what is wrong with one, by its place."""
+    def __call__(
+        self, wrong: npt.ArrayLike, fault: str, column: pd.Series | None = None, known: Sequence[str] = ()
+    ) -> None:
+        """Leave rows out. Args: fault: what is wrong with their value in the column; known: right ones."""
         found = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(found):
             return
-        said = f"{self._where}, row {self._rows[found[0]]}: {fault(found[0])}"
+        if column is not None:
+            value = str(column.iloc[found[0]])
+            fault = f"{column.name} {value!r} {fault}{alike(value, known)}"
+        said = f"{self._where}, row {self._rows[found[0]]}: {fault}"
         if self._say is None:
             raise RecordsError(f"{said}.")
         more = f", with {len(found) - 1:,} more" if len(found) > 1 else ""
@@ -328,7 +330,7 @@ def _scores(frame: pd.DataFrame, check: _Check) -> npt.NDArray[np.float64]:
 
     scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
     wrong = ~((scores >= 0) & (scores <= 1))  # NaN is neither
-    check(wrong, lambda row: f"score {str(frame['score'].iloc[row])!r} is not a number from 0 to 1")
+    check(wrong, "is not a number from 0 to 1", frame["score"])
     return np.where(wrong, 0, scores)
 
 
@@ -342,11 +344,6 @@ def _values(frame: pd.DataFrame, grid: ValueGrid, check: _Check) -> npt.NDArray[
     with np.errstate(divide="ignore", invalid="ignore"):
         values: npt.NDArray[np.float64] = top / bottom
     wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
-    check(
-        wrong,
-        lambda row: (
-            f"value {str(frame['value'].iloc[row])!r} is not a number or a fraction from {grid.low:g} "
-            f"to {grid.high:g}, the declared range"
-        ),
-    )
+    where = f"from {grid.low:g} to {grid.high:g}, the declared range"
+    check(wrong, f"is not a number or a fraction {where}", frame["value"])
     return np.where(wrong, grid.low, values)

@@ -123,8 +123,7 @@ def test_intervals_hold_the_true_rates_whatever_the_noise_within_its_bound() -> 
 def test_whose_rates_are_meant(labels: tuple[str, ...], named: str, positive: int | None) -> None:
     domain = RecordDomain(("a", "b"), labels, kind=RecordKind.PREDICTION)
     prepared = ConfusionStatistic(positive=named).prepare(settings(None, per_record=False), domain)
-    cells = np.zeros(2 * len(labels) ** 2, dtype=np.int64)
-    assert prepared.read({"counts": cells}, 1).positive == positive
+    assert prepared.read({"counts": (0,) * (2 * len(labels) ** 2)}, 1).positive == positive
 
 
 def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Release:
