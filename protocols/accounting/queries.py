@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class LinearQueries:
     """Noisy nodes that are integer combinations of disjoint cells; a record is in one cell.
 
-    Attributes: cells: how many; columns: per cell, the nodes that one more record in it changes, each
-    by 1 (a node never counts a record twice), or by `amounts`, as many per cell; then the cells listed
-    may be the corners alone of what a record can be: a distance is largest between two of them.
+    Attributes: columns: per cell, the nodes that one more record in it changes, each by 1 (a node never
+    counts a record twice), or by `amounts`, as many per cell; then the cells listed may be the corners
+    alone of what a record can be: a distance is largest between two of them.
     """
 
     nodes: int
@@ -27,6 +27,7 @@ class LinearQueries:
 
     @property
     def cells(self) -> int:
+        """How many cells there are."""
         return len(self.columns)
 
     @property

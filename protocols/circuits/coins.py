@@ -39,10 +39,12 @@ class Coin:
 
     @property
     def probability(self) -> Fraction:
+        """P(1), exactly."""
         return Fraction(self.numerator, 1 << self.bits)
 
     @property
     def odds(self) -> Fraction:
+        """P(1) / P(0), exactly."""
         return Fraction(self.numerator, (1 << self.bits) - self.numerator)
 
 

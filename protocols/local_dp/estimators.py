@@ -37,6 +37,7 @@ class Tally:
 
     @property
     def clients(self) -> int:
+        """How many clients reported, whatever group."""
         return int(self.counts.sum())
 
 

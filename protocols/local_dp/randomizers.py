@@ -53,10 +53,12 @@ class ValueRange:
 
     @property
     def centre(self) -> float:
+        """The middle of the range."""
         return self.low / 2 + self.high / 2
 
     @property
     def radius(self) -> float:
+        """Half of the range's width."""
         return self.high / 2 - self.low / 2
 
     def scaled(self, values: npt.ArrayLike) -> Floats:

@@ -50,6 +50,7 @@ class CountTree:
 
     @property
     def nodes(self) -> int:
+        """How many blocks all levels have together."""
         return sum(self.counts)
 
     def block_of(self, level: int) -> npt.NDArray[np.int64]:

@@ -40,6 +40,7 @@ class Law:
 
     @property
     def values(self) -> Floats:
+        """The grid's points, shape as `masses`."""
         grid: Floats = self.start + self.step * np.arange(self.masses.size, dtype=np.float64)
         return grid
 
