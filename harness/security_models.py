@@ -55,6 +55,7 @@ class Model:
 
     @property
     def active(self) -> bool:
+        """Whether it is made for active parties, which its engine may not withstand: see `tolerates`."""
         return self.adversary == "active"
 
     @property

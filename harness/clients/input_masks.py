@@ -47,6 +47,7 @@ def widen(words: Words, width: int) -> bytes:
 
 
 def to_bytes(words: Words) -> bytes:
+    """Write words, each as 8 little-endian bytes."""
     return words.astype("<u8").tobytes()
 
 

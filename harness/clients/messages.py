@@ -34,6 +34,7 @@ class Channel:
         return secured.getpeercert(binary_form=True) if secured else None
 
     async def send(self, payload: bytes) -> None:
+        """Send a message. Raises: OSError: the other side left."""
         self.writer.write(struct.pack("<I", len(payload)) + payload)
         self.sent += 4 + len(payload)
         await self.writer.drain()

@@ -53,6 +53,7 @@ class ClientInputs:
 
     @property
     def values(self) -> int:
+        """How many values all clients send together."""
         return sum(upload.values for upload in self.uploads)
 
     @property

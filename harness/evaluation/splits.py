@@ -29,17 +29,29 @@ class DataSet(Protocol):
     """What a data set must offer; `data/` has them."""
 
     @property
-    def features(self) -> pd.DataFrame: ...
+    def features(self) -> pd.DataFrame:
+        """What the model sees of each row, without label and group; missing values are NaN."""
+
     @property
-    def categorical(self) -> tuple[str, ...]: ...
+    def categorical(self) -> tuple[str, ...]:
+        """The names of the features whose values are codes."""
+
     @property
-    def y_true(self) -> npt.NDArray[np.int64]: ...
+    def y_true(self) -> npt.NDArray[np.int64]:
+        """Each row's label, 0 or 1; its text is in `labels`."""
+
     @property
-    def sensitive_feature(self) -> npt.NDArray[np.str_]: ...
+    def sensitive_feature(self) -> npt.NDArray[np.str_]:
+        """Each row's group, one of `groups`."""
+
     @property
-    def groups(self) -> tuple[str, ...]: ...
+    def groups(self) -> tuple[str, ...]:
+        """The groups' names, sorted."""
+
     @property
-    def labels(self) -> tuple[str, ...]: ...
+    def labels(self) -> tuple[str, ...]:
+        """The labels' names, sorted."""
+
     def split(self, seed: int) -> tuple[Indices, Indices]:
         """Return the row numbers of training and test."""
         ...
@@ -97,6 +109,7 @@ class Fold:
 
     @cached_property
     def unmitigated(self) -> Pipeline:
+        """The model, fitted on the training rows without weights, once. Raises: as `fit`."""
         return fit(self.data, self.train)
 
 

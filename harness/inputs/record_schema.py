@@ -291,10 +291,12 @@ class ValueGrid:
 
     @property
     def centre(self) -> float:
+        """The middle of the range, which is step 0."""
         return self.low / 2 + self.high / 2
 
     @property
     def radius(self) -> float:
+        """Half of the range's width."""
         return self.high / 2 - self.low / 2
 
     def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -80,6 +80,7 @@ class ClientRecords:
 
     @property
     def clients(self) -> int:
+        """How many clients there are, those without a record among them."""
         return len(self.client_ids)
 
     @property

@@ -28,6 +28,7 @@ class Ring(ABC):
 
     @property
     def value_bytes(self) -> int:
+        """How many bytes an element takes in files and messages."""
         return 8 * self.words
 
     @abstractmethod
@@ -59,6 +60,7 @@ class Ring(ABC):
         return [v - self.modulus if 2 * v >= self.modulus else v for v in values]
 
     def to_bytes(self, a: Words) -> bytes:
+        """Return the elements in order, each in `value_bytes` little-endian bytes."""
         return np.ascontiguousarray(a, dtype="<u8").tobytes()
 
     def from_bytes(self, raw: bytes) -> Words:

@@ -57,10 +57,12 @@ class Header:
 
     @property
     def domain(self) -> Ring:
+        """The ring or field of the values."""
         return RINGS[self.arithmetic]
 
     @property
     def columns(self) -> int:
+        """How many values a row has, see `count_columns`."""
         return _layout(json.dumps(self.record_domain), self.form)[0]
 
     @property

@@ -88,6 +88,10 @@ def _remove_empty(directories: Sequence[Path]) -> None:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a value as indented JSON; when this returns it is on the disk.
+
+    Raises: OSError: it cannot be written; ValueError: a number in it is not finite.
+    """
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("w", encoding="utf-8") as file:
         file.write(text)

@@ -31,10 +31,12 @@ class Installation:
 
     @property
     def version(self) -> str:
+        """Its release and the first 12 digits of its commit, as manifests and messages name it."""
         return f"MP-SPDZ {self.release} ({self.commit[:12]})"
 
     @property
     def full_version(self) -> str:
+        """Its release and its whole commit, which compiled programs are told apart by."""
         return f"{self.release} {self.commit}"
 
     def fault(self, virtual_machine: str) -> str | None:

@@ -42,11 +42,16 @@ class Machine:
         return self._share(party, own, (width, lanes))
 
     def start_timer(self, number: int) -> None:
+        """Start a timer, number 1 or more. Raises: UnsupportedFeature: it runs already, or is below 1."""
         if number < 1 or number in self._timers:
             raise UnsupportedFeature(f"Timer {number} cannot be started; timer 0 is the run's own.")
         self._timers[number] = time.perf_counter()
 
     def stop_timer(self, number: int) -> None:
+        """Stop a timer, once all that was begun is done, and print its seconds as MP-SPDZ does.
+
+        Raises: UnsupportedFeature: it was not started.
+        """
         if number not in self._timers:
             raise UnsupportedFeature(f"Timer {number} was not started.")
         self.mpc.run(self.mpc.barrier())  # what was begun while it ran belongs to it

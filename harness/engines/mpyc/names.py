@@ -118,6 +118,7 @@ class _Vector(_Laned, name="vector"):
         return self.get_vector(index % len(self), 1)
 
     def get_vector(self, base: int, size: int) -> Any:
+        """Return `size` lanes, from number `base` on. Raises: UnsupportedFeature: there are fewer."""
         if base < 0 or not 0 < size <= len(self) - base:
             raise UnsupportedFeature(f"A vector of {len(self)} has no lanes {base} to {base + size}.")
         return self._of(self._lanes[base : base + size])
@@ -164,6 +165,7 @@ class Opened(_Vector, name="cint"):
         _check_size(self, size)
 
     def reveal(self) -> Opened:
+        """Return itself: it is public already."""
         return self
 
     def __eq__(self, other: object) -> Any:
@@ -195,26 +197,38 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
+        """Return the next `size` values of that party's binary input file.
+
+        Raises: UnsupportedFeature: `binary` is not True, or there is no such party; ShareError: the file
+        holds fewer values, or one that is no field element.
+        """
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.input_elements(_party(cls, party), _count(size)))
 
     @classmethod
     def get_random_bit(cls, *, size: int = 1) -> Any:
+        """Return `size` secret bits, as integers, that no party knows."""
         mpc = cls._machine.mpc
         return cls._of(mpc.np_random_bits(cls._machine.array.sectype, _count(size)))
 
     @classmethod
     def get_dabit(cls, *, size: int = 1) -> tuple[Any, Any]:
+        """Return `size` secret bits that no party knows, once as integers and once as bits."""
         bit = cls.get_random_bit(size=size)
         return bit, Bits._of(bit._lanes)
 
     @classmethod
     def concat(cls, parts: Iterable[Any]) -> Any:
+        """Return the lanes of all these vectors in one, in their order."""
         return cls._of(cls._machine.mpc.np_concatenate([_secret(part)._lanes for part in parts]))
 
     @classmethod
     def dot_product(cls, x: Any, y: Any) -> Any:
+        """Return the inner product of two vectors, one lane; of two lists of vectors, lane by lane.
+
+        Raises: UnsupportedFeature: their lengths differ.
+        """
         both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
         lanes = {n} if both_vectors else {len(_secret(each)) for each in [*x, *y]}
         if n != len(y) or len(lanes) != 1:
@@ -224,9 +238,11 @@ class Secret(_Vector, name="sint"):
         return sum(a * b for a, b in zip(x, y, strict=True))
 
     def sum(self) -> Any:
+        """Return the sum of all lanes: one lane."""
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
 
     def reveal(self) -> Any:
+        """Open all lanes to all parties. Raises: DomainOverflow: a value is outside [-2^63, 2^63)."""
         mpc = self._machine.mpc
         return Opened._of(np.array([int(lane) for lane in mpc.run(mpc.output(self._lanes))], dtype=object))
 
@@ -285,6 +301,10 @@ class BitVector(Value, name="sbitvec"):
 
     @classmethod
     def get_type(cls, width: int) -> type[BitVector]:
+        """Return the type by which parties input secret bits, `width` in each lane.
+
+        Raises: UnsupportedFeature: these are not 1 to MAX_INPUT_WIDTH.
+        """
         if not 1 <= width <= MAX_INPUT_WIDTH:
             raise UnsupportedFeature(f"An input takes 1 to {MAX_INPUT_WIDTH} bits a lane, not {width}.")
 
@@ -295,6 +315,11 @@ class BitVector(Value, name="sbitvec"):
 
     @classmethod
     def get_input_from(cls, party: int, size: int = 1) -> Any:
+        """Return `size` lanes of that party's input file; `v` has their bits, lowest first.
+
+        Raises: UnsupportedFeature: not of a type by `get_type`, or there is no such party; ShareError: the
+        file holds fewer integers, or one that has more bits.
+        """
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
         rows = cls._machine.input_bits(_party(cls, party), cls._width, _count(size))
