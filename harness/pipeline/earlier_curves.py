@@ -42,6 +42,7 @@ class ReleasedCurves:
 
     @property
     def privacy(self) -> dict[str, Any]:
+        """The privacy part of the manifest: what was spent when the curves were opened."""
         found: dict[str, Any] = self.manifest["privacy"]
         return found
 

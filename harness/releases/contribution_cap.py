@@ -105,6 +105,7 @@ class ChosenCap:
 
     @property
     def cap(self) -> int:
+        """The cap: how many records of a client count."""
         return self.caps[self.index]
 
     def to_json(self) -> dict[str, Any]:

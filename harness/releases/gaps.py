@@ -34,6 +34,7 @@ class Interval:
     says_something: bool
 
     def to_json(self) -> dict[str, Any]:
+        """Return a mean or a gap as `gap.json` has it; an estimate that there is not is null."""
         estimate = None if math.isnan(self.estimate) else self.estimate
         return {
             "estimate": estimate,

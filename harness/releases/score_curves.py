@@ -252,6 +252,7 @@ class ThresholdChoice:
     deterministic: bool
 
     def of(self, curves: GroupCurves) -> GroupThresholds:
+        """Return each group's thresholds on these curves. Raises: as `choose_thresholds`."""
         return choose_thresholds(
             curves, self.constraint, self.objective, self.tolerance, deterministic=self.deterministic
         )
@@ -305,6 +306,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     @property
     def spec(self) -> ProtocolSpec:  # type: ignore[override]
+        """The protocol that opens the curves."""
         return self.curves.spec
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Thresholds]:

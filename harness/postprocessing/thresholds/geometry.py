@@ -55,6 +55,7 @@ class Hull:
 
     @classmethod
     def over(cls, x: Floats, y: Floats) -> Hull:
+        """Return the hull of these points. Args: x, y: (n,), in any order; x from 0 to 1, both among them."""
         corners = upper_hull(x, y)
         return cls(corners, x[corners], y[corners])
 

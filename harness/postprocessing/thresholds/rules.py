@@ -43,6 +43,7 @@ class ThresholdRule:
 
     @property
     def is_deterministic(self) -> bool:
+        """Whether there is one threshold, so that nothing is drawn."""
         return len(self.thresholds) == 1
 
     def described(self) -> str:

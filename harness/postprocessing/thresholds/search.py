@@ -58,6 +58,7 @@ class ThresholdTask:
 
     @cached_property
     def curves(self) -> tuple[GroupPoints, ...]:
+        """What the thresholds can do in each group, in the order of the groups; a rate that is 0/0 is 0."""
         rates = (self.points.true_positive_rate, self.points.false_positive_rate, self.points.selection_rate)
         return tuple(
             _group_points(self.points.thresholds, *of_group) for of_group in zip(*rates, strict=True)
@@ -77,6 +78,10 @@ class GroupPoints:
     selection_rate: Floats
 
     def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
+        """Return the rule that draws among points.
+
+        Args: shares: of each point its index and its probability. Raises: as `mixture`.
+        """
         return mixture((float(self.thresholds[point]), share) for point, share in shares)
 
 

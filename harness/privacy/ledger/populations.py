@@ -90,10 +90,12 @@ class Population:
 
     @property
     def spent(self) -> Guarantee:
+        """What all its runs spent, by basic composition."""
         return compose(charge.exact for charge in self.charges)
 
     @property
     def left(self) -> Budget | None:
+        """What its budget leaves; None where it has no budget."""
         return None if self.budget is None else self.budget.left(self.spent)
 
 
