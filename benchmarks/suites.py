@@ -30,6 +30,7 @@ class Exclusion:
     reason: str
 
     def covers(self, cell: Mapping[str, Level]) -> bool:
+        """Return whether a cell has, for each of these factors, one of these levels."""
         return all(cell.get(factor) in levels for factor, levels in self.where.items())
 
 
@@ -44,6 +45,7 @@ class Planned:
 
     @property
     def key(self) -> Cell:
+        """The cell as something that can be compared and looked up."""
         return cell_key(self.cell)
 
 
@@ -61,6 +63,7 @@ class Grid:
     excluded: Sequence[Exclusion] = ()
 
     def cells(self) -> Iterator[Planned]:
+        """Yield all combinations; the last axis' levels change first."""
         for levels in product(*self.axes):
             cell: dict[str, Level] = {}
             for some in levels:

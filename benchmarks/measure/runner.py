@@ -58,6 +58,7 @@ class Chosen:
 
     @property
     def of(self) -> Suite:
+        """The suite of that name."""
         return SUITES[self.suite]
 
     def plan(self) -> list[Planned]:

@@ -26,6 +26,7 @@ class Printed:
 
     @property
     def seconds(self) -> float:
+        """The number as it is printed; see `range`."""
         return float(self.text)
 
     @property

@@ -140,6 +140,7 @@ class Mechanism:
         return [by_step[self.law.step(count)] for count in counts]
 
     def relative_errors(self, counts: Sequence[int]) -> Floats:
+        """Return E|estimate - count| / max(count, 1) for each count, in its shape."""
         return expected_errors(self.law, counts, self.coins) / np.maximum(counts, 1)
 
 
@@ -172,6 +173,7 @@ class Study:
         ]
 
     def to_json(self) -> dict[str, Any]:
+        """Return what `groupwise.json` holds."""
         fitted = NormalDist.from_samples(self.samples.tolist())
         return {
             "target": asdict(self.target),

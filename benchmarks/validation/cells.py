@@ -90,6 +90,7 @@ class CellRuns:
 
     @property
     def ok(self) -> tuple[Sample, ...]:
+        """The runs that ended well."""
         return self.of(OK)
 
     @property
@@ -172,6 +173,7 @@ class Measured:
 
     @property
     def suites(self) -> tuple[str, ...]:
+        """The suites that have cells, in the order in which they first ran."""
         return tuple(dict.fromkeys(cell.suite for cell in self.cells))
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:

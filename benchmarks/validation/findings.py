@@ -48,6 +48,7 @@ class Check:
 
     @property
     def kind(self) -> str:
+        """What sort of check it is, as its key begins: `exact`, say."""
         return self.key.partition(".")[0]
 
 

@@ -65,6 +65,7 @@ class Setting:
 
     @property
     def models(self) -> str:
+        """What results call these models: `active` or `passive`."""
         return "active" if self.active else "passive"
 
     def left(self, share: Fraction) -> Fraction:
@@ -158,4 +159,5 @@ class Chooser:
 
 
 def geometric_mean(regrets: list[float]) -> float:
+    """Return the geometric mean of regrets, which are ratios: at least one, each above 0."""
     return math.exp(sum(map(math.log, regrets)) / len(regrets))

@@ -105,7 +105,7 @@ def gap_of(tables: Floats) -> Floats:
     return np.asarray(share[..., 0] - share[..., 1])
 
 
-def gap_errors(tables: Floats, truth: Floats) -> Floats:
+def _gap_errors(tables: Floats, truth: Floats) -> Floats:
     return np.abs(gap_of(tables) - gap_of(truth))
 
 
@@ -141,7 +141,10 @@ class ExpectedErrors:
         return [
             [one, missing, float(total_error(epsilon, cap, missing))],
             [truth.size * one, missing, float(of_counts)],
-            *([float(error(each, truth).mean()) for each in tables] for error in (weight_errors, gap_errors)),
+            *(
+                [float(error(each, truth).mean()) for each in tables]
+                for error in (weight_errors, _gap_errors)
+            ),
         ]
 
 

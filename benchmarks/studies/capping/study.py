@@ -154,6 +154,7 @@ class Found:
                 yield row
 
     def about(self) -> dict[str, Any]:
+        """Return what results say of the population: its size, how much its clients have, and its table."""
         sizes = self.population.sizes
         return {
             "name": self.population.name,
@@ -243,6 +244,7 @@ class Study:
         return {name: rounded(geometric_mean(regrets)), f"{name}_worst": rounded(max(regrets))}
 
     def to_json(self) -> dict[str, Any]:
+        """Return what `capping.json` holds."""
         return {
             "populations": [each.about() for each in self.found],
             "choices": self.rows(),

@@ -35,6 +35,7 @@ class Budgets:
 
     @property
     def mechanism(self) -> str:
+        """M_R or M_L."""
         return M_R if self.k is None else M_L
 
     def variance_of_mean(self, size: float, other: float, mean_square: float) -> float:

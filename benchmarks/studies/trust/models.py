@@ -55,11 +55,12 @@ def population(clients: int) -> Population:
 
 
 class TrustModel(ABC):
-    """A way to estimate the gap. guarantee: exact upper bounds of ε and δ."""
+    """A way to estimate the gap."""
 
     @property
     @abstractmethod
-    def guarantee(self) -> Guarantee: ...
+    def guarantee(self) -> Guarantee:
+        """Exact upper bounds of ε and δ."""
 
     @abstractmethod
     def half_width(self, clients: float, failure: float) -> float:
@@ -91,7 +92,7 @@ class Local(TrustModel):
         return Guarantee(self.mechanism.epsilon, Fraction(0))
 
     def half_width(self, clients: float, failure: float) -> float:
-        """By `local_estimates.half_width`, Chernoff's bound."""
+        """By `estimators.half_width`, Chernoff's bound."""
         sizes = [clients / 2] * _GROUPS
         return half_width(self.mechanism, sizes, gap_weights(sizes, 0, 1), failure)
 

@@ -93,6 +93,7 @@ class SyntheticPopulation:
 
     @property
     def grid(self) -> Grid:
+        """The thresholds."""
         return even_grid(self.thresholds)
 
     def shares(self) -> Floats:
@@ -128,11 +129,13 @@ class LoanPopulation:
     groups = 2
 
     def sample(self, _records: int, repetitions: int, _rng: np.random.Generator) -> Sample:
+        """Return the same histogram for each repetition; nothing is drawn."""
         histogram, whole = _loan_applications()
         return Sample(np.broadcast_to(histogram, (repetitions, *histogram.shape)), whole)
 
     @staticmethod
     def records() -> int:
+        """Return how many training applicants there are."""
         return int(_loan_applications()[0].sum())
 
 
@@ -170,12 +173,12 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
     tpr, fpr = rates_under(rules, whole)
     of_positives, of_negatives = rates_at_grid(found) - rates_at_grid(exact)
     return {
-        "count_rmse": rms(
+        "count_rmse": _rms(
             np.array([estimated.tp, estimated.fp]) - np.array([counted.tp, counted.fp]),
         ),
-        "tpr_rmse": rms(of_positives),
-        "fpr_rmse": rms(of_negatives),
-        "auc_error": rms(found.area_under_curve - exact.area_under_curve),
+        "tpr_rmse": _rms(of_positives),
+        "fpr_rmse": _rms(of_negatives),
+        "auc_error": _rms(found.area_under_curve - exact.area_under_curve),
         "gap_counted": gap(*rates_under(rules, exact)),
         "gap_whole": gap(tpr, fpr),
         "balanced_accuracy": balanced_accuracy(tpr, fpr, whole),
@@ -189,7 +192,7 @@ def unmitigated(whole: OperatingPoints) -> tuple[float, float]:
     return gap(*rates), balanced_accuracy(*rates, whole)
 
 
-def rms(errors: Floats) -> float:
+def _rms(errors: Floats) -> float:
     return float(np.sqrt(np.mean(errors**2)))
 
 

@@ -55,6 +55,7 @@ class LocalMechanism:
 
     @property
     def guarantee(self) -> Guarantee:
+        """For one client's record in place of another: `epsilon`, and no δ."""
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:
@@ -112,10 +113,12 @@ def design_local(
 
 
 class Release(Protocol):
-    """One way to release curves. guarantee: the true one, of everything that is released."""
+    """One way to release curves."""
 
     @property
-    def guarantee(self) -> Guarantee | None: ...
+    def guarantee(self) -> Guarantee | None:
+        """The true one, of everything that is released; None if there is none."""
+
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
         """Return the cumulative counts and totals, shape (repetitions, k, 2, T + 1)."""
         ...
@@ -128,6 +131,7 @@ class NoiseFree:
     guarantee = None
 
     def estimate(self, histograms: Integers, _rng: np.random.Generator) -> Floats:
+        """Return the exact counts and totals, shaped as by any `Release`."""
         return cumulative(histograms)
 
 
@@ -144,9 +148,11 @@ class Computed:
 
     @property
     def guarantee(self) -> Guarantee:
+        """That of the noise, exactly."""
         return self.plan.exact
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
+        """Return the exact counts and totals plus simulated noise, shaped as by any `Release`."""
         nodes = simulated_noise(self.noise.coins, rng, (*histograms.shape[:3], self.plan.nodes))
         found: Floats = cumulative(histograms) + nodes @ self.noise.linear.T
         return found
