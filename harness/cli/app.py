@@ -16,6 +16,7 @@ class Commands(Program):
     """The commands of `tasks.py`, or of a namespace that is given."""
 
     def print_version(self) -> None:
+        """Print the name and the version of the project."""
         from harness import __version__
 
         print(f"FairShares {__version__}")
@@ -32,6 +33,7 @@ class Commands(Program):
             self.print_columns(rows)
 
     def task_list_opener(self, extra: str = "") -> str:  # noqa: ARG002  (as invoke calls it)
+        """Return the line above the list of commands."""
         return f"Commands; `{self.binary} COMMAND --help` explains the options of one"
 
     def parse_tasks(self) -> None:

@@ -56,6 +56,7 @@ class Option(Generic[T]):
 
     @property
     def flag(self) -> str:
+        """How it is written: `--max-count`, say."""
         return f"--{self.attribute.replace('_', '-')}"
 
     @property

@@ -121,6 +121,7 @@ class ReleaseOptions(Options):
 
     @property
     def wants_chosen_cap(self) -> bool:
+        """Whether `--cap auto` is given, whatever else is."""
         return self.texts["cap"] == "auto"
 
     def statistic(self, spec: ProtocolSpec) -> Statistic[Any]:
