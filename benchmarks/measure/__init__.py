@@ -1,4 +1,4 @@
 """Runs the cells of a suite by the normal pipeline, and keeps each result as soon as it is there.
 
-Start with `factors`, then `runner`.
+Start with `cell`, then `runner`.
 """

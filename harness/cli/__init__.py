@@ -1,4 +1,5 @@
 """The command line: options in, commands run, mistakes in one sentence.
 
-Imports: everything; imported by `tasks.py`, benchmarks and tests alone. Start with `app`, then `commands`.
+Imports: everything; imported by `fairshares`, `tasks.py`, benchmarks and tests alone. Start with `app`, then
+`commands`.
 """

@@ -153,7 +153,10 @@ class Work:
     # A run.
 
     def put_file(self, name: str, bytes: int) -> None:
-        """Keep a share file of this party, which follows the request."""
+        """Keep a share file of this party, which follows the request.
+
+        Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already.
+        """
         received, incoming = self._own_scratch() / "received", self._own_scratch() / "incoming"
         self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
         if not _NAME.fullmatch(name) or (received / name).exists():
@@ -179,6 +182,7 @@ class Work:
         Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size.
         Args: without: identities of sound uploads, as `check_uploads` said, that are left out; None: all
         uploads that there are have to be sound.
+        Raises: ShareError: there are none, one is not sound, or more than one aggregate is there.
         """
         scratch, shares = self._own_scratch(), self._shares_of(party)
         ready = sorted(shares.glob("*.aggregate"))
@@ -221,6 +225,7 @@ class Work:
         [test: tests/harness/hosts/test_work.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
         that send while it runs.
+        Raises: HostUnfitError: no command asks for that, or a port is taken; CertificateError: of the keys.
         """
         known = _RUN.fullmatch(run) and protocol in PROTOCOLS and 0 <= party < len(addresses)
         if not known or not all(map(_ARGUMENT.fullmatch, arguments)):
@@ -269,7 +274,10 @@ class Work:
         self._stack.callback(self.kill)
 
     def start(self, seconds: float) -> str:
-        """Start the party's process; return its certificate once it is ready."""
+        """Start the party's process; return its certificate once it is ready.
+
+        Raises: PartyFailedError: it is not after so many seconds.
+        """
         party = self._laid_out()
         party.start()
         certificate = party.certificate(seconds)
@@ -281,6 +289,7 @@ class Work:
         """Let the party begin, with the certificates that this host holds on to.
 
         Args: certificates: the parties' own, as whoever started them says; they have to be the same.
+        Raises: CertificateError: one is not.
         """
         party, held = self._laid_out(), keys.pinned(self._directory)[self._engine]
         for other, certificate in _by_party(certificates).items():

@@ -404,7 +404,10 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
 
 
 def extract_values(aggregate_file: Path, out: Path) -> Path:
-    """Write an aggregate's values alone, as engines read them; return `out`."""
+    """Write an aggregate's values alone, as engines read them; return `out`.
+
+    Raises: ShareError: the aggregate is damaged.
+    """
     header, payload = _read(aggregate_file)
     if len(payload) != header.values * header.domain.value_bytes:
         raise ShareError(f"{aggregate_file} is damaged: it has {len(payload)} bytes of values.")

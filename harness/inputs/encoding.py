@@ -39,6 +39,7 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     client, the cell in each of its slots. `scores`: per record, an indicator per group and label, but for
     the last of each, and the score's bin. `slots`: the code of what is in each slot; of sizes, how many caps
     the client exceeds.
+    Raises: RecordDomainError: slots without a cap.
     """
     if form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE:
         raise RecordDomainError("The input form slots needs a cap on what one client contributes: --cap.")

@@ -233,7 +233,10 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
 
 @lru_cache(maxsize=8)
 def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
-    """Return `count` thresholds from 0 to 1 in equal steps, each the float nearest to its fraction."""
+    """Return `count` thresholds from 0 to 1 in equal steps, each the float nearest to its fraction.
+
+    Raises: ThresholdGridError: there are fewer than 2, or too many.
+    """
     if not 2 <= count <= MAX_THRESHOLDS:
         raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
     return tuple(j / (count - 1) for j in range(count))

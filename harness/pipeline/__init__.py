@@ -1,4 +1,4 @@
 """One run: inputs, noise plan, charge, engine, result files and manifest.
 
-Imports: everything below but `hosts`, `views` and `cli`. Start with `run`.
+Imports: `privacy` and below. Start with `run`.
 """

@@ -42,8 +42,8 @@ class CapTarget:
     """The release that clients are to be capped for.
 
     Attributes: task: weights, confusion or thresholds, or counts; epsilon, delta: its totals; thresholds: how
-    many, of curves; exchanged: whether its noise is for exchanged records, as in active models; counts: how
-    many, if they are to err least as they are.
+    many, of curves; malleable_slots: whether its noise is for exchanged records, as in active models; counts:
+    how many, if they are to err least as they are.
     """
 
     task: str
@@ -56,9 +56,9 @@ class CapTarget:
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should have more records than the cap, so that the release errs least.
 
-        Computes: `capping.allowed_above`. Counts: a record beyond the cap is in one of them. Weights: the
-        counts of all cells, with `RATIOS` times as many clients; rates of predictions likewise, as they are
-        ratios of counts, too. Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS`
+        Computes: `above_threshold.allowed_above`. Counts: a record beyond the cap is in one of them. Weights:
+        the counts of all cells, with `RATIOS` times as many clients; rates of predictions likewise, as they
+        are ratios of counts, too. Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS`
         times as many clients, as thresholds follow from rates. By the tree's exact variance the counts err by
         `counts_of_curves` times as much as one count with all of epsilon, added up, and evenly spread scores
         have a record in half of those of its cell. The tree is the best one for a cap of 1; errors grow in

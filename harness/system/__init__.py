@@ -1,4 +1,4 @@
 """Files, directories, processes and signals: what the operating system does for everything above.
 
-Imports: `protocols`, `errors`. Start with `files`: directories that go away with whoever made them.
+Imports: `errors`. Start with `files`: directories that go away with whoever made them.
 """

@@ -54,7 +54,11 @@ def check_new(out: Path) -> None:
 
 @contextmanager
 def new_directory(out: Path) -> Iterator[Path]:
-    """Yield a private directory that becomes `out` when all is well, and vanishes when it is not."""
+    """Yield a private directory that becomes `out` when all is well, and vanishes when it is not.
+
+    Raises: OptionError: `out` is there already, or nothing can be made beside it; WriteError: what is in it
+    cannot be written, or `out` came to be meanwhile.
+    """
     check_new(out)
     ours = [parent for parent in out.parents if not parent.exists()]
     with ExitStack() as stack:

@@ -67,8 +67,8 @@ class NoisePlan:
     Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
     most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
     the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
-    guarantee of the whole release; exchanged: as for `plan_noise`; opened: whether the noisy values are, not
-    only what follows from them; release: what gets the noise, None if that is an index.
+    guarantee of the whole release; malleable_slots: as for `plan_noise`; opened: whether the noisy values
+    are, not only what follows from them; release: what gets the noise, None if that is an index.
     """
 
     relation: NeighboringRelation
@@ -105,7 +105,7 @@ def nodes_changed(
     A replaced record is one removed and one added: twice the nodes of one, which a record that moves
     between cells without a common node reaches. A client that is zeroed out is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
-    Args: exchanged: as for `plan_noise`.
+    Args: malleable_slots: as for `plan_noise`.
     """
     both = malleable_slots or relation is NeighboringRelation.REPLACE_ONE
     return cap * release.most_nodes_of_a_record * (2 if both else 1)
@@ -118,7 +118,7 @@ def possible_moves(
 
     Computes: of counts of records, `nodes_changed` ones; else, of each record or pair of records in listed
     cells, the amounts that are not 0, sorted.  [test: tests/protocols/test_exact_moves.py]
-    Args: exchanged: as for `plan_noise`.
+    Args: malleable_slots: as for `plan_noise`.
     """
     if not release.amounts:
         return frozenset([(1,) * nodes_changed(release, relation, malleable_slots=malleable_slots)])
@@ -154,8 +154,8 @@ def plan_noise(
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
     tests/harness/clients/test_exchanged_records.py]
     Args: epsilon: total, > 0; delta: total, in (0, 1); cap: the most records of a client that are counted,
-    where clients are zeroed out; exchanged: whether a record that is gone leaves another in its place, as
-    where a party can flip bits m of a slot: a code x becomes x ^ m, and 0 for nothing becomes m.
+    where clients are zeroed out; malleable_slots: whether a record that is gone leaves another in its place,
+    as where a party can flip bits m of a slot: a code x becomes x ^ m, and 0 for nothing becomes m.
     Raises: ValueError: no coins reach them; the message says which bound.
     """
     if not 0 < delta < 1:

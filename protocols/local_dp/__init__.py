@@ -1,4 +1,4 @@
 """Local differential privacy: a client randomises its own record; estimates and audits of that.
 
-Imports: `protocols.noise`. Start with `randomizers`.
+Imports: `protocols.noise`, `protocols.circuits`. Start with `randomizers`.
 """

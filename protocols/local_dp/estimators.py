@@ -215,6 +215,7 @@ def clients_needed(
 
     Args: shares: of the two groups among all clients; error: in the declared range's unit; failure:
     probability that it is exceeded; bound: `half_width` or `chebyshev`.
+    Raises: ValueError: a share is not above 0, or they do not add up.
     """
     d = mechanism.grr.groups
     rest = (1 - sum(shares)) / max(1, d - 2)

@@ -158,7 +158,7 @@ def best_tree(
     blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
     Guarantees: no neighbour (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-    Args: cap, exchanged: as for `plan_noise`.
+    Args: cap, malleable_slots: as for `plan_noise`.
     Raises: ValueError: no noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")

@@ -127,6 +127,7 @@ def worst_relative_error(law: ShiftedLog, least: int, coins: Sequence[Coin | flo
     Computes: between neighbouring points a < b at which it is computed, estimates rise with the count, so
     E|.| <= E(.)+ at b + E(.)- at a + (b - a). Exact up to 512 counts per power of two, where all counts
     are points; above that at most 1/512 of n too large.   [test: tests/protocols/test_shifted_log.py]
+    Raises: ValueError: `least` is not from 1 to `law.most`.
     """
     if not 1 <= least <= law.most:
         raise ValueError(f"the least count must be from 1 to {law.most}, not {least}")

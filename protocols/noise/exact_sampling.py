@@ -31,7 +31,7 @@ def words(n: int) -> Words:
 def coins(probability: Fraction, n: int) -> Bools:
     """Toss n coins that show True with this probability, exactly.
 
-    Args: probability: in [0, 1), a multiple of 2^-64.
+    Args: probability: in [0, 1), a multiple of 2^-64. Raises: ValueError: it is not.
     """
     numerator = probability * (1 << WORD_BITS)
     if numerator.denominator != 1 or not 0 <= probability < 1:
@@ -50,7 +50,7 @@ def round_at_random(x: npt.NDArray[np.float64]) -> Integers:
 
 
 def below(bound: int, n: int) -> Integers:
-    """Return n uniform integers from 0 up to below the bound. Args: bound: 1 to 2^62."""
+    """Return n uniform integers in [0, bound). Args: bound: 1 to 2^62. Raises: ValueError: it is not."""
     if not 1 <= bound <= 1 << 62:
         raise ValueError(f"the bound must be from 1 to 2^62, not {bound}")
     mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
@@ -85,7 +85,7 @@ def discrete_laplace(scale: Fraction, n: int) -> Integers:
     Computes: with scale = t/s, u + t v for a uniform u < t, kept with probability e^(-u/t), and a v with
     ratio e^-1 has ratio e^(-1/t); a whole s of these is one step; a fair sign, a negative 0 redrawn.
     Guarantees: exact.                                 [test: tests/statistical/test_local_dp.py]
-    Args: scale: > 0; its numerator, in lowest terms, is 2^50 at most.
+    Args: scale: > 0; its numerator, in lowest terms, is 2^50 at most. Raises: ValueError: it is not.
     """
     t, s = scale.numerator, scale.denominator
     if not 1 <= t <= MAX_NUMERATOR:

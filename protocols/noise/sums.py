@@ -52,7 +52,10 @@ class Law:
         return result
 
     def quantile(self, failure: float) -> float:
-        """Return t such that the sum is above t with probability at most `failure`."""
+        """Return t such that the sum is above t with probability at most `failure`.
+
+        Raises: ValueError: more mass is lost than that.
+        """
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1][1:], [0.0]])
         allowed = failure * (1 - _TOLERANCE) - self.lost
         if allowed < 0:

@@ -41,7 +41,7 @@ def free_ports(count: int) -> Iterator[list[int]]:
     their block bound: processes that choose at the same time get different blocks.
     Guarantees: no two holders on one machine have a port in common.
     [test: tests/harness/engines/test_ports.py]
-    Args: count: below 16.
+    Args: count: below 16. Raises: UnsupportedError: there are not so many.
     """
     for first in random.SystemRandom().sample(_PORTS[::_BLOCK], len(_PORTS[::_BLOCK])):
         ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))

@@ -1,4 +1,4 @@
 """Sample weights from noisy counts, their intervals, and the weight of each row of training data.
 
-Imports: `postprocessing.noisy_counts`. Start with `formulas`.
+Imports: `postprocessing.noisy_counts` and below. Start with `formulas`.
 """

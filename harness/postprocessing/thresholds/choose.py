@@ -45,9 +45,9 @@ class GroupThresholds:
     """A decision rule for each group, and what it is estimated to do.
 
     Attributes: rules: of each group, in the order of `rates`; rates: estimates, shape (k,) each, of the
-    true positive, false positive and selection rate; intervals: the same, shape (k, 2); objective_value,
-    accuracy: estimates; gap: estimate of what the constraint wants to be 0 (the largest difference
-    between two groups in the constrained rate, or in the worse of the two); gap_interval: low and high;
+    true positive, false positive and selection rate; intervals: the same, shape (k, 2); objective_value:
+    an estimate; gap: estimate of what the constraint wants to be 0 (the largest difference between two
+    groups in the constrained rate, or in the worse of the two); gap_interval: low and high;
     least_tolerance: whether the tolerance is the least with which single thresholds do more than accept
     everybody or nobody.
     All intervals hold at once with probability `confidence`, over the noise and the sample.

@@ -1,4 +1,4 @@
 """Every guarantee recomputed from the noise's law and from the map that a protocol releases.
 
-Imports: `protocols`. Start with `samplers`, then `releases`.
+Imports: `releases.registry`, `protocols`. Start with `samplers`, then `releases`.
 """

@@ -48,7 +48,7 @@ def audit_release(
     Computes: basic composition over the values that a record moves, of the audited noise; for up to three
     also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
     unit, and each value's outermost atoms, one by one.
-    Args: cap, exchanged: as for `plan_noise`.
+    Args: cap, malleable_slots: as for `plan_noise`.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
     text = {name: str(value) for name, value in arguments.items()}

@@ -44,7 +44,7 @@ class Database:
     timeout_s: float
 
     def exists(self) -> bool:
-        """Return whether there is a file, of whatever kind."""
+        """Return whether there is a file, of whatever kind. Raises: LedgerError: that cannot be known."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -75,6 +75,7 @@ class Database:
         content is. On an exception or a crash none of it is kept in either: SQLite has that for files with
         rollback journals, not for write-ahead logs. The caller looks whether the other one is sound.
         [test: tests/harness/privacy/test_ledger_adoption.py]
+        Raises: LedgerError: the two are one file, or one of them cannot be used.
         """
         self._create()
         if self.path.samefile(old.path):
