@@ -42,7 +42,7 @@ class ReleasedCurves:
 
     @property
     def privacy(self) -> dict[str, Any]:
-        """The privacy part of the manifest: what was spent when the curves were opened."""
+        """The privacy part of the manifest: what was spent when the curves were revealed."""
         found: dict[str, Any] = self.manifest["privacy"]
         return found
 

@@ -306,7 +306,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     @property
     def spec(self) -> ProtocolSpec:  # type: ignore[override]
-        """The protocol that opens the curves."""
+        """The protocol that reveals the curves."""
         return self.curves.spec
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Thresholds]:

@@ -242,7 +242,7 @@ class Secret(_Vector, name="sint"):
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
 
     def reveal(self) -> Any:
-        """Open all lanes to all parties. Raises: DomainOverflow: a value is outside [-2^63, 2^63)."""
+        """Reveal all lanes to all parties. Raises: DomainOverflow: a value is outside [-2^63, 2^63)."""
         mpc = self._machine.mpc
         return Opened._of(np.array([int(lane) for lane in mpc.run(mpc.output(self._lanes))], dtype=object))
 
