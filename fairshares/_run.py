@@ -79,7 +79,7 @@ def spent(**given: Any) -> _results.Spent:
 def options_of(options: type[Options], given: Mapping[str, Any]) -> Any:
     """Return a command's options. Args: given: Python's values by name, None for what is left out.
 
-    Raises: OptionError: one makes no sense.
+    Raises: OptionError: one makes no sense; TypeError: the command has no such option.
     """
     if unknown := set(given) - set(options.declared):
         raise TypeError(f"There is no argument {min(unknown)!r} here.")

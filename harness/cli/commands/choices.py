@@ -103,7 +103,8 @@ def chosen_account(
 
     Args: of_uploads: whether it is on uploads, of which the ledger knows which were used.
     Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then, or a
-    new name may be a misspelt one; LedgerError: an earlier version's ledger would have to be asked, too.
+    new name may be a misspelt one; LedgerError: an earlier version's ledger would have to be asked, too;
+    OptionError: a budget of nobody.
     """
     found = chosen_ledger(ledger)
     charged = population if population != UNCHARGED else None
@@ -161,6 +162,7 @@ def declared_domain(
     """Return the domain that the options declare, None if they leave it to be inferred.
 
     Args: of_values: whether records are performance values, with --range and --steps.
+    Raises: OptionError: options do not go together; RecordDomainError: what they declare is no domain.
     """
     if of_values and (options.range or options.steps or not options.domain):
         return _declared_values(options)

@@ -25,7 +25,10 @@ def ledger(options: LedgerOptions) -> None:
 
 
 def populations_of(options: LedgerOptions) -> tuple[Path, list[Population]]:
-    """Do what is asked for; return the ledger's file, and the population that is named, or all."""
+    """Do what is asked for; return the ledger's file, and the population that is named, or all.
+
+    Raises: OptionError: options do not go together; PopulationError: there is none of that name; LedgerError.
+    """
     found = chosen_ledger(options.ledger)
     name = options.population
     if options.budget and name is None:
