@@ -13,14 +13,14 @@ Integers = npt.NDArray[np.int64]
 
 
 def counts(group: Integers, label: Integers, groups: int, labels: int) -> Integers:
-    """Count records per (group, label); group and label are indices, one per record."""
+    """Count records: shape (groups, labels). Args: group, label: indices, shape (records,)."""
     table = np.zeros((groups, labels), dtype=np.int64)
     np.add.at(table, (group, label), 1)
     return table
 
 
 def confusion(group: Integers, label: Integers, prediction: Integers, groups: int, labels: int) -> Integers:
-    """Count records per (group, label, predicted label); all are indices, one per record."""
+    """Count records: shape (groups, labels, labels), predicted ones last. Args: as in `counts`."""
     table = np.zeros((groups, labels, labels), dtype=np.int64)
     np.add.at(table, (group, label, prediction), 1)
     return table

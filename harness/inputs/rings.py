@@ -45,7 +45,7 @@ class Ring(ABC):
 
     @abstractmethod
     def reduce(self, raw: Words) -> Words:
-        """Map uniform words to uniform elements."""
+        """Map uniform words to uniform elements, of the same shape."""
 
     def add(self, a: Words, b: Words) -> Words:
         """Return a + b, elementwise."""

@@ -92,8 +92,9 @@ class Header:
 
 
 def split_into_shares(values: Words, domain: Ring, parties: int) -> tuple[list[bytes], Words]:
-    """Return a seed for each party but the last, and the last one's values.
+    """Return a seed for each party but the last, and the last one's values, shape (n, words).
 
+    Each is for its party alone.
     Guarantees: any r - 1 of the r shares are uniform and independent of the values (the seeds'
     expansion taken as random); all r add up to them.  [test: tests/harness/inputs/test_shares_properties.py]
     """

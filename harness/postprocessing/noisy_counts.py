@@ -55,7 +55,7 @@ def read_counts(
 def read_unbiased(
     opened: Sequence[int], name: str, expected: int, most: int, coins: tuple[Coin, ...], least: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Return the opened values of one output line, plus 1/2.
+    """Return the opened values of one output line, plus 1/2: shape (expected,).
 
     Args: name: what they are called in messages; expected: how many; least, most: the ends of what there is
     without noise.

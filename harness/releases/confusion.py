@@ -52,7 +52,7 @@ class Confusion:
 
     @property
     def table(self) -> Floats:
-        """The noisy counts of records or, where clients weigh 1 in all, of clients."""
+        """The noisy counts of records or, where clients weigh 1 in all, of clients; shape as of `counts`."""
         return self.counts.table / scale_of(self.counts.domain.cap)
 
     def to_json(self) -> dict[str, Any]:

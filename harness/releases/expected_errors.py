@@ -153,6 +153,7 @@ def mean_errors(sizes: Floats, steps: int) -> Floats:
     """Return the errors of groups' mean values, as shares of the range, for noise of variance 1.
 
     Computes: a mean is a sum over `steps` times a size; it is furthest off at an end of the range.
+    Args: sizes: in clients, of any shape, which is the errors'; steps: on either side of the range's centre.
     """
     return np.asarray(math.sqrt(2) / (2 * steps * sizes))
 

@@ -71,7 +71,7 @@ class Estimate:
 
 
 def estimate_sizes(found: Tally, mechanism: Mechanism) -> Floats:
-    """Return each group's estimated size, unbiased: (reports - p K) / (a - p)."""
+    """Return each group's estimated size, unbiased, shape (d,): (reports - p K) / (a - p), K clients."""
     keep, move = _grr(mechanism)
     return np.asarray((found.counts - move * found.clients) / (keep - move), dtype=np.float64)
 
@@ -128,14 +128,14 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights that make a linear estimate of a group's mean."""
+    """Return the weights, shape (d,), that make a linear estimate of a group's mean. Args: sizes: above 0."""
     weights = np.zeros(len(sizes))
     weights[group] = 1 / sizes[group]
     return weights
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return the weights that make a linear estimate of mean of a - mean of b."""
+    """Return the weights, shape (d,), that make a linear estimate of mean of a - mean of b."""
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 

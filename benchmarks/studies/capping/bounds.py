@@ -96,7 +96,7 @@ def variance_term(n: int, gamma: float, dimension: int) -> float:
 
 
 def zipf_shares(users: int, exponent: float = 1.0) -> Floats:
-    """Return p_j in proportion to j^-exponent."""
+    """Return p_j in proportion to j^-exponent, shape (users,); they add up to 1."""
     p = np.arange(1, users + 1) ** -exponent
     return np.asarray(p / p.sum())
 

@@ -136,7 +136,7 @@ class Chooser:
         }
 
     def law_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
-        """Return the probability of each cap."""
+        """Return the probability of each of `caps`, exactly but for floats, if π_CAP chooses."""
         release = AboveThreshold(len(self._above))
         plan = plan_noise(release, NeighboringRelation.ZERO_OUT_ONE, epsilon, _DELTA)
         return law_of_first_below(plan.coins, self._above, above)

@@ -197,7 +197,7 @@ def _rms(errors: Floats) -> float:
 
 
 def rates_under(rules: Mapping[str, ThresholdRule], points: OperatingPoints) -> tuple[Floats, Floats]:
-    """Return each group's true and false positive rate under its rule, averaged over the rule's draws.
+    """Return each group's true and false positive rate, (k,) each, averaged over its rule's draws.
 
     Args: points: whose thresholds the rules' are among.
     """
