@@ -25,7 +25,7 @@ from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.system.result_files import new_directory, write_json
 from harness.views import run as run_view
-from harness.views.parts import Part
+from harness.views.parts import Part, Picture
 from harness.views.releases import cap as cap_view
 from harness.views.releases import confusion as confusion_view
 from harness.views.releases import counts as counts_view
@@ -33,10 +33,11 @@ from harness.views.releases import gaps as gaps_view
 from harness.views.releases import thresholds as thresholds_view
 from harness.views.releases import weights as weights_view
 from harness.views.rendering.html import fragment
+from harness.views.rendering.plots import WIDTH
 from harness.views.rendering.text import render
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 
@@ -71,6 +72,26 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return with_arguments(fragment(self._view()))
+
+    def plot(self, kind: str = "", ax: Axes | None = None) -> Axes:
+        """Draw a picture, as a report has it.
+
+        Args: kind: which of them, "privacy" for example; by default the first; ax: matplotlib's, to draw on;
+        None: a new figure's. Returns: the axes, of which `.figure.savefig("my.png")` makes a file.
+        Raises: ValueError: there is no such picture; which there are, it says.
+        """
+        pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
+        if not pictures or kind not in (*pictures, ""):
+            raise ValueError(
+                f"There is no picture {kind!r} of this; there are: {', '.join(pictures) or 'none'}."
+            )
+        found = pictures[kind or next(iter(pictures))]
+        if ax is None:
+            from matplotlib import pyplot  # takes a second to load
+
+            ax = pyplot.subplots(figsize=(WIDTH, found.height), layout="constrained")[1]
+        found.draw(ax)
+        return ax
 
 
 @dataclass(frozen=True)
@@ -122,26 +143,11 @@ class Result(Shown):
             for name, fields in self._files.items():
                 write_json(partial / name, fields)
 
-    def plot(self) -> Figure:
-        """Draw the estimates with their intervals. Raises: TypeError: there are none.
-
-        Returns: a matplotlib figure, which a notebook shows and `savefig` writes.
-        """
-        from harness.views.rendering.plots import intervals_figure  # matplotlib takes a second to load
-
-        rows = self._intervals()
-        names = [" · ".join(map(str, np.atleast_1d(name))) for name in rows.index]
-        values, low, high = rows.to_numpy().T
-        return intervals_figure(names, values, low, high, str(rows.columns[0]))
-
-    def _intervals(self) -> pd.DataFrame:
-        """Return estimate, low and high, shape (n, 3), the estimate's column named for the axis."""
-        raise TypeError(f"A result of {self.manifest['task']} has nothing to plot; print it instead.")
-
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
         yield ""
         yield run_view.in_short(self.manifest)
+        yield run_view.guaranteed(self.manifest)
         yield from run_view.left_out(self.manifest)
         yield from self._notes
 
@@ -193,13 +199,6 @@ class WeightsResult(Result):
         """
         return sample_weight(self.weights, group, label)
 
-    def _intervals(self) -> pd.DataFrame:
-        return (
-            super()._intervals()
-            if self.intervals is None
-            else self.weights.to_frame("weight").join(self.intervals)
-        )
-
     def _shown(self) -> Iterable[Part]:
         shown = (
             weights_view.opened_weights if isinstance(self._found, OpenedWeights) else weights_view.weights
@@ -229,10 +228,6 @@ class ConfusionResult(Result):
         return pd.concat(
             {name: self._table(values) for name, values in self._found.intervals.items()}, axis=1
         )
-
-    def _intervals(self) -> pd.DataFrame:
-        rates = pd.Series(self.rates.stack(future_stack=True), name="rate")
-        return rates.to_frame().join(self.intervals.stack(0, future_stack=True))
 
     def _shown(self) -> Iterable[Part]:
         return confusion_view.confusion(self._found)
@@ -272,9 +267,6 @@ class GapResult(Result):
             [[each.estimate, each.low, each.high] for each in found.values()], index, [name, "low", "high"]
         )
 
-    def _intervals(self) -> pd.DataFrame:
-        return self.gaps
-
     def _shown(self) -> Iterable[Part]:
         return gaps_view.gaps(self._found)
 
@@ -291,9 +283,6 @@ class CountResult(Result):
     def intervals(self) -> pd.DataFrame:
         """Columns low and high by (group, label): all hold the true counts at once with 95 %."""
         return self._table(self._found.intervals)
-
-    def _intervals(self) -> pd.DataFrame:
-        return self.counts.to_frame("count").join(self.intervals)
 
     def _shown(self) -> Iterable[Part]:
         return counts_view.counts(self._found)
@@ -365,12 +354,6 @@ class ThresholdsResult(Result):
 
         positive = self._found.curves.positive
         return GroupThresholdPredictor(self.rules, estimator, unseen_group, positive)
-
-    def plot(self) -> Figure:
-        """Draw each group's ROC curve, where the noise allows it to be, and the chosen points."""
-        from harness.views.rendering.plots import roc_figure
-
-        return roc_figure(self._found.curves.curves, self._found.thresholds)
 
     @property
     def _chosen(self) -> Any:

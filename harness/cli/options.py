@@ -118,6 +118,8 @@ LEDGER = optional(
 OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 VERBOSE = switch("print all that there is to say of privacy, cost and where it ran")
 QUIET = switch("print the answer only, and on standard error errors only")
+PLOT = switch("also write report.html, and its pictures as PNG, into the directory of the results")
+PLOT_ALONE = PLOT.but(help="also write report.html, and its pictures as PNG, into a new directory in runs/")
 TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
 
 
@@ -219,6 +221,7 @@ class LedgerOptions(Options):
         parse_path, "another ledger, as earlier versions kept in runs/; all it holds is moved into this one"
     )
     merge = switch("with --adopt: add up what a population that is in both ledgers has spent")
+    plot = PLOT_ALONE
     json = switch("print JSON")
 
 
@@ -279,6 +282,7 @@ class AuditOptions(Options):
         whole(1, in_module("harness.inputs.contribution_bounds:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
     )
+    plot = PLOT
     out = OUT
     json = json_of("audit.json")
 

@@ -30,6 +30,8 @@ from harness.cli.options import (
     MAX_COUNT,
     MODEL,
     OUT,
+    PLOT,
+    PLOT_ALONE,
     POPULATION,
     POSITIVE_LABEL,
     QUIET,
@@ -111,6 +113,7 @@ class ReleaseOptions(Options):
     out = OUT
     timeout = TIMEOUT
     json = json_of("the result as JSON")
+    plot = PLOT
     verbose = VERBOSE
     quiet = QUIET
 
@@ -238,7 +241,7 @@ class ThresholdsOptions(ReleaseOptions):
     def __init__(self, **texts: str | bool) -> None:
         """Read the texts, as `Options` does. Raises: OptionError: with --curves, one is for a new run."""
         of_both = {"constraint", "objective", "tolerance", "deterministic", "positive_label", "curves"}
-        of_both |= {"out", "json", "verbose", "quiet"}
+        of_both |= {"out", "json", "plot", "verbose", "quiet"}
         for name, text in texts.items() if texts.get("curves") else ():
             option = self.declared[name]
             if text not in ("", False, option.default) and name not in of_both:
@@ -505,6 +508,7 @@ class PlanOptions(TaskOptions):
     units = optional(
         parse_path, "directory of unit costs that `./inv bench.units` measured; default: those recorded here"
     )
+    plot = PLOT_ALONE
     json = switch("print JSON")
 
     @property

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from harness.views.parts import Figure, Part, Sentences, Table
+import numpy as np
+
+from harness.views.parts import Part, Sentences, Table
+from harness.views.rendering.plots import intervals
 
 if TYPE_CHECKING:  # its libraries take a second to load
     from harness.evaluation.before_after import Evaluation
@@ -18,7 +21,12 @@ METRICS = {
     "equal_opportunity_difference": "equal opportunity difference",
     "equalized_odds_difference": "equalized odds difference",
 }
-TOLD = ("balanced_accuracy", "demographic_parity_difference", "equalized_odds_difference")
+_DIFFERENCE = ("0 is best", 0.0)
+TOLD = {  # and how to read it, and where a picture has a line to compare it with
+    "balanced_accuracy": ("higher is better, 0.5 is guessing", 0.5),
+    "demographic_parity_difference": _DIFFERENCE,
+    "equalized_odds_difference": _DIFFERENCE,
+}
 
 HOW_TO_READ = (
     "Differences are between the groups' rates (of approval; of approval among those who were approved; "
@@ -34,16 +42,17 @@ def models(evaluation: Evaluation) -> list[str]:
 
 def before_after(evaluation: Evaluation, splits: int) -> Iterator[Part]:
     """View each model's mean and standard deviation over the splits, and how often they changed."""
-    from harness.views.rendering.plots import before_after_figure  # matplotlib is slow to load
-
-    names = models(evaluation)
-    yield Figure(
-        "before_after",
-        before_after_figure(evaluation, names, {metric: METRICS[metric] for metric in TOLD}),
-        "balanced accuracy and differences between the groups, of each model",
-        f"Mean and standard deviation over {splits} splits.",
-    )
-    summary = evaluation.summary().set_index(["metric", "model"])
+    names, summary = models(evaluation), evaluation.summary().set_index(["metric", "model"])
+    for metric, best in TOLD.items():
+        mean, spread = summary.loc[metric].loc[names, ["mean", "std"]].to_numpy().T
+        yield intervals(
+            metric,
+            names,
+            {"": np.column_stack([mean, mean - spread, mean + spread])},
+            f"{METRICS[metric]}, {best[0]}",
+            f"Mean and standard deviation over {splits} splits.",
+            at=best[1],
+        )
     rows = [
         [name, *(_spread(summary.loc[(metric, model)]) for model in names)]
         for metric, name in METRICS.items()

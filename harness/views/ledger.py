@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from harness.privacy.ledger.populations import (
     runs_text,
     spent_text,
 )
-from harness.views.parts import Heading, Line, Part, Table
+from harness.views.parts import Findings, Heading, Line, Part, Table
+from harness.views.rendering.plots import spent
 from protocols.accounting.rounding import digits_up, float_up
 
 SCHEMA = 1
@@ -54,6 +56,9 @@ def adopted(old: Path, new: Path) -> str:
 def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
     """View what each population was charged for, has spent and has left."""
     yield Line("Ledger", str(path))
+    if charged := [each for each in populations if each.charges]:
+        yield Findings([f"Population {each.name!r} has spent {_spent_of(each)}." for each in charged])
+        yield spent([_over_time(each) for each in charged])
     if not populations:
         yield "Nothing is charged in it yet: runs with --population are."
     for each in populations:
@@ -70,9 +75,7 @@ def _population(population: Population) -> Iterator[Part]:
             "l" * len(_COLUMNS),
             if_wide=["results"],
         )
-    left = "" if population.left is None else f"; left of it: {left_text(population.left)}"
-    budget = budget_text(population.budget)
-    yield f"Spent: {spent_text(population.spent)}, by basic composition. Budget: {budget}{left}."
+    yield f"Spent: {_spent_of(population, ', by basic composition')}."
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
     tighter = [
@@ -82,6 +85,18 @@ def _population(population: Population) -> Iterator[Part]:
     ]
     if tighter:
         yield f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}."
+
+
+def _spent_of(population: Population, how: str = "") -> str:
+    left = "" if population.left is None else f"; left of it: {left_text(population.left)}"
+    return f"{spent_text(population.spent)}{how}. Budget: {budget_text(population.budget)}{left}"
+
+
+def _over_time(population: Population) -> tuple[str, list[datetime], list[float], float | None]:
+    times = [datetime.fromisoformat(charge.time).replace(tzinfo=None) for charge in population.charges]
+    charged = [float(charge.exact.epsilon) for charge in population.charges]
+    budget = population.budget and float(population.budget.epsilon)
+    return population.name, times, charged, budget
 
 
 def _row(charge: Charge) -> list[str]:

@@ -6,12 +6,13 @@ stays text, whatever names and paths are in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # takes a second to load
-    from matplotlib import figure
+    from matplotlib import axes, figure
 
 
 class Good(str):
@@ -58,6 +59,10 @@ class Sentences:
     texts: Sequence[str]
 
 
+class Findings(Sentences):
+    """What a page says above all else; a terminal shows none of it, as the numbers come first there."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of texts.
@@ -101,5 +106,28 @@ class Figure:
     caption: str
 
 
-Part = str | Heading | Paragraph | Line | Sentences | Table | Figure
+@dataclass(frozen=True)
+class Picture:
+    """A figure of one panel that is drawn where it is shown; a terminal draws and shows nothing of it.
+
+    Attributes: draw: draws it on axes; height: that it takes, in inches; the others as of `Figure`.
+    """
+
+    name: str
+    draw: Callable[[axes.Axes], None]
+    description: str
+    caption: str
+    height: float
+
+
+def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) -> Findings:
+    """Say between which values all are, and whose these are; nothing of values that are no numbers."""
+    ranked = sorted((value, name) for name, value in values.items() if not math.isnan(value))
+    ends = [f"{value:,.{decimals}f} ({name})" for value, name in ranked]
+    return Findings([f"{what} {ends[0]} to {ends[-1]}."] if ends else [])
+
+
+PAGE = "report.html"  # the file of a page
+
+Part = str | Heading | Paragraph | Line | Sentences | Table | Figure | Picture
 View = Iterable[Part]

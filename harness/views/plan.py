@@ -19,12 +19,18 @@ from harness.releases.expected_errors import (
     by_cell,
 )
 from harness.system.result_files import SCHEMA
-from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
+from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves
 from harness.views.releases.counts import guarantee
+from harness.views.rendering.plots import intervals, with_ends
+from harness.views.run import at_every_epsilon
 from protocols.accounting.rounding import digits_up, float_up
 
 _MOST_ROWS = 20
+_UNPROTECTED = (
+    "These figures come from the file itself, without noise: they are for the owner of its records only. "
+    "No ε was spent."
+)
 _PARTIES_HERE = (
     "Seconds are of the computation alone, with all parties on one machine like the measured one; with a "
     "host of that kind each, on that network, it should take no longer."
@@ -46,11 +52,9 @@ def plan(
             f"{digits_up(after.release.epsilon, 4)} for the {after.task} with it."
         )
     if stages[-1].held is not None:
-        yield (
-            "These figures come from the file itself, without noise: they are for the owner of its records "
-            "only. No ε was spent."
-        )
-    for each in releases:
+        yield Findings([_UNPROTECTED])
+        yield _UNPROTECTED
+    for number, each in enumerate(releases, 1):
         yield _heading(each, len(stages) > 1)
         found = each.found
         if isinstance(found, ExpectedCap):
@@ -60,9 +64,14 @@ def plan(
             )
             yield from doubt_of(found.above, found.noise, each.asked.clients)
         elif isinstance(found, ExpectedCounts):
+            errors = {name: count.error for name, count in found.each.items()}
+            yield from _drawn(each, number, "relative error of the count (mean)", errors)
             yield from _counts(found)
         else:
+            yield from _drawn(each, number, f"error of the {found.what} (RMS)", found.each)
             yield from _errors(each, found, len(stages) > 1)
+    named = {f"{each.asked.task}{_models(each)}": each.asked.prepared.plan.exact for each in releases}
+    yield at_every_epsilon(named)
     yield from _costs(stages, plans, network, units)
 
 
@@ -70,9 +79,29 @@ def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
     noise = release.asked.prepared.plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
     task = f" of {release.asked.task}" if one_of_two else ""
-    where = "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
-    detail = f"{where}, at ε = {spent} and δ = {delta} ({noise.relation})"
+    detail = f"{_models(release)}, at ε = {spent} and δ = {delta} ({noise.relation})"
     return Heading(f"What would come out{task}", detail)
+
+
+def _models(release: ReleasePlan) -> str:
+    return "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
+
+
+def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, float]) -> Iterator[Part]:
+    """View expected errors as a picture, and the worst in short."""
+    worst = max(errors, key=errors.__getitem__)
+    yield Findings([f"The largest {what} is {_share(errors[worst])} ({worst}){_models(release)}."])
+    names = list(errors)[:_MOST_ROWS]
+    whose = "" if release.asked.held is None else "; from the file itself, for its owner only"
+    yield intervals(
+        "errors" if number == 1 else f"errors_{number}",
+        names,
+        {"": with_ends([min(100 * errors[name], 100.0) for name in names], None)},
+        f"{what}, %{whose}",
+        "Expected errors; those over 100 % are drawn there. Beyond the dotted line it is mostly noise.",
+        at=100 * FIRST_ORDER,
+        scale="log",
+    )
 
 
 def _counts(found: ExpectedCounts) -> Iterator[Part]:
@@ -168,6 +197,17 @@ def _costs(
                 "–" if cost.rounds is None else f"{cost.rounds:,.0f}",
             ]
         rows.append([each.model.name, f"{each.model.corruptions} {each.model.tolerates}", *figures, here])
+    if seconds := {each.model.name: each.cost.mpc_s for each in plans if each.cost is not None}:
+        fastest = min(seconds, key=seconds.__getitem__)
+        yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
+        yield intervals(
+            "seconds",
+            list(seconds),
+            {"": with_ends(list(seconds.values()), None)},
+            "seconds in the computation",
+            "Predicted seconds in each model.",
+            scale="log",
+        )
     yield Table(["model", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
         names = ", ".join(each.model.name for each in plans if each.refusal == reason)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.privacy.statement import bounds_shown
 from harness.views import run
 from harness.views.before_after import before_after
-from harness.views.parts import Figure, Heading, Paragraph, Part, Table
+from harness.views.parts import Heading, Paragraph, Part, Table
 from harness.views.releases import thresholds, weights
 from protocols.accounting.rounding import exact_text
 
@@ -70,34 +70,14 @@ def quickstart(found: Quickstart) -> Iterator[Part]:
     yield Heading("DP sample weights", f" of {found.clients:,} applicants; label 1 is approved")
     yield from weights.weights(found.weights.weights)
     yield Heading("DP score curves and thresholds", " for each group of the same applicants")
-    yield from _curves(found.thresholds)
+    yield from thresholds.thresholds(found.thresholds)
+    if found.thresholds.problem is not None:
+        yield Paragraph(f"No thresholds follow from these curves: {found.thresholds.problem}", note=True)
     yield from run.privacy(found.manifest)
     yield Paragraph(_GIVEN_SCORES, note=True)
     yield from _parts(found.manifest)
     yield Heading("Before and after")
     yield from _before_after(found)
-
-
-def _curves(found: Thresholds) -> Iterator[Part]:
-    from harness.views.rendering.plots import rates_figure, roc_figure  # matplotlib is slow to load
-
-    yield Figure(
-        "roc",
-        roc_figure(found.curves.curves, found.thresholds),
-        "ROC curve of each group with the band that the noise leaves, and the chosen operating points",
-        "ROC curves from noisy counts. Bands: where the true points of all groups and thresholds are with "
-        "95 % probability, over the noise.",
-    )
-    if found.thresholds is not None:
-        yield Figure(
-            "rates",
-            rates_figure(found.thresholds),
-            "each group's rates under its thresholds, with intervals",
-            "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
-        )
-    yield from thresholds.thresholds(found)
-    if found.problem is not None:
-        yield Paragraph(f"No thresholds follow from these curves: {found.problem}", note=True)
 
 
 def _before_after(found: Quickstart) -> Iterator[Part]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from harness.inputs.aggregation import described
 from harness.privacy.statement import bounds_shown, privacy_in_short, privacy_statement
 from harness.security_models import get_model
-from harness.views.parts import Bad, Good, Heading, Line, Part, Sentences, Table
+from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
+from harness.views.rendering.plots import Curve, deltas
+from protocols.accounting.rounding import digits_up
+from protocols.noise.truncated import Guarantee
 
 STEPS = {
     "records": "read records",
@@ -46,9 +51,15 @@ def schemes(rows: Iterable[dict[str, Any]]) -> Iterator[Part]:
         yield f"{', '.join(models)}: {reason}"
 
 
-def results(directory: Path) -> Line:
-    """View where the result files are."""
-    return Line("Results", str(directory))
+def results(directory: Path, page: bool = False) -> Line:
+    """View where the result files are. Args: page: whether one of them is for people to read."""
+    return Line("Results", str(directory / PAGE if page else directory))
+
+
+def subtitle(manifest: dict[str, Any]) -> str:
+    """Say of whom a report is, by which model, and when."""
+    clients, time = manifest["inputs"]["clients"], manifest["environment"]["time"].partition("+")[0]
+    return f"{clients:,} clients; model {manifest['model']}, {manifest['engine_version']}; {time} UTC"
 
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
@@ -87,8 +98,47 @@ def on_hosts(held_shares: bool, invited: bool) -> str:
 
 def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
     """View a run's privacy statement. Args: typed: the ε that was asked for, as its user gave it."""
+    model = get_model(manifest["model"])
+    yield Findings(privacy_in_short(manifest["privacy"], model, typed)[1:2])
     yield Heading("Privacy of what was revealed")
-    yield Sentences(privacy_statement(manifest["privacy"], get_model(manifest["model"]), typed))
+    yield guaranteed(manifest)
+    yield Sentences(privacy_statement(manifest["privacy"], model, typed))
+
+
+def guaranteed(manifest: dict[str, Any]) -> Picture:
+    """View what a run's guarantee implies at other ε than its own; of several releases, of each, too."""
+
+    all_of_it = "all together" if "parts" in manifest else manifest["task"]
+    stated = {
+        name: [Fraction(part["privacy"][f"{each}_exact"]) for each in ("epsilon", "delta")]
+        for name, part in {**manifest.get("parts", {}), all_of_it: manifest}.items()
+    }
+    return at_every_epsilon({name: Guarantee(*both) for name, both in stated.items()})
+
+
+def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
+    """View what guarantees, by name, imply at other ε."""
+    return deltas(
+        "privacy",
+        [_curve(name, each) for name, each in guarantees.items()],
+        "The guarantee at every ε: what has probability p on one data set has e^ε · p + δ at most on its "
+        "neighbour. The dot is the guarantee as it is stated.",
+    )
+
+
+def _curve(name: str, stated: Guarantee) -> Curve:
+    """Return what (ε, δ) implies, and no more: at x < ε, δ + (1 − δ)(e^ε − e^x) / (1 + e^ε).
+
+    Source: Kairouz, Oh and Viswanath 2015, for one release.  [test: tests/harness/views/test_plots.py]
+    """
+
+    def points() -> list[tuple[float, float]]:
+        epsilon, delta, end = float(stated.epsilon), float(stated.delta), math.exp(stated.epsilon)
+        grid = [epsilon * i / 200 for i in range(201)]
+        below = [(x, delta + (1 - delta) * (end - math.exp(x)) / (1 + end)) for x in grid]
+        return [*below, (4 / 3 * epsilon, delta)]
+
+    return name, f"ε = {digits_up(stated.epsilon, 4)}", stated.epsilon, points
 
 
 def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:

@@ -15,7 +15,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def test_reference_set_as_json(tmp_path: Path) -> None:
     """Standard output is JSON alone, without Python's Infinity."""
-    printed = succeed("audit", "--json", "--out", "found", cwd=tmp_path)
+    printed = succeed("audit", "--json", "--plot", "--out", "found", cwd=tmp_path)
 
     def refuse(token: str) -> None:
         raise AssertionError(token)
@@ -26,7 +26,10 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
     assert values["pi_lap.published.raw.delta"] == pytest.approx(0.817, abs=1e-3)
     assert values["pi_lap.published.rounded.delta"] == pytest.approx(1.19e-4, rel=1e-2)
     assert values["pi_roc.published.epsilon"] == 1001
-    assert files_below(tmp_path) == {"found", "found/audit.json", "found/delta.png"}
+    assert files_below(tmp_path) == {
+        "found",
+        *(f"found/{name}" for name in ("audit.json", "report.html", "delta.png")),
+    }
     assert (tmp_path / "found" / "audit.json").read_text(encoding="utf-8") == printed
     assert (tmp_path / "found" / "delta.png").read_bytes().startswith(PNG)
 
@@ -45,8 +48,7 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
 def test_one_thing(options: str, shown: str, tmp_path: Path) -> None:
     done = call("audit", *options.split(), "--out", "found", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert shown in done.stdout
-    assert (tmp_path / "found" / "delta.png").read_bytes().startswith(PNG)
+    assert shown in done.stdout and files_below(tmp_path) == {"found", "found/audit.json"}
 
 
 def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

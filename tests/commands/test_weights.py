@@ -15,6 +15,7 @@ from harness.engines.registry import choose_model
 from harness.inputs.aggregation import check_aggregates, extract_values
 from harness.inputs.rings import RINGS
 from harness.security_models import MODELS, Model
+from harness.views.before_after import TOLD
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
 from protocols.spec import PRODUCT, SPLIT, InputForm
@@ -243,8 +244,10 @@ def check_quickstart(model: Model, tmp_path: Path) -> None:
     assert private.count("(ε, δ)-differential privacy") == 1 and "balanced accuracy" not in private
     assert "differential privacy" not in evaluation and "balanced accuracy" in evaluation
     json_files = ("weights.json", "thresholds.json", "curves.json", "manifest.json")
-    files = (*json_files, "evaluation.csv", "report.html", "roc.png", "rates.png", "before_after.png")
+    pictures = ("weights", "roc", "rates", "privacy", *TOLD)
+    files = (*json_files, "evaluation.csv", "report.html", *(f"{name}.png" for name in pictures))
     assert files_below(tmp_path) == {"results", *(f"results/{name}" for name in files)}
+    assert printed.endswith("Results: results/report.html\n")
     manifest = read(tmp_path / "results" / "manifest.json")
     assert manifest["task"] == "quickstart"
     # Everybody knows that each applicant has one record: what it says is what is protected.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 from sklearn.linear_model import LogisticRegression
 
 import fairshares as fs
@@ -110,7 +111,7 @@ def test_thresholds(results: dict[str, Any], frame: pd.DataFrame) -> None:
 def test_curves_that_allow_no_rules_are_returned_and_say_why(frame: pd.DataFrame, domain: Path) -> None:
     found = fs.thresholds(frame[:8], epsilon="0.01", model="mpyc", domain=domain)
     assert isinstance(found.problem, fs.FairSharesError) and str(found.problem) in str(found)
-    assert found.curves.shape == (22, 3) and found.plot().axes
+    assert found.curves.shape == (22, 3) and found.plot().get_xlabel() == "False positive rate"
     with pytest.raises(type(found.problem)):
         found.predictor()
 
@@ -132,12 +133,48 @@ def test_results_render_and_plot(task: str, results: dict[str, Any]) -> None:
     assert repr(found) == text and "Guarantee: ε = " in text
     assert "with population=." in text and "--" not in text
     assert page.count("<table>") == text.count("┏") and "with population=." in page
-    assert found.plot()._repr_png_().startswith(b"\x89PNG")
 
 
-def test_a_result_without_estimates_does_not_plot(results: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="A result of cap has nothing to plot"):
-        results["cap"].plot()
+AXES = {
+    "weights": {"": "weight (balanced)", "weights": "weight (balanced)"},
+    "confusion": {"": "predicted label", "rates": "rate"},
+    "thresholds": {"": "False positive rate", "rates": "rate, under equalized odds"},
+    "gap": {"": "gap: mean - mean", "means": "mean"},
+    "count": {"": "estimated count"},
+    "cap": {"": "cap: records of a client that count"},
+}
+
+
+@pytest.mark.parametrize("task", AXES)
+def test_pictures_of_results(task: str, results: dict[str, Any]) -> None:
+    """A picture is on axes of its own, or on those given; what there is no picture of is refused."""
+    for kind, label in {**AXES[task], "privacy": "ε"}.items():
+        own, given = results[task].plot(kind), pyplot.figure().add_subplot()
+        assert own.get_xlabel() == label and own is not given
+        assert results[task].plot(kind, ax=given) is given and given.get_xlabel() == label
+        pyplot.close("all")
+    with pytest.raises(ValueError, match=r"There is no picture 'pie' of this; there are: \w+"):
+        results[task].plot("pie")
+
+
+def test_pictures_show_what_was_revealed(results: dict[str, Any]) -> None:
+    found = results["weights"]
+    *ends, weights = found.plot().get_lines()[1:]  # the first is the line to compare them with
+    assert weights.get_xdata().tolist() == found.weights.tolist()
+    assert [line.get_xdata().tolist() for line in ends] == found.intervals.to_numpy().tolist()
+    counts = results["confusion"]
+    assert [text.get_text() for text in counts.plot().texts] == [f"{count:,.1f}" for count in counts.counts]
+    *ends, gaps = results["gap"].plot().get_lines()[1:]
+    assert [[*gaps.get_xdata(), *ends[0].get_xdata()]] == results["gap"].gaps.to_numpy().tolist()
+    pyplot.close("all")
+
+
+def test_plans_and_ledgers_have_pictures(tmp_path: Path) -> None:
+    plan = fs.plan(clients=1000, groups=2, epsilon=1)
+    assert plan.plot("seconds").get_lines()[-1].get_xdata().tolist() == plan.models.mpc_s.dropna().tolist()
+    pyplot.close("all")
+    with pytest.raises(ValueError, match="There is no picture '' of this; there are: none"):
+        fs.ledger(ledger=tmp_path / "l.sqlite").plot()
 
 
 def test_what_is_no_result_is_not_loaded(results: dict[str, Any], tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_model
@@ -17,7 +15,6 @@ from harness.pipeline.run import DEFAULT_DELTA, RunSettings
 from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, audit_command
 from harness.privacy.audit.samplers import (
-    EMULATED,
     LOGARITHMS,
     Audited,
     audit_published,
@@ -28,6 +25,7 @@ from harness.releases.noise_samples import choose_sampler
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views.audit import audit as view
 from harness.views.releases import noise as noise_view
+from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text
@@ -52,9 +50,12 @@ def audit(options: AuditOptions) -> None:
         else:
             _only(options, "the reference set")
             audits = list(reference_set())
-        begin("plot")
-        _write(audits, partial)
-    show(*view(audits), results(directory))
+        write_json(partial / "audit.json", {"rows": [row for audited in audits for row in audited.rows()]})
+        shown = list(view(audits))
+        if options.plot:
+            begin("plot")
+            write_page("Audit", "what noise and releases protect, recomputed", shown, partial)
+    show(*shown, results(directory, options.plot))
     if options.json:
         print((directory / "audit.json").read_text(encoding="utf-8"), end="")
     faults = [
@@ -69,7 +70,7 @@ def audit(options: AuditOptions) -> None:
 def _only(options: AuditOptions, what: str, *offered: str) -> None:
     """Raise OptionError for an option that says nothing about what is audited."""
     for name, option in options.declared.items():
-        if options.texts[name] and name not in (*offered, "sampler", "release", "out", "json"):
+        if options.texts[name] and name not in (*offered, "sampler", "release", "out", "plot", "json"):
             raise OptionError(f"{option.flag} does not go with {what}.")
 
 
@@ -99,18 +100,6 @@ def _release(name: str, options: AuditOptions) -> Audited:
     typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     epsilon = options.epsilon or Fraction(1)
     return audit_command(name, typed, relation, epsilon, options.delta or DELTA, options.cap)
-
-
-def _write(audits: Sequence[Audited], directory: Path) -> None:
-    """Write `audit.json`, and `delta.png` if anything has a curve."""
-    from harness.privacy.audit.plot import plot  # matplotlib is slow to import
-
-    rows = [row for audited in audits for row in audited.rows()]
-    write_json(directory / "audit.json", {"rows": rows})
-    curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
-    noise = [audited for audited in curves if "values_moved" not in audited.figures]
-    if curves:
-        plot(noise or curves, directory / "delta.png")
 
 
 def noise(options: NoiseOptions) -> None:

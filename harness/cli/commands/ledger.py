@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import announce, chosen_ledger, not_adopted, unadopted
 from harness.cli.options import LedgerOptions
-from harness.cli.terminal import show
+from harness.cli.report import tell
 from harness.errors import OptionError, PopulationError
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Population, key_of, listed
@@ -17,11 +17,9 @@ from harness.views import ledger as view
 
 def ledger(options: LedgerOptions) -> None:
     """Adopt an old ledger, or give a population a budget, if asked to; then print what has been spent."""
-    path, shown = populations_of(options)
-    if options.json:
-        print(json.dumps(view.to_json(path, shown), indent=2, ensure_ascii=False))
-        return
-    show(*view.ledger(path, shown))
+    path, found = populations_of(options)
+    shown, fields = view.ledger(path, found), partial(view.to_json, path, found)
+    tell("ledger", "What was spent", shown, fields, plot=options.plot, as_json=options.json)
 
 
 def populations_of(options: LedgerOptions) -> tuple[Path, list[Population]]:

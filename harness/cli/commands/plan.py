@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from harness.cli.commands.choices import cap_and_release, chosen_form, chosen_spec
 from harness.cli.parsers import parse_shares
 from harness.cli.release_options import CAPPED_RELEASES, DEFAULT_ERROR, PlanOptions, ReleaseOptions
-from harness.cli.terminal import show
+from harness.cli.report import tell
 from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import PlanRequest, expected_cap, plan_model
@@ -39,10 +38,8 @@ _OF_SHARES = ("clients", "records", "groups", "labels")
 def plan(options: PlanOptions) -> None:
     """Say what to expect of a release."""
     shown, found = planned(options)
-    if options.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    show(*shown)
+    title = f"Plan of {options.task}"
+    tell("plan", title, shown, lambda: found, plot=options.plot, as_json=options.json)
 
 
 def planned(options: PlanOptions) -> tuple[Sequence[Part], dict[str, Any]]:

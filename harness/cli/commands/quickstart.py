@@ -24,4 +24,4 @@ def quickstart(options: QuickstartOptions) -> None:
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         found = run_quickstart(release, target, begin)
-    show(Heading(view.TITLE, f": {found.subtitle}"), *view.quickstart(found), results(target))
+    show(Heading(view.TITLE, f": {found.subtitle}"), *view.quickstart(found), results(target, page=True))

@@ -29,6 +29,7 @@ from harness.cli.release_options import (
     ReleaseOptions,
     WeightsOptions,
 )
+from harness.cli.report import write_beside
 from harness.cli.terminal import show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
@@ -351,21 +352,46 @@ def conclude(
     Args: what: it is, in the plural; hints: what can be done next.
     Raises: problem, if there is one: why the result falls short although its epsilon is spent.
     """
+    after = [
+        *(run_view.chosen_cap(run.manifest, cap_directory(target)) if options.chooses_cap else ()),
+        *hints,
+        charge(run.charging, options.population == UNCHARGED),
+    ]
+    short, full = [*_in_short(options, run), *after], [*_in_full(options, run, what), *after]
+    present(options, run.manifest, target, what.capitalize(), list(answer), short, full, problem)
+
+
+def present(
+    options: ReleaseOptions,
+    manifest: dict[str, Any],
+    target: Path,
+    title: str,
+    answer: Sequence[Part],
+    short: Sequence[Part],
+    full: Sequence[Part],
+    problem: FairSharesError | None = None,
+) -> None:
+    """Show the answer and, in short or in full, what is said of it; write the report, if asked to.
+
+    Args: manifest: of the run that opened what the answer follows from. Raises: problem.
+    """
     show(*answer)
     if not options.quiet:
-        show(*(_in_full if options.verbose else _in_short)(options, run, what))
-        if options.chooses_cap:
-            show(*run_view.chosen_cap(run.manifest, cap_directory(target)))
-        show(*hints, charge(run.charging, options.population == UNCHARGED), run_view.results(target))
+        show(*(full if options.verbose else short))
+    if options.plot:
+        write_beside(target, title, run_view.subtitle(manifest), [*answer, *full])
+    results = run_view.results(target, options.plot)
+    if not options.quiet:
+        show(results)
     if options.json:
-        cli.announce(f"Results: {target}")
+        cli.announce(f"{results.label}: {results.text}")
     if problem is not None:
         raise problem
     if options.json:
-        print((target / f"{run.manifest['task']}.json").read_text(encoding="utf-8"), end="")
+        print((target / f"{manifest['task']}.json").read_text(encoding="utf-8"), end="")
 
 
-def _in_short(options: ReleaseOptions, run: Run[Any], _what: str) -> Iterator[Part]:
+def _in_short(options: ReleaseOptions, run: Run[Any]) -> Iterator[Part]:
     yield ""
     here = not options.hosts
     yield run_view.in_short(run.manifest, options.given("epsilon")["epsilon"], here)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.cli.commands.releases import conclude, released
+from harness.cli.commands.releases import conclude, present, released
 from harness.cli.release_options import ThresholdsOptions
-from harness.cli.terminal import show
 from harness.pipeline.earlier_curves import choose_again, read_curves
 from harness.system.result_files import default_out
 from harness.views.releases import thresholds as view
-from harness.views.run import in_short, privacy, results
+from harness.views.run import in_short, privacy
 
 
 def thresholds(options: ThresholdsOptions) -> None:
@@ -27,9 +26,6 @@ def _choose_again(directory: Path, options: ThresholdsOptions) -> None:
     target = options.out or default_out("thresholds")
     curves = read_curves(directory)
     found = choose_again(curves, options.choice, options.positive_label or "", target)
-    show(*view.thresholds(found))
-    if not options.quiet:
-        show(view.chosen_again(curves.run))
-        show(*(privacy(curves.manifest) if options.verbose else [in_short(curves.manifest)]), results(target))
-    if options.json:
-        print((target / "thresholds.json").read_text(encoding="utf-8"), end="")
+    again, manifest = view.chosen_again(curves.run), curves.manifest
+    short, full = [again, in_short(manifest)], [again, *privacy(manifest)]
+    present(options, manifest, target, "Thresholds", list(view.thresholds(found)), short, full)

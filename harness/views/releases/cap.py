@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
 from harness.views import run
-from harness.views.parts import Line, Part, Table
+from harness.views.parts import Findings, Line, Part, Table
+from harness.views.rendering.plots import caps
 from protocols.noise.truncated import Guarantee
 
 STEPS = {
@@ -20,6 +21,8 @@ STEPS = {
 
 def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[Part]:
     """View a cap and what to do with it. Args: following: the command lines that come next."""
+    yield Findings([f"The cap is {found.cap:,} of a client's records.", f"{noise_moves(found.noise)}."])
+    yield caps(found.caps, found.index)
     yield Table(
         ["cap", "clients above it, wanted", f"noise, {float(CONFIDENCE):.0%}"],
         [[f"{found.cap:,}", f"{found.above:,} at most", f"± {found.noise:,}"]],

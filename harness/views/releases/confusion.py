@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from harness.inputs.contribution_bounds import scale_of
 from harness.releases.confusion import CONFIDENCE, RATES
 from harness.views import run
-from harness.views.parts import Part, Stacked, Table
+from harness.views.parts import Part, Stacked, Table, from_least_to_most
 from harness.views.releases.weights import of_what
+from harness.views.rendering.plots import Floats, intervals, matrices
 from protocols.accounting.rounding import interval_shown
 
 if TYPE_CHECKING:  # its libraries take a second to load
@@ -40,6 +43,7 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
         yield direction(cut, domain)
     pairs = [(s, y) for s in range(len(domain.groups)) for y in range(len(domain.labels))]
     names = {(s, y): [domain.groups[s], domain.labels[y]] for s, y in pairs}
+    yield matrices(domain.groups, domain.labels, found.table)
     of_clients = "" if (unit := scale_of(domain.cap)) == 1 else f" of clients, in steps of 1/{unit}"
     yield Table(
         ["group", "label", *(f"predicted {label}" for label in domain.labels)],
@@ -48,17 +52,27 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
         caption=f"Noisy counts{of_clients}.",
     )
     of_all = found.positive is None
+    shown = [at for at in pairs if of_all or at[1] == found.positive]
+    cells = {", ".join(names[at]) if of_all else names[at][0]: at for at in shown}
+    for rate, name in zip(RATES[:2], RATE_COLUMNS, strict=False):
+        of_cells = {cell: float(found.rates[rate][at]) for cell, at in cells.items()}
+        yield from_least_to_most(f"The {name} goes from", of_cells, 3)
+    series = {cell: rates_drawn(found.rates, found.intervals, at) for cell, at in cells.items()}
+    yield intervals(
+        "rates", RATE_COLUMNS, series, "rate", "Rates by the noisy counts, with intervals for the noise."
+    )
     yield Table(
         ["group", "label" if of_all else "positive label", *RATE_COLUMNS],
-        [
-            [*names[at], *rates_shown(found.rates, found.intervals, at)]
-            for at in pairs
-            if of_all or at[1] == found.positive
-        ],
+        [[*names[at], *rates_shown(found.rates, found.intervals, at)] for at in shown],
         "ll" + "r" * len(RATE_COLUMNS),
         caption=f"Rates of each label against the rest, with intervals that hold the rates of the true counts"
         f"{of_what(domain)} all at once with {float(CONFIDENCE):.0%} probability over the noise.",
     )
+
+
+def rates_drawn(rates: Mapping[str, Any], intervals: Mapping[str, Any], at: Any) -> Floats:
+    """Return `RATES` and their intervals for a picture, shape (rates, 3). Args: as for `rates_shown`."""
+    return np.array([[rates[name][at], *intervals[name][at]] for name in RATES])
 
 
 def rates_shown(rates: Mapping[str, Any], intervals: Mapping[str, Any], at: Any) -> Iterable[str]:

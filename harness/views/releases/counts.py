@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from harness.releases.counts import CONFIDENCE, GroupCounts
+from harness.releases.expected_errors import by_cell
 from harness.views import run
-from harness.views.parts import Part, Table
+from harness.views.parts import Findings, Part, Table, from_least_to_most
+from harness.views.rendering.plots import intervals, with_ends
 from protocols.accounting.rounding import digits_up, interval_shown
 
 STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
@@ -15,6 +17,16 @@ STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts fro
 
 def counts(found: GroupCounts) -> Iterator[Part]:
     """View estimated counts, how far they err, and whom they protect how well."""
+    estimates = by_cell(found.domain, found.estimates)
+    yield from_least_to_most("Counts go from", estimates, 0)
+    yield intervals(
+        "counts",
+        list(estimates),
+        {"": with_ends(found.estimates, found.intervals)},
+        "estimated count",
+        "Counts, with intervals for the noise; the axis is logarithmic from 10 on.",
+        scale="symlog",
+    )
     rows = []
     for s, group in enumerate(found.domain.groups):
         for y, label in enumerate(found.domain.labels):
@@ -23,6 +35,9 @@ def counts(found: GroupCounts) -> Iterator[Part]:
             rows.append([group, label, estimate, interval_shown(low, high, 0)])
     target = found.target
     most = digits_up(Fraction(str(target.relative)), 2)
+    yield Findings(
+        [f"One from {target.least:,} to {target.most:,} errs by {most} of it on average, at most."]
+    )
     yield Table(
         ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
         rows,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from harness.releases.gaps import CONFIDENCE, USEFUL, Gaps, Interval
 from harness.views import run
-from harness.views.parts import Part, Table
+from harness.views.parts import Findings, Part, Table, from_least_to_most
+from harness.views.rendering.plots import Floats, intervals
 from protocols.accounting.rounding import interval_shown
 
 STEPS = {
@@ -21,6 +24,21 @@ STEPS = {
 def gaps(found: Gaps) -> Iterator[Part]:
     """View means and gaps, and what they are worth."""
     groups, interval = found.domain.groups, f"{float(CONFIDENCE):.0%} interval"
+    pairs = {f"{groups[a]} - {groups[b]}": gap for (a, b), gap in found.gaps.items()}
+    yield from_least_to_most("Gaps go from", {name: gap.estimate for name, gap in pairs.items()}, 4)
+    certain = sum(not gap.low <= 0 <= gap.high for gap in pairs.values())
+    yield Findings([f"For {certain} of {len(pairs)} the interval excludes 0."])
+    yield intervals(
+        "gaps",
+        list(pairs),
+        {"": _drawn(pairs.values())},
+        "gap: mean - mean",
+        "Gaps between groups, with intervals for the noise; at the dotted line there is none.",
+        at=0.0,
+    )
+    yield intervals(
+        "means", groups, {"": _drawn(found.means)}, "mean", "Means of groups, with intervals for the noise."
+    )
     yield Table(
         ["group", "noisy size", "mean", interval],
         [
@@ -30,7 +48,7 @@ def gaps(found: Gaps) -> Iterator[Part]:
     )
     yield Table(
         ["gap", "mean - mean", interval],
-        [[f"{groups[a]} - {groups[b]}", *_cells(gap)] for (a, b), gap in found.gaps.items()],
+        [[name, *_cells(gap)] for name, gap in pairs.items()],
         caption="Each interval holds the mean, or the gap, of these clients with at least that probability, "
         "over the noise.",
     )
@@ -48,6 +66,10 @@ def gaps(found: Gaps) -> Iterator[Part]:
             f"At this ε, two groups need {found.useful:,} clients each for a gap within {USEFUL:.0%} of the "
             "range; more clients or a larger ε help."
         )
+
+
+def _drawn(found: Iterable[Interval]) -> Floats:
+    return np.array([[each.estimate, each.low, each.high] for each in found])
 
 
 def _cells(found: Interval) -> tuple[str, str]:

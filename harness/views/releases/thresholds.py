@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from harness.postprocessing.thresholds.cautions import constant_prediction
 from harness.postprocessing.thresholds.rules import in_words
 from harness.views import run
-from harness.views.parts import Paragraph, Part, Table
-from harness.views.releases.confusion import RATE_COLUMNS, rates_shown
+from harness.views.parts import Findings, Paragraph, Part, Table
+from harness.views.releases.confusion import RATE_COLUMNS, rates_drawn, rates_shown
+from harness.views.rendering.plots import intervals, roc
 from protocols.accounting.rounding import interval_shown
 
 if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
@@ -28,7 +29,10 @@ STEPS = {
 def thresholds(found: Thresholds) -> Iterator[Part]:
     """View each group's rule, or how many records it has if none follows, and what the curves are worth."""
     curves = found.curves.curves
+    yield Findings([f"Warning: {caution}" for caution in found.cautions])
+    yield roc(curves, found.thresholds)
     if found.thresholds is None:
+        yield Findings([f"No thresholds follow from these curves. {found.problem or ''}"])
         sizes = zip(curves.groups, curves.positives, curves.negatives, strict=True)
         rows = [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes]
         yield Table(["group", "positives", "negatives"], rows)
@@ -72,16 +76,31 @@ def another_choice(directory: Path) -> str:
     )
 
 
-def rules(found: GroupThresholds, constant: float) -> Iterator[Table]:
+def rules(found: GroupThresholds, constant: float) -> Iterator[Part]:
     """View each group's rule, then its rates. Args: constant: the objective of one label for all."""
     constraint, objective = in_words(found.constraint), in_words(found.objective)
+    difference = f"{found.gap:.3f} ({interval_shown(*found.gap_interval, 3)})"
+    value = f"{found.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
+    yield Findings(
+        [
+            f"Under {constraint} the largest difference between groups is {difference}.",
+            f"{objective.capitalize()} is {value}",
+        ]
+    )
+    each = enumerate(found.rules)
+    yield intervals(
+        "rates",
+        RATE_COLUMNS,
+        {group: rates_drawn(found.rates, found.intervals, i) for i, group in each},
+        f"rate, under {constraint}",
+        "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
+    )
     yield Table(
         ["group", "positive if score ≥"],
         [[group, rule.described()] for group, rule in found.rules.items()],
         "ll",
-        caption=f"Largest difference between groups in what {constraint} compares: {found.gap:.3f} "
-        f"({interval_shown(*found.gap_interval, 3)}). {objective.capitalize()}: {found.objective_value:.3f}; "
-        f"of predicting one label for everybody: {constant:.3f}.",
+        caption=f"Largest difference between groups in what {constraint} compares: {difference}. "
+        f"{objective.capitalize()}: {value}",
     )
     yield Table(
         ["group", *RATE_COLUMNS],

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from harness.releases.expected_errors import by_cell
 from harness.views import run
-from harness.views.parts import Part, Table
+from harness.views.parts import Findings, Part, Table, from_least_to_most
+from harness.views.rendering.plots import intervals, with_ends
 from protocols.accounting.rounding import interval_shown
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
@@ -20,6 +22,7 @@ WEIGHTS_ONLY_STEPS = {**STEPS, "read": "read the weights"}
 
 def weights(found: GroupWeights) -> Iterator[Part]:
     """View noisy counts and the weights that follow from them."""
+    yield from _in_short(found)
     step = "1" if found.unit == 1 else f"1/{found.unit}"
     rows = []
     for s, group in enumerate(found.domain.groups):
@@ -48,7 +51,8 @@ def weights(found: GroupWeights) -> Iterator[Part]:
 
 def opened_weights(found: OpenedWeights) -> Iterator[Part]:
     """View weights that were opened alone, and what that hides."""
-    intervals = found.interval is not None
+    yield from _in_short(found)
+    has_intervals = found.interval is not None
     rows = []
     for s, group in enumerate(found.domain.groups):
         for y, label in enumerate(found.domain.labels):
@@ -57,19 +61,36 @@ def opened_weights(found: OpenedWeights) -> Iterator[Part]:
                 low, high = found.interval[s, y]
                 cells.append(interval_shown(low, high, 4))
             rows.append(cells)
-    columns = ["group", "label", f"weight ({found.reweighing})", *["95% interval"] * intervals]
+    columns = ["group", "label", f"weight ({found.reweighing})", *["95% interval"] * has_intervals]
     yield Table(
         columns,
         rows,
-        "llr" + "r" * intervals,
+        "llr" + "r" * has_intervals,
         caption=f"Each interval holds the weight by the true counts{of_what(found.domain)} with at least "
         "that probability."
-        if intervals
+        if has_intervals
         else "No intervals: Kamiran–Calders weights do not tell how many records there are.",
     )
     yield (
         "Only weights were revealed; noisy counts below 1 were raised to 1. Balanced weights still give "
         "all ratios of the noisy counts, so the guarantee is that of revealing the counts."
+    )
+
+
+def _in_short(found: GroupWeights | OpenedWeights) -> Iterator[Part]:
+    weights = by_cell(found.domain, found.weights)
+    yield from_least_to_most("Weights go from", weights, 4)
+    if found.interval is not None:
+        ends = by_cell(found.domain, (found.interval[..., 1] - found.interval[..., 0]) / found.weights)
+        widest = max(ends, key=ends.__getitem__)
+        yield Findings([f"The noise may move one by {ends[widest]:.0%} at most, that of {widest}."])
+    yield intervals(
+        "weights",
+        list(weights),
+        {"": with_ends(found.weights, found.interval)},
+        f"weight ({found.reweighing})",
+        "Sample weights, with intervals for the noise.",
+        at=1.0,
     )
 
 

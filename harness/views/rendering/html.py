@@ -4,39 +4,46 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.views.parts import Bad, Figure, Good, Paragraph, Part, Stacked, View
+from harness.system.command_name import as_called
+from harness.views.parts import PAGE, Bad, Figure, Findings, Good, Paragraph, Part, Picture, Stacked, View
+from harness.views.rendering.plots import WIDTH
 
-PAGE = "report.html"
 _DOTS_PER_INCH = 150
 _CLASSES = {Good: "good", Bad: "bad"}
 
 
 def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
-    """Write `report.html`, and each figure as a PNG beside it, into a directory that is there.
+    """Write `report.html`, with the findings on top, and each figure as a PNG beside it.
 
     Guarantees: the file refers to nothing outside itself, and shows text as text, whatever is in it.
     [test: tests/harness/views/test_html.py]
+    Args: directory: that is there. Raises: OSError.
     """
-    parts = list(view)
+    parts = [_drawn(part) if isinstance(part, Picture) else part for part in view]
     pictures = {part.name: _png(part) for part in parts if isinstance(part, Figure)}
     for name, picture in pictures.items():
         (directory / f"{name}.png").write_bytes(picture)
-    text = _filled(PAGE, parts, pictures, title=title, subtitle=subtitle)
+    encoded = {name: base64.b64encode(picture).decode() for name, picture in pictures.items()}
+    findings = [text for part in parts if isinstance(part, Findings) for text in part.texts]
+    text = _filled(PAGE, parts, pictures=encoded, title=title, subtitle=subtitle, findings=findings)
     (directory / PAGE).write_text(text + "\n", encoding="utf-8")
 
 
 def fragment(view: View) -> str:
-    """Return a view without figures as a piece of HTML, for a page that is not ours, such as a notebook."""
-    return _filled("parts.html", list(view), {})
+    """Return a view's text and tables as a piece of HTML, for a page that is not ours, such as a notebook."""
+    return _filled("parts.html", [part for part in view if not isinstance(part, Figure | Picture)])
 
 
-def _filled(template: str, parts: Sequence[Part], pictures: Mapping[str, bytes], **more: str) -> str:
+def _filled(template: str, parts: Sequence[Part], **more: Any) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # is slow to load
+
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(Path(__file__).parent),
@@ -45,18 +52,25 @@ def _filled(template: str, parts: Sequence[Part], pictures: Mapping[str, bytes],
         undefined=StrictUndefined,
     )
     environment.filters |= {"toned": _toned, "marked": _marked}
-    return environment.get_template(f"{template}.j2").render(
-        parts=[(type(part).__name__, part) for part in parts],
-        pictures={name: base64.b64encode(picture).decode() for name, picture in pictures.items()},
-        **more,
-    )
+    shown = [(type(part).__name__, part) for part in parts if not isinstance(part, Findings)]
+    return as_called(environment.get_template(f"{template}.j2").render(parts=shown, **more))
+
+
+def _drawn(part: Picture) -> Figure:
+    from matplotlib.figure import Figure as Canvas  # takes a second to load
+
+    canvas = Canvas(figsize=(WIDTH, part.height), layout="constrained")
+    part.draw(canvas.add_subplot())
+    return Figure(part.name, canvas, part.description, part.caption)
 
 
 def _png(part: Figure) -> bytes:
     picture = io.BytesIO()
-    part.drawn.savefig(
-        picture, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata={"Software": None}
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # of a name, which a table beside it has whole
+        part.drawn.savefig(
+            picture, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight", metadata={"Software": None}
+        )
     return picture.getvalue()
 
 

@@ -1,157 +1,290 @@
-"""Figures of score curves, of what thresholds do, and of what mitigations change; drawn without a display."""
+"""Pictures of results, each said once: for a report, for a file, and for `plot()` of a result.
+
+They show what was released and what is public. Each is drawn on axes that it is given; matplotlib, which
+takes a second to load, is not loaded here.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+import textwrap
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from harness.evaluation.before_after import Evaluation
-from harness.postprocessing.curve_intervals import noise_bands
-from harness.postprocessing.curves import GroupCurves
-from harness.postprocessing.thresholds.choose import CONFIDENCE, GroupThresholds
-from harness.postprocessing.thresholds.rules import in_words
-from harness.views.palette import COLOURS, GREY, MARKERS
+from harness.views.palette import COLOURS, GREY, MARKERS, STYLES
+from harness.views.parts import Picture
+from harness.views.rendering.text import printable
+
+if TYPE_CHECKING:  # their libraries take a second to load
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from harness.postprocessing.curves import GroupCurves
+    from harness.postprocessing.thresholds.choose import GroupThresholds
 
 Floats = npt.NDArray[np.float64]
 
-
-class Drawing(Figure):
-    """A figure that a notebook shows by itself, without pyplot."""
-
-    def _repr_png_(self) -> bytes:
-        picture = io.BytesIO()
-        self.savefig(picture, format="png", bbox_inches="tight")
-        return picture.getvalue()
+WIDTH = 5.6  # inches of every picture: its text can be read on a telephone, too
+_LINE = 0.27  # inches
+_BANDS = "where the true points of all groups and thresholds are with 95 % probability, over the noise"
+_LONGEST = 28  # of a name in a picture; a table beside it has all of it
 
 
-RATES = {
-    "true_positive_rate": "True positive rate",
-    "false_positive_rate": "False positive rate",
-    "selection_rate": "Selection rate",
-}
+def with_ends(values: Any, ends: Any) -> Floats:
+    """Return estimates with the ends of their intervals, a row each. Args: ends: None: there are none."""
+    found = np.asarray(values, dtype=float)[..., np.newaxis]
+    known = np.full((*found.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
+    return np.concatenate([found, known], axis=-1).reshape(-1, 3)
 
 
-def roc_figure(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Figure:
-    """Draw each group's ROC curve, where the noise allows it to be, and the chosen points.
+def intervals(
+    name: str,
+    rows: Sequence[str],
+    series: Mapping[str, Floats],
+    what: str,
+    caption: str,
+    at: float | None = None,
+    scale: str = "linear",
+) -> Picture:
+    """Picture estimates with their intervals, one below the other.
+
+    Edge cases: an estimate that is not a number has an interval only, without one it is a point.
+    Args: series: by name, shape (rows, 3): estimate, low, high; what: they are; at: of a line to compare
+    them with; scale: of the axis, by matplotlib's name for it.
+    """
+    lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
+    height = 0.8 + _LINE * lines + _height_of_legend(series)
+    described = f"{what}, of {', '.join(rows)}"
+    return Picture(name, partial(_intervals, rows, series, what, at, scale), described, caption, height)
+
+
+def _intervals(
+    rows: Sequence[str], series: Mapping[str, Floats], what: str, line: float | None, scale: str, axes: Axes
+) -> None:
+    pitch, entries = len(series) + (len(series) > 1) / 2, []
+    if line is not None:
+        axes.axvline(line, color=GREY, linewidth=0.8, linestyle=":")
+    for i, found in enumerate(series.values()):
+        at, (colour, marker, _) = pitch * np.arange(len(rows)) + i, _look(i)
+        axes.plot(found[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
+        entries += axes.plot(found[:, 0], at, color=colour, marker=marker, linestyle="none")
+    middle = (len(series) - 1) / 2
+    axes.set_yticks(
+        [pitch * row + middle for row in range(len(rows))], [*map(_short, rows)], parse_math=False
+    )
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(pitch * (len(rows) - 1) + len(series) - 0.4, -0.6)
+    axes.set_xscale(scale, **({"linthresh": 10} if scale == "symlog" else {}))
+    axes.set_xlabel(what)
+    axes.grid(axis="x", alpha=0.3, linewidth=0.6)
+    _finish(axes, entries, series)
+
+
+def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Picture:
+    """Picture confusion matrices, one below the other, shaded by the share of each label's records.
+
+    Edge cases: a label of which a group has no record, by its noisy counts, is not shaded.
+    Args: counts: shape (groups, labels, predicted labels), noisy.
+    """
+    return Picture(
+        "matrices",
+        partial(_matrices, groups, labels, counts),
+        f"noisy counts by label and prediction, of {', '.join(groups)}",
+        "Noisy counts; the darker, the larger the share of that label's records.",
+        0.9 + 1.2 * _LINE * len(groups) * len(labels),
+    )
+
+
+def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes: Axes) -> None:
+    rows, kept = counts.reshape(-1, len(labels)), np.maximum(counts.reshape(-1, len(labels)), 0)
+    shares = kept / np.maximum(kept.sum(axis=1, keepdims=True), 1e-9)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.6, aspect="auto")  # to 1.6, so that text can be read
+    for row, column in np.ndindex(*rows.shape):
+        axes.text(column, row, f"{rows[row, column]:,.1f}", ha="center", va="center", color="black")
+    for group in range(1, len(groups)):
+        axes.axhline(group * len(labels) - 0.5, color="black", linewidth=1)
+    names = [_short(f"{group}, {label}") for group in groups for label in labels]
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.set_xticks(range(len(labels)), [*map(_short, labels)], parse_math=False)
+    axes.tick_params(length=0)
+    axes.set(xlabel="predicted label", ylabel="group, label")
+
+
+def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
+    """Picture each group's ROC curve, where the noise allows it to be, and the chosen points.
 
     Computes: around the monotone curve, for every threshold the rates that `noise_bands` allows at
     95 %; exact curves have no band. A point off its curve is reached by randomisation.
-    Edge cases: a group with an undefined rate has no curve; the legend says so. Beyond seven groups
-    colours repeat.
+    Edge cases: a group with an undefined rate has no curve; the legend says so.
     """
-    figure = Drawing(figsize=(6.2, 5.8), layout="constrained")
-    axes = figure.add_subplot()
+    bands = "" if curves.noise is None else f" Bands: {_BANDS}."
+    return Picture(
+        "roc",
+        partial(_roc, curves, chosen),
+        f"ROC curves of {', '.join(curves.groups)}",
+        f"Score curves of the groups.{bands}"
+        + (" Markers: what the chosen thresholds do." if chosen else ""),
+        5.4 + _height_of_legend(curves.groups),
+    )
+
+
+def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> None:
+    from harness.postprocessing.curve_intervals import noise_bands
+    from harness.postprocessing.thresholds.choose import CONFIDENCE
+
     points = curves.points()
-    bands = noise_bands(curves, float(1 - CONFIDENCE)) if curves.noise is not None else None
-    legend: list[tuple[Line2D, str]] = []
+    bands = None if curves.noise is None else noise_bands(curves, float(1 - CONFIDENCE))
+    entries, names = [], []
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
     axes.annotate("scores that say nothing", (0.62, 0.56), rotation=45, color=GREY, fontsize="small")
     for i, group in enumerate(curves.groups):
-        colour = COLOURS[i % len(COLOURS)]
+        colour, marker, style = _look(i)
         fpr, tpr = points.false_positive_rate[i], points.true_positive_rate[i]
         undefined = not (fpr[0] == tpr[0] == 1)
-        name = f"{group} (a rate is 0/0)" if undefined else group
-        legend += [(line, name) for line in axes.plot(fpr, tpr, color=colour, linewidth=1.6)]
+        entries += axes.plot(fpr, tpr, color=colour, linewidth=1.6, linestyle=style)
+        names.append(f"{group} (a rate is 0/0)" if undefined else group)
         if bands is not None and not undefined:
             low, high = bands.false_positive_rate[i].T
             lowest, highest = bands.true_positive_rate[i].T
             axes.fill([*low, *high[::-1]], [*highest, *lowest[::-1]], color=colour, alpha=0.16, linewidth=0)
-    if chosen is not None:
-        for i, group in enumerate(curves.groups):
+        if chosen is not None:
             at = (chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i])
-            drawn = axes.plot(
+            entries[-1:] = axes.plot(
                 *([value] for value in at),
-                marker=MARKERS[i % len(MARKERS)],
+                color=colour,
+                linestyle=style,
+                marker=marker,
                 markersize=8 + 3 * (i % len(MARKERS)),  # so that points on one spot all show
                 markerfacecolor="none",
-                markeredgecolor=COLOURS[i % len(COLOURS)],
                 markeredgewidth=1.8,
-                linestyle="none",
             )
-            legend += [(line, f"{group}: chosen") for line in drawn]
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     axes.set(xlabel="False positive rate", ylabel="True positive rate")
-    axes.set_title(
-        "Score curves, and what the noise allows with 95 % probability"
-        if bands is not None
-        else "Score curves"
+    _finish(axes, entries, names)
+
+
+def caps(grid: Sequence[int], chosen: int) -> Picture:
+    """Picture a public grid of caps, and which was chosen. Args: chosen: its index."""
+    return Picture(
+        "cap",
+        partial(_caps, grid, chosen),
+        f"cap {grid[chosen]} out of {', '.join(map(str, grid))}",
+        "Crosses: caps that too many clients exceed, by noisy counts. Filled: the chosen one.",
+        1.2,
     )
-    _finish(axes, legend, loc="lower right")
-    return figure
 
 
-def intervals_figure(names: Sequence[str], values: Floats, low: Floats, high: Floats, what: str) -> Figure:
-    """Draw estimates, a row each, with their intervals. Args: values, low, high: (n,); what: they are."""
-    figure = Drawing(figsize=(6.2, 1.2 + 0.28 * len(names)), layout="constrained")
-    axes, rows = figure.add_subplot(), np.arange(len(names))
-    axes.hlines(rows, low, high, color=COLOURS[0], linewidth=2, alpha=0.5)
-    axes.plot(values, rows, marker=MARKERS[0], color=COLOURS[0], linestyle="none")
-    axes.set_yticks(rows, names, parse_math=False)
-    axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.set(xlabel=f"{what}, with 95 % intervals")
+def _caps(grid: Sequence[int], chosen: int, axes: Axes) -> None:
+    for i in range(len(grid)):
+        marker, colour, fill = ("X", GREY, "full") if i < chosen else ("o", COLOURS[0], "none")
+        axes.plot(i, 0, marker=marker, color=colour, fillstyle="full" if i == chosen else fill, markersize=9)
+    axes.set_xticks(range(len(grid)), [f"{cap:,}" for cap in grid])
+    axes.set(yticks=[], xlabel="cap: records of a client that count")
+    axes.spines[["left", "top", "right"]].set_visible(False)
+
+
+Curve = tuple[str, str, Fraction, Callable[[], Sequence[tuple[float, float]]]]
+"""Of δ(ε): whose it is, at which ε, in words and as a number that is among its points, and these."""
+
+
+def deltas(name: str, curves: Sequence[Curve], caption: str) -> Picture:
+    """Picture δ at each ε: a colour for each name, a style for each ε that was asked for, a dot there."""
+    names = [", ".join(words) for *words, _, _ in curves]
+    described = f"δ as a function of ε, of {'; '.join(names)}"
+    height = 3.6 + _height_of_legend(names)
+    return Picture(name, partial(_deltas, curves, names), described, caption, height)
+
+
+def _deltas(curves: Sequence[Curve], names: Sequence[str], axes: Axes) -> None:
+    whose, at = (list(dict.fromkeys(texts)) for texts in zip(*(curve[:2] for curve in curves), strict=True))
+    entries = []
+    for owner, words, claimed, points in curves:
+        colour, marker, _ = _look(whose.index(owner))
+        style = STYLES[at.index(words) % len(STYLES)]
+        x, y = np.array(points()).T
+        axes.plot(x, y, color=colour, linestyle=style, linewidth=1.8)
+        dot = (float(claimed), y[np.searchsorted(x, float(claimed))])
+        entries += axes.plot(*dot, color=colour, linestyle=style, marker=marker, clip_on=False)
+    axes.set_yscale("log")
+    axes.set(xlabel="ε", ylabel="δ", ylim=(None, 2), xlim=(0, None))
+    axes.grid(alpha=0.3, linewidth=0.6)
+    _finish(axes, entries, names)
+
+
+def spent(populations: Sequence[tuple[str, Sequence[datetime], Sequence[float], float | None]]) -> Picture:
+    """Picture what populations have spent over time, beside their budgets.
+
+    Args: of each: its name, when it was charged, by how much ε, and its budget, if it has one.
+    """
+    names = [name for name, *_ in populations]
+    return Picture(
+        "spent",
+        partial(_spent, populations, names),
+        f"ε spent over time by {', '.join(names)}",
+        "ε spent, by basic composition; the line across is the budget.",
+        3.4 + _height_of_legend(names),
+    )
+
+
+def _spent(
+    populations: Sequence[tuple[str, Sequence[datetime], Sequence[float], float | None]],
+    names: Sequence[str],
+    axes: Axes,
+) -> None:
+    entries = []
+    for i, (_, times, charges, budget) in enumerate(populations):
+        colour, marker, style = _look(i)
+        total, step = np.cumsum([0.0, *charges]), [times[0], *times]
+        entries += axes.plot(
+            step, total, color=colour, marker=marker, markevery=slice(1, None), drawstyle="steps-post"
+        )
+        if budget is not None:
+            axes.axhline(budget, color=colour, linewidth=1, linestyle=style)
+    axes.set_ylim(bottom=0)
+    axes.set(xlabel="time of the run (UTC)", ylabel="ε spent")
+    axes.tick_params(axis="x", labelrotation=30)
+    axes.grid(alpha=0.3, linewidth=0.6)
+    _finish(axes, entries, names)
+
+
+def _look(i: int) -> tuple[str, str, Any]:
+    """Return the colour, marker and line style of the i-th: no two of the first 28 have all alike."""
+    n = len(COLOURS)
+    return COLOURS[i % n], MARKERS[(i + i // n) % n], STYLES[i % len(STYLES)]
+
+
+def _short(name: str) -> str:
+    """Return a name on two lines at most, without its middle if it takes more."""
+    lines = textwrap.wrap(printable(name), _LONGEST) or [""]
+    return "\n".join(lines if len(lines) < 3 else (lines[0], f"… {lines[-1]}"))
+
+
+def _columns(names: Collection[str]) -> int:
+    return 1 if max(map(len, names)) > _LONGEST // 2 else 3
+
+
+def _height_of_legend(names: Collection[str]) -> float:
+    return _LINE * math.ceil(len(names) / _columns(names)) if len(names) > 1 else 0
+
+
+def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> None:
+    """Add a legend below, with names as they are: a dollar or a first underscore means nothing in them."""
     axes.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def rates_figure(chosen: GroupThresholds) -> Figure:
-    """Draw each group's rates under its thresholds, with intervals for the noise and the sample."""
-    groups = list(chosen.rules)
-    figure = Drawing(figsize=(6.2, 1.4 + 0.28 * len(groups) * len(RATES)), layout="constrained")
-    axes = figure.add_subplot()
-    ticks, legend = [], []
-    for row, (name, title) in enumerate(RATES.items()):
-        middle = row * (len(groups) + 1) + (len(groups) - 1) / 2
-        ticks.append((middle, title))
-        for i, group in enumerate(groups):
-            y = row * (len(groups) + 1) + i
-            colour = COLOURS[i % len(COLOURS)]
-            axes.plot(chosen.intervals[name][i], [y, y], color=colour, linewidth=2, alpha=0.5)
-            drawn = axes.plot(
-                [chosen.rates[name][i]], [y], marker=MARKERS[i % len(MARKERS)], color=colour, linestyle="none"
-            )
-            legend += [(line, group) for line in drawn if row == 0]
-    axes.set_yticks([middle for middle, _ in ticks], [title for _, title in ticks])
-    axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.set(xlim=(-0.02, 1.02), xlabel="rate, with 95 % intervals that hold all at once")
-    axes.set_title(f"Under {in_words(chosen.constraint)}")
-    _finish(axes, legend, loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
-
-
-def before_after_figure(evaluation: Evaluation, names: Sequence[str], metrics: Mapping[str, str]) -> Figure:
-    """Draw balanced accuracy and the differences between groups, of each model, over the splits."""
-    summary = evaluation.summary().set_index(["model", "metric"])
-    figure = Drawing(figsize=(8.2, 1.1 + 0.48 * len(names)), layout="constrained")
-    panels = figure.subplots(1, len(metrics), sharey=True)
-    for axes, metric in zip(panels, metrics, strict=True):
-        for row, name in enumerate(names):
-            mean, spread = summary.loc[(name, metric), ["mean", "std"]]
-            colour = GREY if row == 0 else COLOURS[(row - 1) % len(COLOURS)]
-            axes.errorbar(mean, row, xerr=spread, fmt="o", markersize=7, color=colour, capsize=3)
-        accuracy = metric == "balanced_accuracy"
-        axes.set_title(metrics[metric].replace(" difference", "\ndifference"), loc="left", fontsize="medium")
-        axes.set_xlabel("higher is better;\n0.5 is guessing" if accuracy else "0 is best")
-        axes.set_xlim(left=min(0.5 if accuracy else 0.0, axes.get_xlim()[0]))
-        axes.set_yticks(range(len(names)), names)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", alpha=0.3, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylim(len(names) - 0.5, -0.5)
-    return figure
-
-
-def _finish(axes: Axes, entries: list[tuple[Line2D, str]], **where: Any) -> None:
-    """Add the legend, with names as they are: a dollar or a first underscore means nothing in them."""
-    legend = axes.legend([line for line, _ in entries], [name for _, name in entries], frameon=False, **where)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-    axes.spines[["top", "right"]].set_visible(False)
+    if len(names) > 1:
+        legend = axes.legend(
+            entries,
+            [*map(_short, names)],
+            frameon=False,
+            ncols=_columns(names),
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0),
+            borderaxespad=3.6,  # below the axis's name
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)

@@ -10,7 +10,20 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.system.command_name import as_called
-from harness.views.parts import Bad, Figure, Good, Heading, Line, Paragraph, Sentences, Stacked, Table, View
+from harness.views.parts import (
+    Bad,
+    Figure,
+    Findings,
+    Good,
+    Heading,
+    Line,
+    Paragraph,
+    Picture,
+    Sentences,
+    Stacked,
+    Table,
+    View,
+)
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _TONES = {Good: "green", Bad: "red"}
@@ -36,10 +49,10 @@ def render(view: View, console: Console) -> None:
             case Line():
                 label = f"{part.label}: " if part.label else ""
                 console.print(Text(printable(label + part.text)), soft_wrap=True)
+            case Findings() | Figure() | Picture():
+                pass
             case Sentences():
                 render(part.texts, console)
-            case Figure():
-                pass
             case _:
                 _say(Text(printable(part)), console)
 

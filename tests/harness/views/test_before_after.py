@@ -11,8 +11,8 @@ import pytest
 from harness.evaluation.before_after import METRICS, UNMITIGATED, Evaluation
 from harness.views.before_after import METRICS as NAMES
 from harness.views.before_after import TOLD, before_after, models
-from harness.views.parts import Sentences, Table
-from harness.views.rendering.plots import before_after_figure
+from harness.views.parts import Picture, Sentences, Table
+from tests.harness.views.test_plots import drawn
 
 
 @pytest.fixture
@@ -30,21 +30,22 @@ def evaluation() -> Evaluation:
     return Evaluation(runs.astype(dict.fromkeys(METRICS, float)))
 
 
-def test_before_and_after_shows_each_model_in_each_panel(evaluation: Evaluation) -> None:
-    panels = before_after_figure(evaluation, models(evaluation), {each: NAMES[each] for each in TOLD}).axes
-    assert [axes.get_title(loc="left").replace("\n", " ") for axes in panels] == [
-        NAMES[metric] for metric in TOLD
-    ]
-    assert [label.get_text() for label in panels[0].get_yticklabels()] == [UNMITIGATED, "m"]
-    summary = evaluation.summary()
-    for axes, metric in zip(panels, TOLD, strict=True):
-        dots = [line for line in axes.lines if line.get_marker() == "o"]
-        drawn = np.concatenate([np.asarray(line.get_xdata()) for line in dots])
-        assert drawn.tolist() == summary[summary["metric"] == metric]["mean"].tolist()
+def test_before_and_after_shows_each_model_in_each_picture(evaluation: Evaluation) -> None:
+    pictures = [part for part in before_after(evaluation, 2) if isinstance(part, Picture)]
+    summary = evaluation.summary().set_index("metric")
+    assert [picture.name for picture in pictures] == list(TOLD)
+    for picture, metric in zip(pictures, TOLD, strict=True):
+        axes = drawn(picture)
+        assert axes.get_xlabel().startswith(NAMES[metric])
+        assert [label.get_text() for label in axes.get_yticklabels()] == [UNMITIGATED, "m"]
+        _, *spreads, means = axes.get_lines()  # the first is the line to compare them with
+        assert np.asarray(means.get_xdata()).tolist() == summary.loc[metric, "mean"].tolist()
+        ends = np.array([line.get_xdata() for line in spreads])
+        assert np.allclose(np.diff(ends)[:, 0] / 2, summary.loc[metric, "std"])
 
 
 def test_changes_are_told_for_each_mitigation(evaluation: Evaluation) -> None:
-    _, table, changes = before_after(evaluation, 2)
+    *_, table, changes = before_after(evaluation, 2)
     assert isinstance(table, Table) and isinstance(changes, Sentences)
     (told,) = changes.texts
     assert told.startswith("m: balanced accuracy rose in 2 of 2 splits (+0.250 on average)")

@@ -12,11 +12,13 @@ from matplotlib.figure import Figure as Drawn
 from harness.views.parts import (
     Bad,
     Figure,
+    Findings,
     Good,
     Heading,
     Line,
     Paragraph,
     Part,
+    Picture,
     Sentences,
     Stacked,
     Table,
@@ -62,6 +64,7 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
     drawn.subplots().plot([0, 1])
     rows = [["a", "1.0"], [], [Good("b"), Stacked("2.0\n3.0")]]
     view: list[Part] = [
+        Findings(["It is 2.0."]),
         Heading("One", ", of two"),
         Paragraph("Prose.", note=True),
         Paragraph("Read this.", strong="Read"),
@@ -69,12 +72,15 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         Table(["group", "weight"], rows, title="a title", caption="a caption"),
         Line("Results", "runs/1"),
         Figure("curve", drawn, "a line", "One line."),
+        Picture("dots", lambda axes: axes.plot([1, 2], "o"), "dots", "Two dots.", 2.0),
     ]
     page = written("Title", "subtitle", view, tmp_path)
     assert page.open == []
     assert page.tags.count("td") == 5 and page.tags.count("tr") == 4
     assert page.tags.count("strong") == 1 and page.tags.count("br") == 1
-    (picture,) = page.references
+    assert page.texts.index("It is 2.0.") < page.texts.index("One") and page.texts.count("It is 2.0.") == 1
+    picture, of_dots = page.references
+    assert base64.b64decode(of_dots.partition(",")[2]) == (tmp_path / "dots.png").read_bytes()
     head, _, data = picture.partition(",")
     assert head == "data:image/png;base64"
     assert base64.b64decode(data) == (tmp_path / "curve.png").read_bytes()
@@ -88,6 +94,7 @@ HOSTILE = '<script>alert("x")</script>&\'"'
 def test_text_stays_text(tmp_path: Path) -> None:
     view: list[Part] = [
         HOSTILE,
+        Findings([HOSTILE]),
         Heading(HOSTILE, HOSTILE),
         Paragraph(HOSTILE, strong=HOSTILE),
         Sentences([HOSTILE]),
@@ -97,7 +104,7 @@ def test_text_stays_text(tmp_path: Path) -> None:
     ]
     page = written(HOSTILE, HOSTILE, view, tmp_path)
     assert "script" not in page.tags and page.open == []
-    assert "".join(page.texts).count(HOSTILE) == 17
+    assert "".join(page.texts).count(HOSTILE) == 18
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,31 @@
-"""Figures: what they draw is what was computed, and names are shown as they are."""
+"""Pictures: what they draw is what was computed, names are shown as they are, and no two texts overlap."""
 
 from __future__ import annotations
 
-import io
+import math
 from dataclasses import replace
+from datetime import datetime
 from fractions import Fraction
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from harness.postprocessing.curve_intervals import noise_bands
 from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.views.rendering.plots import rates_figure, roc_figure
+from harness.privacy.audit.samplers import audit_sampler
+from harness.views import audit as audit_view
+from harness.views import run as run_view
+from harness.views.parts import Picture
+from harness.views.rendering.plots import WIDTH, caps, intervals, matrices, roc, spent, with_ends
 from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import Guarantee
 
 GRID = np.arange(21) / 20
 
@@ -30,70 +40,181 @@ def curves(groups: tuple[str, ...] = ("a", "b")) -> GroupCurves:
     return replace(exact, noise=CurveNoise(linear, design_coins(Fraction(1), 40)))
 
 
-def png(figure: Figure) -> bytes:
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    return file.getvalue()
+def drawn(picture: Picture) -> Axes:
+    """Draw a picture as a page does."""
+    figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
+    picture.draw(axes := figure.add_subplot())
+    FigureCanvasAgg(figure).draw()
+    return axes
+
+
+def points(axes: Axes) -> list[list[list[float]]]:
+    """Return each line's points."""
+    return [np.asarray(line.get_xydata()).tolist() for line in axes.get_lines()]
+
+
+def in_legend(axes: Axes) -> list[str]:
+    legend = axes.get_legend()
+    return [] if legend is None else [text.get_text() for text in legend.get_texts()]
 
 
 def test_curves_bands_and_points_are_the_computed_ones() -> None:
     noisy = curves()
     chosen = choose_thresholds(noisy)
-    (axes,) = (figure := roc_figure(noisy, chosen)).axes
-    points, bands = noisy.points(), noise_bands(noisy, 0.05)
-    _, *lines = axes.get_lines()  # the first is the diagonal
-    for i, line in enumerate(lines[:2]):
-        assert np.array_equal(
-            line.get_xydata(), np.column_stack([points.false_positive_rate[i], points.true_positive_rate[i]])
-        )
+    axes = drawn(roc(noisy, chosen))
+    computed, bands = noisy.points(), noise_bands(noisy, 0.05)
+    lines = axes.get_lines()[1:]  # the first is the diagonal
+    for i, line in enumerate(lines[::2]):
+        expected = np.column_stack([computed.false_positive_rate[i], computed.true_positive_rate[i]])
+        assert np.array_equal(line.get_xydata(), expected)
     for i, band in enumerate(patch for patch in axes.patches if isinstance(patch, Polygon)):
         corner = [bands.false_positive_rate[i, 5, 0], bands.true_positive_rate[i, 5, 1]]
         assert (band.get_xy() == corner).all(axis=1).any()
-        x, y = axes.transData.transform(np.asarray(lines[i].get_xydata()))[5].tolist()
+        x, y = axes.transData.transform(np.asarray(lines[2 * i].get_xydata()))[5].tolist()
         assert band.contains_point((x, y))
-    for i, marker in enumerate(lines[2:]):
-        expected = [chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i]]
-        assert np.asarray(marker.get_xydata()).tolist() == [expected]
-    assert png(figure).startswith(b"\x89PNG")
+    for i, marker in enumerate(lines[1::2]):
+        at = [chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i]]
+        assert np.asarray(marker.get_xydata()).tolist() == [at]
+    assert len(lines) == 4 and in_legend(axes) == ["a", "b"]
 
 
 def test_exact_curves_have_no_band_and_nothing_chosen_no_point() -> None:
-    (axes,) = roc_figure(replace(curves(), noise=None)).axes
+    picture = roc(replace(curves(), noise=None))
+    axes = drawn(picture)
     assert not axes.patches and len(axes.get_lines()) == 3
-    assert "noise" not in axes.get_title()
-
-
-def test_names_are_shown_as_they_are() -> None:
-    names = ("$x$", "_b", "c_{2}")
-    noisy = curves(names)
-    chosen = choose_thresholds(noisy)
-    for figure in (roc_figure(noisy, chosen), rates_figure(chosen)):
-        legend = figure.axes[0].get_legend()
-        assert legend is not None
-        assert [text.get_text() for text in legend.get_texts()][:3] == list(names)
-        assert png(figure)
+    assert "noise" not in picture.caption and "chosen" not in picture.caption
 
 
 def test_group_with_an_undefined_rate_says_so() -> None:
     noisy = curves()
     empty = replace(noisy, fp=noisy.fp * [[0], [1]], negatives=noisy.negatives * [0, 1])
-    legend = roc_figure(empty).axes[0].get_legend()
-    assert legend is not None and legend.get_texts()[0].get_text() == "a (a rate is 0/0)"
-    assert png(roc_figure(empty))
+    assert in_legend(drawn(roc(empty))) == ["a (a rate is 0/0)", "b"]
 
 
-@pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
-def test_rates_and_intervals_are_the_computed_ones(constraint: str) -> None:
-    chosen = choose_thresholds(curves(), constraint)
-    lines = rates_figure(chosen).axes[0].get_lines()
-    drawn = [np.asarray(line.get_xdata()).tolist() for line in lines]
-    for row, name in enumerate(("true_positive_rate", "false_positive_rate", "selection_rate")):
-        for i in range(2):
-            interval, estimate = drawn[4 * row + 2 * i : 4 * row + 2 * i + 2]
-            assert interval == chosen.intervals[name][i].tolist()
-            assert estimate == [chosen.rates[name][i]]
+def test_estimates_and_ends_are_those_given() -> None:
+    """An estimate that is no number has its interval only; one without an interval is a point."""
+    values = {"a": with_ends([0.5, np.nan], [[0.25, 0.75], [0, 1]]), "b": with_ends([0.125, 0.25], None)}
+    axes = drawn(intervals("x", ["one", "other"], values, "rate", "", at=0.5))
+    line, *found = points(axes)
+    assert [x for x, _ in line] == [0.5, 0.5]
+    assert [[x for x, _ in each] for each in found[:2]] == [[0.25, 0.75], [0, 1]]
+    assert found[2][0] == [0.5, 0] and math.isnan(found[2][1][0])
+    assert [x for x, _ in found[5]] == [0.125, 0.25] and np.isnan(found[3:5])[..., 0].all()
+    ticks = [label.get_text() for label in axes.get_yticklabels()]
+    assert ticks == ["one", "other"] and in_legend(axes) == ["a", "b"] and axes.get_xlabel() == "rate"
+    heights = [y for each in found for _, y in each]
+    assert heights == [0, 0, 2.5, 2.5, 0, 2.5, 1, 1, 3.5, 3.5, 1, 3.5] and axes.yaxis_inverted()
 
 
-def test_many_groups_can_be_drawn() -> None:
-    noisy = curves(tuple(f"group {i}" for i in range(9)))
-    assert png(roc_figure(noisy, choose_thresholds(noisy, "demographic_parity")))
+def test_matrices_say_the_counts_and_shade_shares() -> None:
+    counts = np.array([[[30.5, 9.5], [-0.5, 0.5]], [[1234.5, 0.5], [-3.5, -0.5]]])
+    axes = drawn(matrices(["a", "b"], ["0", "1"], counts))
+    said = {text.get_position(): text.get_text() for text in axes.texts}
+    assert said[1, 0] == "9.5" and said[0, 2] == "1,234.5" and said[0, 3] == "-3.5" and len(said) == 8
+    shares = np.asarray(axes.images[0].get_array())
+    assert shares.tolist()[:2] == [[30.5 / 40, 9.5 / 40], [0, 1]] and shares.tolist()[3] == [0, 0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a, 0", "a, 1", "b, 0", "b, 1"]
+
+
+def test_which_cap_was_chosen() -> None:
+    axes = drawn(caps((1, 2, 5, 1000), 1))
+    looks = [(line.get_marker(), line.get_fillstyle()) for line in axes.get_lines()]
+    assert looks == [("X", "full"), ("o", "full"), ("o", "none"), ("o", "none")]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5", "1,000"]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("3.5", "0.01")])
+def test_a_guarantee_implies_what_the_worst_mechanism_with_it_has(epsilon: str, delta: str) -> None:
+    """That mechanism has four outcomes: each data set has one that the other has not, of mass δ."""
+    stated = Guarantee(Fraction(epsilon), Fraction(delta))
+    axes = drawn(run_view.at_every_epsilon({"weights": stated}))
+    curve, dot = points(axes)
+    ratio, d = math.exp(float(epsilon)), float(delta)
+    one = [d, (1 - d) * ratio / (1 + ratio), (1 - d) / (1 + ratio), 0]
+    for x, y in curve:
+        found = sum(max(p - math.exp(x) * q, 0) for p, q in zip(one, reversed(one), strict=True))
+        assert y == pytest.approx(found, rel=1e-9)
+    assert dot == [[float(epsilon), pytest.approx(d)]] and curve[-1][0] > float(epsilon)
+
+
+def test_an_audits_curve_is_the_exact_one() -> None:
+    audits = [audit_sampler("default", Fraction(epsilon), Fraction(1, 2**40), 1) for epsilon in (1, 2)]
+    (picture,) = (part for part in audit_view.audit(audits) if isinstance(part, Picture))
+    axes = drawn(picture)
+    assert in_legend(axes) == ["default, ε = 1", "default, ε = 2"]
+    assert len({line.get_linestyle() for line in axes.get_lines()}) == 2
+    for audited, curve, dot in zip(audits, *(points(axes)[k::2] for k in (0, 1)), strict=True):
+        assert audited.curve is not None
+        exact = float(audited.curve.delta_bounds(audited.epsilon)[1])
+        assert dot == [[audited.epsilon, exact]] and dot[0] in curve
+        assert curve[-1] == [pytest.approx(8 / 3), float(audited.curve.impossible)]
+
+
+def test_what_was_spent_rises_to_what_is_left_of_the_budget() -> None:
+    times = [datetime(2026, 11, day) for day in (20, 21)]
+    axes = drawn(spent([("loans", times, [0.5, 0.25], 3.0), ("others", times[:1], [1.0], None)]))
+    loans, budget, others = axes.get_lines()
+    assert np.asarray(loans.get_ydata()).tolist() == [0, 0.5, 0.75] and loans.get_drawstyle() == "steps-post"
+    assert list(loans.get_xdata()) == [times[0], *times] and np.asarray(others.get_ydata()).tolist() == [0, 1]
+    assert set(np.asarray(budget.get_ydata()).tolist()) == {3.0} and in_legend(axes) == ["loans", "others"]
+
+
+ODD = ("$x$", "_b", "c_{2}", "\x1b[31m", "")
+
+
+def test_names_are_shown_as_they_are() -> None:
+    noisy = curves(ODD)
+    shown = [name.replace("\x1b", "\N{REPLACEMENT CHARACTER}") for name in ODD]
+    assert in_legend(drawn(roc(noisy, choose_thresholds(noisy)))) == shown
+    rows = drawn(intervals("x", ODD, {"": with_ends([0.0] * 5, None)}, "rate", ""))
+    assert [label.get_text() for label in rows.get_yticklabels()] == shown
+
+
+def texts(axes: Axes) -> list[Any]:
+    """Return all texts of a picture that has been drawn."""
+    legend = axes.get_legend()
+    every = [
+        *axes.get_xticklabels(),
+        *axes.get_yticklabels(),
+        *axes.texts,
+        axes.xaxis.label,
+        axes.yaxis.label,
+        *([] if legend is None else legend.get_texts()),
+    ]
+    return [text for text in every if text.get_text() and text.get_visible()]
+
+
+LONG = ("Native Hawaiian or Other Pacific Islander alone or in any combination with others", "x" * 70)
+
+
+@pytest.mark.parametrize("groups", [("a", "b"), tuple(f"group {i}" for i in range(12)), LONG])
+def test_no_text_is_clipped_or_on_another(groups: tuple[str, ...]) -> None:
+    noisy = curves(groups)
+    chosen = choose_thresholds(noisy, "demographic_parity")
+    rates = {
+        group: with_ends(noisy.points().true_positive_rate[i, :3], None) for i, group in enumerate(groups)
+    }
+    for picture in (
+        roc(noisy, chosen),
+        intervals("rates", ["one", "two", "three"], rates, "rate", ""),
+        intervals("counts", groups, {"": with_ends([5.0] * len(groups), None)}, "count", "", scale="symlog"),
+        matrices(groups, ["approved", "denied"], np.full((len(groups), 2, 2), 123456.5)),
+        run_view.at_every_epsilon({group: Guarantee(Fraction(1), Fraction(1, 10**6)) for group in groups}),
+        caps(tuple(range(1, 11)), 3),
+        spent([(group, [datetime(2026, 11, 20)], [1.0], 2.0) for group in groups]),
+    ):
+        axes = drawn(picture)
+        boxes = [text.get_window_extent() for text in texts(axes)]
+        width, height = axes.figure.bbox.size
+        for box in boxes:
+            assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
+        for one, other in combinations(boxes, 2):
+            across = min(one.x1, other.x1) - max(one.x0, other.x0)
+            down = min(one.y1, other.y1) - max(one.y0, other.y0)
+            assert across < 1 or down < 2, picture.name  # pixels, of 100 an inch
+
+
+def test_no_two_of_28_look_alike() -> None:
+    noisy = curves(tuple(f"group {i}" for i in range(28)))
+    lines = drawn(roc(noisy, choose_thresholds(noisy, "demographic_parity"))).get_lines()[2::2]
+    assert len({(line.get_color(), line.get_marker(), str(line.get_linestyle())) for line in lines}) == 28

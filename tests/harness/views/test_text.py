@@ -7,7 +7,19 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.views.parts import Bad, Good, Heading, Line, Paragraph, Part, Sentences, Stacked, Table
+from harness.views.parts import (
+    Bad,
+    Findings,
+    Good,
+    Heading,
+    Line,
+    Paragraph,
+    Part,
+    Picture,
+    Sentences,
+    Stacked,
+    Table,
+)
 from harness.views.rendering.text import render
 
 HOSTILE = "[bold]a\x1b[31m\nb\\"
@@ -31,6 +43,13 @@ def test_text_stays_text() -> None:
         Table([HOSTILE, "x"], rows, title=HOSTILE, caption=HOSTILE),
     )
     assert text.count(SHOWN) == 14 and "\x1b" not in text
+
+
+def test_pictures_and_findings_are_for_pages() -> None:
+    def draw(_: object) -> None:
+        raise AssertionError("nothing is drawn for a terminal")
+
+    assert shown(Findings(["so"]), Picture("x", draw, "a picture", "a caption", 2.0)) == ""
 
 
 def test_what_is_copied_is_in_one_piece() -> None:

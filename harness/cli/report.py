@@ -1,0 +1,49 @@
+"""What commands end with: what they found, on the terminal, as JSON, and with `--plot` as a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.cli.terminal import show
+from harness.errors import WriteError
+from harness.system.files import scratch_directory
+from harness.system.result_files import default_out, new_directory
+from harness.views.parts import Part, View
+from harness.views.rendering.html import write_page
+from harness.views.run import results
+
+
+def tell(
+    task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool, as_json: bool
+) -> None:
+    """Show, or print, what a command found that runs nothing; a page, if asked for, is all that it writes.
+
+    Raises: WriteError: it cannot be written.
+    """
+    target = default_out(task)
+    if plot:
+        shown = list(shown)
+        with new_directory(target) as partial:
+            write_page(title, "", shown, partial)
+    if as_json:
+        print(json.dumps(fields(), indent=2, ensure_ascii=False))
+    else:
+        show(*shown, *([results(target, page=True)] if plot else []))
+
+
+def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part]) -> None:
+    """Write a page into the directory of results, which are there whatever becomes of the page.
+
+    Raises: WriteError: it cannot be written; no file of it is half-written.
+    """
+    try:
+        with scratch_directory(directory) as partial:
+            write_page(title, subtitle, view, partial)
+            for path in partial.iterdir():
+                path.rename(directory / path.name)
+    except OSError as error:
+        said = f"Cannot write the report into {directory}: {error.strerror}; the results are there."
+        raise WriteError(said) from None
