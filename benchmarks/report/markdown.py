@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from harness.views.parts import Figure, Heading, Line, Paragraph, Sentences, Table, View
+from harness.views.parts import Figure, Heading, Line, Paragraph, Picture, Sentences, Table, View
 
 
 def markdown(title: str, subtitle: str, view: View) -> str:
@@ -27,7 +27,7 @@ def _rendered(view: View) -> Iterator[str]:
                 yield "\n".join(f"- {_plain(text)}" for text in part.texts)
             case Table():
                 yield from _table(part)
-            case Figure():
+            case Figure() | Picture():
                 yield f"![{_plain(part.description)}]({part.name}.png)"
                 yield _plain(part.caption)
             case Line():

@@ -118,8 +118,7 @@ LEDGER = optional(
 OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 VERBOSE = switch("print all that there is to say of privacy, cost and where it ran")
 QUIET = switch("print the answer only, and on standard error errors only")
-PLOT = switch("also write report.html, and its pictures as PNG, into the directory of the results")
-PLOT_ALONE = PLOT.but(help="also write report.html, and its pictures as PNG, into a new directory in runs/")
+PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
 
 
@@ -221,7 +220,7 @@ class LedgerOptions(Options):
         parse_path, "another ledger, as earlier versions kept in runs/; all it holds is moved into this one"
     )
     merge = switch("with --adopt: add up what a population that is in both ledgers has spent")
-    plot = PLOT_ALONE
+    plot = PLOT
     json = switch("print JSON")
 
 

@@ -31,7 +31,6 @@ from harness.cli.options import (
     MODEL,
     OUT,
     PLOT,
-    PLOT_ALONE,
     POPULATION,
     POSITIVE_LABEL,
     QUIET,
@@ -508,7 +507,7 @@ class PlanOptions(TaskOptions):
     units = optional(
         parse_path, "directory of unit costs that `./inv bench.units` measured; default: those recorded here"
     )
-    plot = PLOT_ALONE
+    plot = PLOT
     json = switch("print JSON")
 
     @property

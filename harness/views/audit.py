@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 
 from harness.privacy.audit.samplers import DELTAS, EMULATED, Audited
 from harness.views.parts import Findings, Part, Stacked, Table
-from harness.views.rendering.plots import Curve, deltas
+from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up, exact_text
 from protocols.circuits.coins import exp_bounds
 
@@ -17,10 +18,12 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
     """View each kind of what was audited as a table, and whether all claims hold."""
     curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
     if shown := [audited for audited in curves if "values_moved" not in audited.figures] or curves:
-        end = max(audited.epsilon for audited in shown) * Fraction(4, 3)
         yield deltas(
             "delta",
-            [_curve(audited, end) for audited in shown],
+            [
+                (each.name, f"ε = {exact_text(each.epsilon)}", each.epsilon, partial(_delta, each))
+                for each in shown
+            ],
             "What the noise gives away: δ at each ε, exactly. Dots: the ε that it was asked for.",
         )
     if noise := [audited for audited in audits if "largest_noise" in audited.figures]:
@@ -40,21 +43,10 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
     yield Findings([f"{audited.name}: {audited.fault}." for audited in ours if audited.fault])
 
 
-def _curve(audited: Audited, end: Fraction) -> Curve:
-    """Return a sampler's or release's δ(ε) up to an end, an upper bound at each ε.
-
-    Computes: also where it comes down to what no ε takes away, to go on as a flat line.
-    """
-    curve = audited.curve
-    assert curve is not None
-
-    def points() -> list[tuple[float, float]]:
-        reached = curve.least_epsilon(curve.impossible)
-        assert reached is not None  # at that delta it is finite by definition
-        grid = {end * i / 250 for i in range(251)} | {min(reached, end), audited.epsilon}
-        return [(float(x), float(curve.delta(exp_bounds(x)[0]))) for x in sorted(grid)]
-
-    return audited.name, f"ε = {exact_text(audited.epsilon)}", audited.epsilon, points
+def _delta(audited: Audited, epsilon: Fraction) -> float:
+    """Return an upper bound of δ at that ε."""
+    assert audited.curve is not None
+    return float(audited.curve.delta(exp_bounds(epsilon)[0]))
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:

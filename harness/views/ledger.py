@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,7 @@ def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
     yield Line("Ledger", str(path))
     if charged := [each for each in populations if each.charges]:
         yield Findings([f"Population {each.name!r} has spent {_spent_of(each)}." for each in charged])
-        yield spent([_over_time(each) for each in charged])
+        yield spent(charged)
     if not populations:
         yield "Nothing is charged in it yet: runs with --population are."
     for each in populations:
@@ -90,13 +89,6 @@ def _population(population: Population) -> Iterator[Part]:
 def _spent_of(population: Population, how: str = "") -> str:
     left = "" if population.left is None else f"; left of it: {left_text(population.left)}"
     return f"{spent_text(population.spent)}{how}. Budget: {budget_text(population.budget)}{left}"
-
-
-def _over_time(population: Population) -> tuple[str, list[datetime], list[float], float | None]:
-    times = [datetime.fromisoformat(charge.time).replace(tzinfo=None) for charge in population.charges]
-    charged = [float(charge.exact.epsilon) for charge in population.charges]
-    budget = population.budget and float(population.budget.epsilon)
-    return population.name, times, charged, budget
 
 
 def _row(charge: Charge) -> list[str]:

@@ -114,7 +114,7 @@ class Picture:
     """
 
     name: str
-    draw: Callable[[axes.Axes], None]
+    draw: Callable[[axes.Axes], object]
     description: str
     caption: str
     height: float

@@ -92,7 +92,7 @@ def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, fl
     worst = max(errors, key=errors.__getitem__)
     yield Findings([f"The largest {what} is {_share(errors[worst])} ({worst}){_models(release)}."])
     names = list(errors)[:_MOST_ROWS]
-    whose = "" if release.asked.held is None else "; from the file itself, for its owner only"
+    whose = "" if release.asked.held is None else "\nfrom the file itself, for its owner only"
     yield intervals(
         "errors" if number == 1 else f"errors_{number}",
         names,
@@ -100,7 +100,7 @@ def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, fl
         f"{what}, %{whose}",
         "Expected errors; those over 100 % are drawn there. Beyond the dotted line it is mostly noise.",
         at=100 * FIRST_ORDER,
-        scale="log",
+        logarithmic=True,
     )
 
 
@@ -206,7 +206,7 @@ def _costs(
             {"": with_ends(list(seconds.values()), None)},
             "seconds in the computation",
             "Predicted seconds in each model.",
-            scale="log",
+            logarithmic=True,
         )
     yield Table(["model", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):

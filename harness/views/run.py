@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from harness.inputs.aggregation import described
 from harness.privacy.statement import bounds_shown, privacy_in_short, privacy_statement
 from harness.security_models import get_model
 from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
-from harness.views.rendering.plots import Curve, deltas
+from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
 from protocols.noise.truncated import Guarantee
 
@@ -58,7 +59,10 @@ def results(directory: Path, page: bool = False) -> Line:
 
 def subtitle(manifest: dict[str, Any]) -> str:
     """Say of whom a report is, by which model, and when."""
-    clients, time = manifest["inputs"]["clients"], manifest["environment"]["time"].partition("+")[0]
+    clients, time = (
+        manifest["inputs"]["clients"],
+        manifest["environment"]["time"].partition("+")[0].replace("T", " "),
+    )
     return f"{clients:,} clients; model {manifest['model']}, {manifest['engine_version']}; {time} UTC"
 
 
@@ -120,25 +124,22 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     """View what guarantees, by name, imply at other ε."""
     return deltas(
         "privacy",
-        [_curve(name, each) for name, each in guarantees.items()],
+        [
+            (name, f"ε = {digits_up(each.epsilon, 4)}", each.epsilon, partial(_implied, each))
+            for name, each in guarantees.items()
+        ],
         "The guarantee at every ε: what has probability p on one data set has e^ε · p + δ at most on its "
         "neighbour. The dot is the guarantee as it is stated.",
     )
 
 
-def _curve(name: str, stated: Guarantee) -> Curve:
-    """Return what (ε, δ) implies, and no more: at x < ε, δ + (1 − δ)(e^ε − e^x) / (1 + e^ε).
+def _implied(stated: Guarantee, epsilon: Fraction) -> float:
+    """Return the least δ that (ε, δ) implies at an x: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), at least δ.
 
     Source: Kairouz, Oh and Viswanath 2015, for one release.  [test: tests/harness/views/test_plots.py]
     """
-
-    def points() -> list[tuple[float, float]]:
-        epsilon, delta, end = float(stated.epsilon), float(stated.delta), math.exp(stated.epsilon)
-        grid = [epsilon * i / 200 for i in range(201)]
-        below = [(x, delta + (1 - delta) * (end - math.exp(x)) / (1 + end)) for x in grid]
-        return [*below, (4 / 3 * epsilon, delta)]
-
-    return name, f"ε = {digits_up(stated.epsilon, 4)}", stated.epsilon, points
+    end, delta = math.exp(stated.epsilon), float(stated.delta)
+    return delta + (1 - delta) * max(end - math.exp(epsilon), 0.0) / (1 + end)
 
 
 def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:

@@ -157,21 +157,26 @@ def test_pictures_of_results(task: str, results: dict[str, Any]) -> None:
         results[task].plot("pie")
 
 
+def across(line: Any) -> list[float]:
+    found: list[float] = np.asarray(line.get_xdata()).tolist()
+    return found
+
+
 def test_pictures_show_what_was_revealed(results: dict[str, Any]) -> None:
     found = results["weights"]
     *ends, weights = found.plot().get_lines()[1:]  # the first is the line to compare them with
-    assert weights.get_xdata().tolist() == found.weights.tolist()
-    assert [line.get_xdata().tolist() for line in ends] == found.intervals.to_numpy().tolist()
+    assert across(weights) == found.weights.tolist()
+    assert [across(line) for line in ends] == found.intervals.to_numpy().tolist()
     counts = results["confusion"]
     assert [text.get_text() for text in counts.plot().texts] == [f"{count:,.1f}" for count in counts.counts]
     *ends, gaps = results["gap"].plot().get_lines()[1:]
-    assert [[*gaps.get_xdata(), *ends[0].get_xdata()]] == results["gap"].gaps.to_numpy().tolist()
+    assert [[*across(gaps), *across(ends[0])]] == results["gap"].gaps.to_numpy().tolist()
     pyplot.close("all")
 
 
 def test_plans_and_ledgers_have_pictures(tmp_path: Path) -> None:
     plan = fs.plan(clients=1000, groups=2, epsilon=1)
-    assert plan.plot("seconds").get_lines()[-1].get_xdata().tolist() == plan.models.mpc_s.dropna().tolist()
+    assert across(plan.plot("seconds").get_lines()[-1]) == plan.models.mpc_s.dropna().tolist()
     pyplot.close("all")
     with pytest.raises(ValueError, match="There is no picture '' of this; there are: none"):
         fs.ledger(ledger=tmp_path / "l.sqlite").plot()

@@ -27,5 +27,6 @@ def _choose_again(directory: Path, options: ThresholdsOptions) -> None:
     curves = read_curves(directory)
     found = choose_again(curves, options.choice, options.positive_label or "", target)
     again, manifest = view.chosen_again(curves.run), curves.manifest
-    short, full = [again, in_short(manifest)], [again, *privacy(manifest)]
-    present(options, manifest, target, "Thresholds", list(view.thresholds(found)), short, full)
+    short, full = in_short(manifest), privacy(manifest)
+    shown = list(view.thresholds(found))
+    present(options, manifest, target, "Thresholds", shown, [again, short], [again, *full])

@@ -21,7 +21,10 @@ STEPS = {
 
 def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[Part]:
     """View a cap and what to do with it. Args: following: the command lines that come next."""
-    yield Findings([f"The cap is {found.cap:,} of a client's records.", f"{noise_moves(found.noise)}."])
+    chosen = f"The cap is {found.cap:,} of a client's records, out of caps up to {found.caps[-1]:,}."
+    yield Findings(
+        [chosen, f"Noise moves the numbers of clients that it was chosen by by up to {found.noise:,}."]
+    )
     yield caps(found.caps, found.index)
     yield Table(
         ["cap", "clients above it, wanted", f"noise, {float(CONFIDENCE):.0%}"],

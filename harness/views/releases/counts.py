@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
+
 from harness.releases.counts import CONFIDENCE, GroupCounts
 from harness.releases.expected_errors import by_cell
 from harness.views import run
@@ -22,10 +24,10 @@ def counts(found: GroupCounts) -> Iterator[Part]:
     yield intervals(
         "counts",
         list(estimates),
-        {"": with_ends(found.estimates, found.intervals)},
+        {"": np.maximum(with_ends(found.estimates, found.intervals), 1)},
         "estimated count",
-        "Counts, with intervals for the noise; the axis is logarithmic from 10 on.",
-        scale="symlog",
+        "Counts, with intervals for the noise; what is below 1 is drawn there.",
+        logarithmic=True,
     )
     rows = []
     for s, group in enumerate(found.domain.groups):
@@ -36,7 +38,7 @@ def counts(found: GroupCounts) -> Iterator[Part]:
     target = found.target
     most = digits_up(Fraction(str(target.relative)), 2)
     yield Findings(
-        [f"One from {target.least:,} to {target.most:,} errs by {most} of it on average, at most."]
+        [f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at most."]
     )
     yield Table(
         ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],

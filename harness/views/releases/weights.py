@@ -81,9 +81,9 @@ def _in_short(found: GroupWeights | OpenedWeights) -> Iterator[Part]:
     weights = by_cell(found.domain, found.weights)
     yield from_least_to_most("Weights go from", weights, 4)
     if found.interval is not None:
-        ends = by_cell(found.domain, (found.interval[..., 1] - found.interval[..., 0]) / found.weights)
-        widest = max(ends, key=ends.__getitem__)
-        yield Findings([f"The noise may move one by {ends[widest]:.0%} at most, that of {widest}."])
+        widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
+        ends = interval_shown(*found.interval.reshape(-1, 2)[widest], 4)
+        yield Findings([f"The least certain is that of {list(weights)[widest]}, {ends}."])
     yield intervals(
         "weights",
         list(weights),

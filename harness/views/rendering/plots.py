@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,10 +26,11 @@ if TYPE_CHECKING:  # their libraries take a second to load
 
     from harness.postprocessing.curves import GroupCurves
     from harness.postprocessing.thresholds.choose import GroupThresholds
+    from harness.privacy.ledger.populations import Population
 
 Floats = npt.NDArray[np.float64]
 
-WIDTH = 5.6  # inches of every picture: its text can be read on a telephone, too
+WIDTH = 5.0  # inches of every picture: its text can be read on a telephone, too
 _LINE = 0.27  # inches
 _BANDS = "where the true points of all groups and thresholds are with 95 % probability, over the noise"
 _LONGEST = 28  # of a name in a picture; a table beside it has all of it
@@ -50,22 +50,27 @@ def intervals(
     what: str,
     caption: str,
     at: float | None = None,
-    scale: str = "linear",
+    logarithmic: bool = False,
 ) -> Picture:
     """Picture estimates with their intervals, one below the other.
 
     Edge cases: an estimate that is not a number has an interval only, without one it is a point.
-    Args: series: by name, shape (rows, 3): estimate, low, high; what: they are; at: of a line to compare
-    them with; scale: of the axis, by matplotlib's name for it.
+    Args: series: by name, shape (rows, 3): estimate, low, high, above 0 where the axis is logarithmic; what:
+    they are; at: of a line to compare them with.
     """
     lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
     height = 0.8 + _LINE * lines + _height_of_legend(series)
     described = f"{what}, of {', '.join(rows)}"
-    return Picture(name, partial(_intervals, rows, series, what, at, scale), described, caption, height)
+    return Picture(name, partial(_intervals, rows, series, what, at, logarithmic), described, caption, height)
 
 
 def _intervals(
-    rows: Sequence[str], series: Mapping[str, Floats], what: str, line: float | None, scale: str, axes: Axes
+    rows: Sequence[str],
+    series: Mapping[str, Floats],
+    what: str,
+    line: float | None,
+    logarithmic: bool,
+    axes: Axes,
 ) -> None:
     pitch, entries = len(series) + (len(series) > 1) / 2, []
     if line is not None:
@@ -74,15 +79,18 @@ def _intervals(
         at, (colour, marker, _) = pitch * np.arange(len(rows)) + i, _look(i)
         axes.plot(found[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
         entries += axes.plot(found[:, 0], at, color=colour, marker=marker, linestyle="none")
-    middle = (len(series) - 1) / 2
-    axes.set_yticks(
-        [pitch * row + middle for row in range(len(rows))], [*map(_short, rows)], parse_math=False
-    )
+    middles = pitch * np.arange(len(rows)) + (len(series) - 1) / 2
+    axes.set_yticks(middles, [*map(_short, rows)], parse_math=False)
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim(pitch * (len(rows) - 1) + len(series) - 0.4, -0.6)
-    axes.set_xscale(scale, **({"linthresh": 10} if scale == "symlog" else {}))
-    axes.set_xlabel(what)
-    axes.grid(axis="x", alpha=0.3, linewidth=0.6)
+    axes.set(xlabel=what, ylim=(pitch * (len(rows) - 1) + len(series) - 0.4, -0.6))
+    if logarithmic:
+        from matplotlib.ticker import LogLocator
+
+        axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        axes.xaxis.set_major_formatter("{x:,.10g}")
+        axes.xaxis.set_minor_formatter("")
     _finish(axes, entries, series)
 
 
@@ -128,7 +136,7 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
         "roc",
         partial(_roc, curves, chosen),
         f"ROC curves of {', '.join(curves.groups)}",
-        f"Score curves of the groups.{bands}"
+        f"Score curves of the groups; those on the dotted line say nothing.{bands}"
         + (" Markers: what the chosen thresholds do." if chosen else ""),
         5.4 + _height_of_legend(curves.groups),
     )
@@ -140,9 +148,8 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
 
     points = curves.points()
     bands = None if curves.noise is None else noise_bands(curves, float(1 - CONFIDENCE))
-    entries, names = [], []
+    entries, names, shade = [], [], min(0.16, 0.6 / len(curves.groups))
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
-    axes.annotate("scores that say nothing", (0.62, 0.56), rotation=45, color=GREY, fontsize="small")
     for i, group in enumerate(curves.groups):
         colour, marker, style = _look(i)
         fpr, tpr = points.false_positive_rate[i], points.true_positive_rate[i]
@@ -152,7 +159,7 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
         if bands is not None and not undefined:
             low, high = bands.false_positive_rate[i].T
             lowest, highest = bands.true_positive_rate[i].T
-            axes.fill([*low, *high[::-1]], [*highest, *lowest[::-1]], color=colour, alpha=0.16, linewidth=0)
+            axes.fill([*low, *high[::-1]], [*highest, *lowest[::-1]], color=colour, alpha=shade, linewidth=0)
         if chosen is not None:
             at = (chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i])
             entries[-1:] = axes.plot(
@@ -160,12 +167,11 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
                 color=colour,
                 linestyle=style,
                 marker=marker,
-                markersize=8 + 3 * (i % len(MARKERS)),  # so that points on one spot all show
+                markersize=6 + 1.5 * (i % len(MARKERS)),  # so that points on one spot all show
                 markerfacecolor="none",
                 markeredgewidth=1.8,
             )
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    axes.set(xlabel="False positive rate", ylabel="True positive rate")
+    axes.set(xlabel="False positive rate", ylabel="True positive rate", aspect="equal")
     _finish(axes, entries, names)
 
 
@@ -184,13 +190,13 @@ def _caps(grid: Sequence[int], chosen: int, axes: Axes) -> None:
     for i in range(len(grid)):
         marker, colour, fill = ("X", GREY, "full") if i < chosen else ("o", COLOURS[0], "none")
         axes.plot(i, 0, marker=marker, color=colour, fillstyle="full" if i == chosen else fill, markersize=9)
-    axes.set_xticks(range(len(grid)), [f"{cap:,}" for cap in grid])
+    axes.set_xticks(range(len(grid)), [f"{cap:,}" for cap in grid], fontsize="small")
     axes.set(yticks=[], xlabel="cap: records of a client that count")
     axes.spines[["left", "top", "right"]].set_visible(False)
 
 
-Curve = tuple[str, str, Fraction, Callable[[], Sequence[tuple[float, float]]]]
-"""Of δ(ε): whose it is, at which ε, in words and as a number that is among its points, and these."""
+Curve = tuple[str, str, Fraction, Callable[[Fraction], float]]
+"""Of δ(ε): whose it is, for which ε, in words and as a number, and δ at each ε."""
 
 
 def deltas(name: str, curves: Sequence[Curve], caption: str) -> Picture:
@@ -202,54 +208,51 @@ def deltas(name: str, curves: Sequence[Curve], caption: str) -> Picture:
 
 
 def _deltas(curves: Sequence[Curve], names: Sequence[str], axes: Axes) -> None:
-    whose, at = (list(dict.fromkeys(texts)) for texts in zip(*(curve[:2] for curve in curves), strict=True))
-    entries = []
-    for owner, words, claimed, points in curves:
-        colour, marker, _ = _look(whose.index(owner))
-        style = STYLES[at.index(words) % len(STYLES)]
-        x, y = np.array(points()).T
-        axes.plot(x, y, color=colour, linestyle=style, linewidth=1.8)
-        dot = (float(claimed), y[np.searchsorted(x, float(claimed))])
-        entries += axes.plot(*dot, color=colour, linestyle=style, marker=marker, clip_on=False)
-    axes.set_yscale("log")
-    axes.set(xlabel="ε", ylabel="δ", ylim=(None, 2), xlim=(0, None))
-    axes.grid(alpha=0.3, linewidth=0.6)
+    whose, asked = (list(dict.fromkeys(texts)) for texts in list(zip(*curves, strict=True))[:2])
+    ends, entries = {curve[2] for curve in curves}, []
+    grid = sorted({max(ends) * i / 240 for i in range(321)} | ends)  # a third beyond the last
+    for owner, words, at, delta in curves:
+        look = dict(zip(("color", "marker"), _look(whose.index(owner)), strict=False))
+        look["linestyle"] = STYLES[asked.index(words) % len(STYLES)]
+        axes.plot([*map(float, grid)], [*map(delta, grid)], **{**look, "marker": "", "linewidth": 1.8})
+        entries += axes.plot(float(at), delta(at), **look, clip_on=False)
+    axes.set(xlabel="ε", ylabel="δ", yscale="log", ylim=(None, 2), xlim=(0, None))
     _finish(axes, entries, names)
 
 
-def spent(populations: Sequence[tuple[str, Sequence[datetime], Sequence[float], float | None]]) -> Picture:
-    """Picture what populations have spent over time, beside their budgets.
-
-    Args: of each: its name, when it was charged, by how much ε, and its budget, if it has one.
-    """
-    names = [name for name, *_ in populations]
+def spent(populations: Sequence[Population]) -> Picture:
+    """Picture what populations that were charged have spent over time, beside their budgets."""
+    names = [each.name for each in populations]
     return Picture(
         "spent",
         partial(_spent, populations, names),
         f"ε spent over time by {', '.join(names)}",
-        "ε spent, by basic composition; the line across is the budget.",
+        "ε spent, by basic composition; a line across is a budget.",
         3.4 + _height_of_legend(names),
     )
 
 
-def _spent(
-    populations: Sequence[tuple[str, Sequence[datetime], Sequence[float], float | None]],
-    names: Sequence[str],
-    axes: Axes,
-) -> None:
+def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) -> None:
+    from matplotlib.dates import ConciseDateFormatter
+
     entries = []
-    for i, (_, times, charges, budget) in enumerate(populations):
+    for i, each in enumerate(populations):
         colour, marker, style = _look(i)
-        total, step = np.cumsum([0.0, *charges]), [times[0], *times]
-        entries += axes.plot(
-            step, total, color=colour, marker=marker, markevery=slice(1, None), drawstyle="steps-post"
+        times = [np.datetime64(charge.time.partition("+")[0]) for charge in each.charges]
+        total = np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in each.charges)])
+        (line,) = axes.plot(
+            np.array([times[0], *times]),
+            total,
+            color=colour,
+            marker=marker,
+            markevery=slice(1, None),
+            drawstyle="steps-post",
         )
-        if budget is not None:
-            axes.axhline(budget, color=colour, linewidth=1, linestyle=style)
-    axes.set_ylim(bottom=0)
-    axes.set(xlabel="time of the run (UTC)", ylabel="ε spent")
-    axes.tick_params(axis="x", labelrotation=30)
-    axes.grid(alpha=0.3, linewidth=0.6)
+        entries.append(line)
+        if each.budget is not None:
+            axes.axhline(float(each.budget.epsilon), color=colour, linewidth=1, linestyle=style)
+    axes.set(xlabel="time of the run (UTC)", ylabel="ε spent", ylim=(0, None))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))  # type: ignore[no-untyped-call]
     _finish(axes, entries, names)
 
 
@@ -266,7 +269,7 @@ def _short(name: str) -> str:
 
 
 def _columns(names: Collection[str]) -> int:
-    return 1 if max(map(len, names)) > _LONGEST // 2 else 3
+    return sum(max(map(len, names)) <= most for most in (_LONGEST // 2, _LONGEST - 4, math.inf))
 
 
 def _height_of_legend(names: Collection[str]) -> float:
@@ -274,8 +277,9 @@ def _height_of_legend(names: Collection[str]) -> float:
 
 
 def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> None:
-    """Add a legend below, with names as they are: a dollar or a first underscore means nothing in them."""
+    """Add a grid, and a legend below, with names as they are: a dollar or a first underscore is itself."""
     axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.3, linewidth=0.6)
     if len(names) > 1:
         legend = axes.legend(
             entries,

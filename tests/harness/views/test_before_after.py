@@ -39,9 +39,10 @@ def test_before_and_after_shows_each_model_in_each_picture(evaluation: Evaluatio
         assert axes.get_xlabel().startswith(NAMES[metric])
         assert [label.get_text() for label in axes.get_yticklabels()] == [UNMITIGATED, "m"]
         _, *spreads, means = axes.get_lines()  # the first is the line to compare them with
-        assert np.asarray(means.get_xdata()).tolist() == summary.loc[metric, "mean"].tolist()
+        expected = summary.loc[[metric]]
+        assert np.asarray(means.get_xdata()).tolist() == expected["mean"].tolist()
         ends = np.array([line.get_xdata() for line in spreads])
-        assert np.allclose(np.diff(ends)[:, 0] / 2, summary.loc[metric, "std"])
+        assert np.allclose(np.diff(ends)[:, 0] / 2, expected["std"])
 
 
 def test_changes_are_told_for_each_mitigation(evaluation: Evaluation) -> None:

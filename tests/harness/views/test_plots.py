@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -20,10 +20,12 @@ from harness.postprocessing.curve_intervals import noise_bands
 from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.privacy.audit.samplers import audit_sampler
+from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.views import audit as audit_view
 from harness.views import run as run_view
 from harness.views.parts import Picture
 from harness.views.rendering.plots import WIDTH, caps, intervals, matrices, roc, spent, with_ends
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import Guarantee
 
@@ -150,12 +152,34 @@ def test_an_audits_curve_is_the_exact_one() -> None:
         assert curve[-1] == [pytest.approx(8 / 3), float(audited.curve.impossible)]
 
 
+def population(name: str, epsilons: Sequence[float], budget: Budget | None = None) -> Population:
+    charges = [
+        Charge(
+            day,
+            f"2026-11-{day}T08:00:00+00:00",
+            "weights",
+            "ring",
+            Guarantee(Fraction(epsilon), Fraction(0)),
+            PrivacyUnit.RECORD,
+            NeighboringRelation.ADD_OR_REMOVE_ONE,
+            None,
+            "runs/x",
+            Status.DONE,
+        )
+        for day, epsilon in enumerate(epsilons, 20)
+    ]
+    return Population(name, budget, tuple(charges))
+
+
 def test_what_was_spent_rises_to_what_is_left_of_the_budget() -> None:
-    times = [datetime(2026, 11, day) for day in (20, 21)]
-    axes = drawn(spent([("loans", times, [0.5, 0.25], 3.0), ("others", times[:1], [1.0], None)]))
+    charged = [population("loans", (0.5, 0.25), Budget(Fraction(3))), population("others", (1.0,))]
+    axes = drawn(spent(charged))
     loans, budget, others = axes.get_lines()
     assert np.asarray(loans.get_ydata()).tolist() == [0, 0.5, 0.75] and loans.get_drawstyle() == "steps-post"
-    assert list(loans.get_xdata()) == [times[0], *times] and np.asarray(others.get_ydata()).tolist() == [0, 1]
+    at = [f"2026-11-{day}T08:00:00" for day in (20, 20, 21)]
+    assert np.asarray(loans.get_xdata()).astype(str).tolist() == at and np.asarray(
+        others.get_ydata()
+    ).tolist() == [0, 1]
     assert set(np.asarray(budget.get_ydata()).tolist()) == {3.0} and in_legend(axes) == ["loans", "others"]
 
 
@@ -172,10 +196,11 @@ def test_names_are_shown_as_they_are() -> None:
 
 def texts(axes: Axes) -> list[Any]:
     """Return all texts of a picture that has been drawn."""
-    legend = axes.get_legend()
-    every = [
-        *axes.get_xticklabels(),
-        *axes.get_yticklabels(),
+    legend, every = axes.get_legend(), []
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        every += [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    every += [
         *axes.texts,
         axes.xaxis.label,
         axes.yaxis.label,
@@ -194,14 +219,15 @@ def test_no_text_is_clipped_or_on_another(groups: tuple[str, ...]) -> None:
     rates = {
         group: with_ends(noisy.points().true_positive_rate[i, :3], None) for i, group in enumerate(groups)
     }
+    counts = {"": with_ends([10.0**i for i in range(len(groups))], None)}
     for picture in (
         roc(noisy, chosen),
         intervals("rates", ["one", "two", "three"], rates, "rate", ""),
-        intervals("counts", groups, {"": with_ends([5.0] * len(groups), None)}, "count", "", scale="symlog"),
+        intervals("counts", groups, counts, "count", "", logarithmic=True),
         matrices(groups, ["approved", "denied"], np.full((len(groups), 2, 2), 123456.5)),
         run_view.at_every_epsilon({group: Guarantee(Fraction(1), Fraction(1, 10**6)) for group in groups}),
         caps(tuple(range(1, 11)), 3),
-        spent([(group, [datetime(2026, 11, 20)], [1.0], 2.0) for group in groups]),
+        spent([population(group, (1, 2), Budget(Fraction(9))) for group in groups]),
     ):
         axes = drawn(picture)
         boxes = [text.get_window_extent() for text in texts(axes)]
