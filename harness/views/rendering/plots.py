@@ -88,7 +88,7 @@ def _intervals(
 
         axes.set_xscale("log")
         low, high = axes.get_xlim()
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if high < 100 * low else (1,), numticks=5))
         axes.xaxis.set_major_formatter("{x:,.10g}")
         axes.xaxis.set_minor_formatter("")
     _finish(axes, entries, series)

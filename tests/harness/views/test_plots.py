@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -219,7 +219,7 @@ def test_no_text_is_clipped_or_on_another(groups: tuple[str, ...]) -> None:
     rates = {
         group: with_ends(noisy.points().true_positive_rate[i, :3], None) for i, group in enumerate(groups)
     }
-    counts = {"": with_ends([10.0**i for i in range(len(groups))], None)}
+    counts = {"": with_ends([10.0 ** (i % 8) for i in range(len(groups))], None)}
     for picture in (
         roc(noisy, chosen),
         intervals("rates", ["one", "two", "three"], rates, "rate", ""),
@@ -244,3 +244,15 @@ def test_no_two_of_28_look_alike() -> None:
     noisy = curves(tuple(f"group {i}" for i in range(28)))
     lines = drawn(roc(noisy, choose_thresholds(noisy, "demographic_parity"))).get_lines()[2::2]
     assert len({(line.get_color(), line.get_marker(), str(line.get_linestyle())) for line in lines}) == 28
+
+
+@pytest.mark.parametrize(
+    "values", [(1.2, 1.3), (150, 290), (0.004, 0.2), (1, 16_000_000), (900_000, 16_000_000)]
+)
+def test_a_logarithmic_axis_has_numbers_that_can_be_read(values: tuple[float, float]) -> None:
+    axes = drawn(intervals("x", ["a", "b"], {"": with_ends(values, None)}, "count", "", logarithmic=True))
+    ticks = [text for text in texts(axes) if text.get_text() not in ("a", "b", "count")]
+    boxes = sorted((text.get_window_extent().x0, text.get_window_extent().x1) for text in ticks)
+    assert len(ticks) >= 2 and all(one[1] < other[0] for one, other in pairwise(boxes))
+    for text in ticks:
+        assert float(text.get_text().replace(",", "")) == pytest.approx(text.get_position()[0])
