@@ -122,3 +122,13 @@ def test_there_are_no_other_arguments(frame: pd.DataFrame) -> None:
 def test_a_chosen_cap_comes_first(frame: pd.DataFrame) -> None:
     found = fs.weights(frame, privacy_unit="client", cap="auto", max_count=4, **SAID)
     assert found.privacy.unit == "client" and 1 <= found.manifest["privacy"]["cap"] <= 4
+
+
+def test_a_plan_of_a_table_is_that_of_its_file(frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame.to_csv(tmp_path / "records.csv", index=False)
+    of_table, of_file = (
+        fs.plan(from_records=records, epsilon=1) for records in (frame, tmp_path / "records.csv")
+    )
+    assert of_table.fields == of_file.fields and of_table.fields["from_records"]
+    with pytest.raises(fs.FairSharesError, match="The table has no records"):
+        fs.plan(from_records=frame.head(0), epsilon=1)

@@ -83,7 +83,9 @@ def _request(options: PlanOptions, chosen: ReleaseOptions) -> PlanRequest:
     statistic, thresholds = chosen.statistic(spec), options.thresholds or DEFAULT_THRESHOLDS
     if isinstance(statistic, CapStatistic):
         statistic = replace(statistic, target=replace(statistic.target, thresholds=thresholds))
-    held, groups, labels = _held(options, kind) if options.from_records else (None, options.groups, None)
+    held, groups, labels = (
+        (None, options.groups, None) if options.from_records is None else _held(options, kind)
+    )
     clients = options.clients if held is None else len(held)
     records = options.records or (clients if held is None else int(held.sum()))
     max_count = options.max_count or DEFAULT_MAX_COUNT
@@ -126,16 +128,15 @@ def _held(
     if given:
         raise OptionError(f"--from-records replaces {', '.join(given)}; leave out one or the other.")
     columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
-    frame, _ = read_table(options.from_records, columns)
+    (frame, _), where = read_table(options.from_records, columns), options.texts["from_records"]
     if frame.empty:
-        raise RecordsError(f"{options.from_records} has no records: there is no row below the header.")
+        raise RecordsError(f"{where} has no records: there is no row below the header.")
     codes = {name: pd.factorize(frame[name], sort=True) for name in columns}
     shape = tuple(len(names) for _, names in codes.values())
     for name, (_, names) in list(codes.items())[1:]:
         if not 2 <= len(names) <= MOST_INFERRED:
             raise RecordDomainError(
-                f"{options.from_records} has {len(names):,} different {name}s; a plan is for 2 to "
-                f"{MOST_INFERRED}."
+                f"{where} has {len(names):,} different {name}s; a plan is for 2 to {MOST_INFERRED}."
             )
     flat = np.ravel_multi_index(tuple(index for index, _ in codes.values()), shape)
     held = np.bincount(flat, minlength=math.prod(shape)).reshape(*shape, *([1] * (3 - len(shape))))
