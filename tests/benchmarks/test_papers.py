@@ -1,4 +1,4 @@
-"""The papers' figures as data: whole, what is said about them is so, and the README has the same."""
+"""The papers' figures as data: whole, what is said about them is so, and the page on costs has the same."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_what_may_have_been_rounded_to_a_printed_number(text: str, low: float, h
     assert Printed(text).range == pytest.approx((low, high))
 
 
-def test_readme_has_the_same_figures() -> None:
+def test_the_page_on_costs_has_the_same_figures() -> None:
     paper, found = privfairfl(), set()
     of_paper = None
-    for line in (PROJECT / "README.md").read_text(encoding="utf-8").splitlines():
+    for line in (PROJECT / "docs" / "explanation" / "costs.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("|"):
             of_paper = None

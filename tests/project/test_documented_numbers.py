@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from fractions import Fraction
 from math import log2
@@ -16,9 +17,16 @@ from protocols.noise.truncated import probability_mass
 from protocols.published_baselines import laplace_law, mp_spdz_log
 from tests.conftest import PROJECT
 
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
 LIMITATIONS = (PROJECT / "docs" / "explanation" / "limitations.md").read_text(encoding="utf-8")
 SAMPLERS = (PROJECT / "docs" / "explanation" / "samplers.md").read_text(encoding="utf-8")
 COST = (PROJECT / "docs" / "decisions" / "0008-cost-of-noise.md").read_text(encoding="utf-8")
+
+# Scores of the studies' synthetic population, P(score >= t) = (1 - t^a)^b, largest group and smallest.
+KUMARASWAMY: dict[str, list[tuple[float, float]]] = {
+    "positives": [(3, 2), (2, 2)],
+    "negatives": [(1.2, 3), (1.2, 2)],
+}
 
 
 def test_delta_of_a_client_with_many_records() -> None:
@@ -73,3 +81,55 @@ def test_cost_privacy_and_error_of_the_samplers() -> None:
     assert sum(coin.bits - 1 for coin in coins) == 81
     assert (fair_bits_per_sample(coins), len(coins) + 1) == (89, 8)
     assert [(coin.numerator, coin.bits) for coin in coins[-2:]] == [(1, 15), (1, 30)]
+
+
+def rows_of(text: str, first: str) -> list[list[str]]:
+    """Return the cells of the table rows that begin so."""
+    lines = [line for line in text.splitlines() if line.lstrip("| ").startswith(first)]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_headline_figures_are_those_of_the_studies() -> None:
+    """The README's table, from the recorded utility of curves, the page on costs and the example's output."""
+    (weights,), (thresholds,), (curves,) = (
+        rows_of(README, name) for name in ("Kamiran", "Thresholds, 1", "Score curves, the")
+    )
+    with (PROJECT / "benchmarks" / "results" / "utility" / "summary.csv").open(encoding="utf-8") as file:
+        found = {
+            each["method"]: {
+                name: float(each[name] or 0) for name in each if name.endswith(("median", "gap"))
+            }
+            for each in csv.DictReader(file)
+            if (each["records"], each["groups"], each["thresholds"]) == ("100000", "2", "1001")
+            and each["epsilon"] in ("", "1.0")
+        }
+    tree, exact, local = (found[name] for name in ("tree", "noise-free", "local"))
+    gap, accuracy = "gap_whole_median", "balanced_accuracy_median"
+    true = {name: [(1 - 0.5**a) ** b for a, b in laws] for name, laws in KUMARASWAMY.items()}
+    shares = [2 / 3 * 0.4, 1 / 3 * 0.2], [2 / 3 * 0.6, 1 / 3 * 0.8]
+    tpr, fpr = (
+        sum(p * rate for p, rate in zip(of, true[name], strict=True)) / sum(of)
+        for of, name in zip(shares, true, strict=True)
+    )
+    assert thresholds[1] == (
+        f"{tree['unmitigated_gap']:.3f} → {tree[gap]:.3f} (exact curves: {exact[gap]:.3f})"
+    )
+    before = (tpr + 1 - fpr) / 2
+    assert thresholds[2] == (
+        f"balanced accuracy {before:.3f} → {tree[accuracy]:.3f} (exact curves: {exact[accuracy]:.3f})"
+    )
+    errors = [each["tpr_rmse_median"] for each in (local, tree)]
+    assert curves[1] == f"local DP {errors[0]:.2f} → {errors[1]:.3f}"
+
+    flower = (PROJECT / "docs" / "how-to" / "flower.md").read_text(encoding="utf-8")
+    of = {line.split()[0]: line.split()[1:] for line in flower.splitlines() if re.match(r"\w+ +\d\.", line)}
+    gaps = of["demographic_parity_difference"]
+    assert weights[1] == f"{gaps[1]} → {gaps[2]}, lower in {gaps[5]} of {gaps[7]}"
+    losses = [of[name][3].replace("-", "−") for name in ("accuracy", "balanced_accuracy")]
+    assert weights[2] == f"accuracy {losses[0]}, balanced accuracy {losses[1]}"
+
+    costs = (PROJECT / "docs" / "explanation" / "costs.md").read_text(encoding="utf-8")
+    for k, model in ((3, "ring"), (4, "spdz2k")):
+        for row, of_model in zip((weights, thresholds), rows_of(costs, f"`{model}` |"), strict=False):
+            seconds, sent = row[k].split(" s, ")
+            assert of_model[1].startswith(seconds) and of_model[2].endswith(f", {sent}")

@@ -1,0 +1,238 @@
+"""What the README and the site show does what they say; what is not run says why, and names what there is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from harness.engines.registry import FALLBACK, choose_model
+from tasks import namespace
+from tests.conftest import PROJECT
+from tests.support.command import INVOKE, call
+from tests.support.documents import RUN, SHOWN, Page, Snippet, pages, prints, read
+from tests.support.ssh import site
+
+PAGES = [page for page in pages() if page.snippets or page.spans]
+TIMEOUT_S = 250
+OPTIONS_OF_ALL = ("--help", "--list", "--version")
+
+
+def parameters() -> Iterator[Any]:
+    for page in PAGES:
+        if page.errors or any(each.language in RUN and not each.not_run for each in page.snippets):
+            marks = pytest.mark.mpspdz() if "needs MP-SPDZ" in page.said else ()
+            yield pytest.param(page, id=str(page), marks=marks)
+
+
+def given(directory: Path) -> dict[str, Any]:
+    """Write what a page may take a reader to have; return what Python has of it.
+
+    my.csv, scored.csv, predicted.csv, values.csv: 200 clients, 2,000 records; mine.csv: one client.
+    """
+    rng = np.random.default_rng(1)
+    label, group = rng.random(2000) < 0.6, rng.random(2000) < 0.3
+    score = np.clip(0.35 + 0.3 * label - 0.1 * group + rng.normal(0, 0.15, 2000), 0, 1).round(3)
+    frame = pd.DataFrame(
+        {
+            "client_id": [f"client-{i}" for i in rng.integers(0, 200, 2000)],
+            "group": np.where(group, "b", "a"),
+            "label": np.where(label, "approved", "denied"),
+            "score": score,
+            "prediction": np.where(score > 0.5, "approved", "denied"),
+        }
+    )
+    records = frame.assign(label=label.astype(int))[["client_id", "group", "label"]]
+    records.to_csv(directory / "my.csv", index=False)
+    records[records.client_id == "client-1"].to_csv(directory / "mine.csv", index=False)
+    frame.drop(columns="prediction").to_csv(directory / "scored.csv", index=False)
+    frame.drop(columns="score").to_csv(directory / "predicted.csv", index=False)
+    values = frame.drop_duplicates("client_id")[["client_id", "group"]].assign(value="17/20")
+    values.to_csv(directory / "values.csv", index=False)
+    (directory / "domain.json").write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}\n')
+    command = directory / "inv"
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(INVOKE)} "$@"\n')
+    command.chmod(0o700)
+    X = frame[["score"]].to_numpy()  # noqa: N806
+    model = LogisticRegression().fit(X, frame.label)
+    of_clients = {"groups": group.astype(int), "rates": score}
+    return {"df": frame, "X": X, "y": frame.label, "model": model, **of_clients}
+
+
+def run_shell(text: str, directory: Path) -> str:
+    """Run lines of a shell, in this process if all are commands of ours; return what they print."""
+    lines = text.replace("\\\n", " ").splitlines()
+    lines = [line for line in lines if line.strip() and not line.startswith("#")]
+    if all(line.startswith("./inv ") and not re.search(r"[|&;<>$`]", line) for line in lines):
+        printed = ""
+        for line in lines:
+            done = call(*shlex.split(line, comments=True)[1:], cwd=directory)
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
+            printed += done.stdout
+        return printed
+    finished = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text], cwd=directory, capture_output=True, text=True,
+        timeout=TIMEOUT_S, env={**os.environ, "COLUMNS": "80"}, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def run_python(snippet: Snippet, page: Page, names: dict[str, Any], directory: Path) -> str:
+    code = compile("\n" * (snippet.line - 1) + snippet.text, str(page), "exec")
+    printed = io.StringIO()
+    with contextlib.chdir(directory), contextlib.redirect_stdout(printed):
+        exec(code, names)
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", list(parameters()))
+def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each snippet runs, in one directory and one namespace, and prints what is shown.
+
+    Without MP-SPDZ outputs are not compared, since they name its models.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    with contextlib.ExitStack() as stack:
+        directory = tmp_path
+        if "on hosts" in page.said:
+            directory = stack.enter_context(site(tmp_path, choose_model(None).parties)).home
+        names = given(directory)
+        for snippet in page.snippets:
+            if snippet.language not in RUN or snippet.not_run:
+                continue
+            where = f"{page}:{snippet.line}"
+            printed = (
+                run_python(snippet, page, names, directory)
+                if snippet.language == "python"
+                else run_shell(snippet.text, directory)
+            )
+            if snippet.output and choose_model(None).name != FALLBACK:
+                shown, said = snippet.output.text, snippet.output.said
+                if any(each.startswith("rows vary") for each in said):
+                    shown = re.sub("^│.*$", "…", shown, flags=re.MULTILINE)
+                assert prints(shown, printed, exact="exact" in said), f"{where} prints:\n{printed}"
+        for line, command, message in page.errors:
+            done = call(*shlex.split(command)[1:], cwd=directory)
+            assert done.returncode != 0, f"{page}:{line}: {command}"
+            assert prints(message, done.stderr, exact=True), f"{page}:{line}: {done.stderr}"
+
+
+def faults(page: Page) -> Iterator[str]:
+    """Yield a sentence for each block that may or may not be run, and each name that is no more."""
+    for snippet in page.snippets:
+        at, first = f"{page}:{snippet.line}", snippet.text.lstrip().partition("\n")[0]
+        if snippet.language not in (*RUN, *SHOWN) and not snippet.language.startswith("{"):
+            yield f"{at}: a block is of {', '.join(RUN)}, which run, or {', '.join(SHOWN)}: {first}"
+        elif any(each.startswith("not run") for each in snippet.said) and not snippet.not_run:
+            yield f"{at}: it does not say why it is not run: {first}"
+        elif snippet.language == "sh":
+            lines = snippet.text.replace("\\\n", " ").splitlines()
+            yield from (f"{at}: {fault}" for line in lines for fault in unknown(line))
+        elif snippet.language == "text" and re.search(r"^\s*\./inv ", snippet.text, re.M):
+            yield f"{at}: this is a command, and no text: {first}"
+    for line, text in page.spans:
+        yield from (f"{page}:{line}: {fault}" for fault in unknown(text))
+
+
+def unknown(line: str) -> Iterator[str]:
+    """Yield the commands and options in a line that there are not."""
+    found = re.match(r"\s*(?:\./inv|fairshares) (.*)", line, re.DOTALL)
+    if not found:
+        return
+    words = shlex.split(found[1].replace("…", ""), comments=True)
+    names = [word for word in words[:2] if not word.startswith("--")]
+    if not names or names[0].endswith("*"):
+        return
+    if names[0] not in namespace.task_names:
+        yield f"there is no command {names[0]}"
+        return
+    options = {option.flag for option in namespace[names[0]].options.values()}
+    for word in words:
+        if word.startswith("--") and word.partition("=")[0] not in {*options, *OPTIONS_OF_ALL}:
+            yield f"{names[0]} has no option {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_shows_what_there_is(page: Page) -> None:
+    assert list(faults(page)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("    ./inv weights", "a block is of python, sh, which run"),
+        ("```\n./inv weights\n```", "a block is of python, sh, which run"),
+        ("<!-- not run: -->\n```sh\n./inv weights\n```", "it does not say why"),
+        ("<!-- not run: slow -->\n```sh\n./inv weight\n```", "there is no command weight"),
+        ("see `./inv weights --epsilom`", "weights has no option --epsilom"),
+        ("```text\n./inv weights\n```", "this is a command"),
+    ],
+)
+def test_what_a_page_must_not_show_is_named(
+    text: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.support.documents.PROJECT", tmp_path)
+    (tmp_path / "page.md").write_text(text)
+    (found,) = faults(read(tmp_path / "page.md"))
+    assert found.startswith("page.md:") and fault in found
+
+
+def sources() -> str:
+    """Return the code of the harness, the pieces of each text put together."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted((PROJECT / "harness").rglob("*.py")))
+    return " ".join(re.sub(r'"\s*f?"', "", text) for text in texts)
+
+
+def lost_messages(page: Page, source: str) -> list[str]:
+    """Return the headings that are messages, that no command is named for, and that no code has."""
+    found, said = [], [message for _, _, message in page.errors]
+    for heading in page.messages:
+        if heading in said:
+            continue
+        pieces = [piece.strip(" .:'") for piece in heading.split("…")]
+        if not all(piece in source for piece in pieces):
+            found.append(heading)
+    return found
+
+
+def test_messages_in_headings_are_what_commands_say() -> None:
+    (page,) = (page for page in PAGES if page.path.name == "errors.md")
+    source = sources()
+    assert len(page.messages) > 15 and lost_messages(page, source) == []
+    page.messages[:] = ["No noise fits --epsilom … and --delta …"]
+    assert lost_messages(page, source) == page.messages
+
+
+WRONG = [
+    "```python\nprint(1 + 1)\n```\n```text\nthree\n```",
+    "```python\nprint(1 + 1)\n```\n<!-- exact -->\n```text\n3\n```",
+    "```python\nprint(one)\n```",
+    "```sh\n./inv schemes --model ring\n```",
+    "```sh\nfalse | true\n```",
+    "## There is no model 'two'\n<!-- said by: ./inv weights --epsilon 1 --model one -->",
+    "## There is no model 'two'\n<!-- said by: ./inv schemes -->",
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_does_not_do_what_it_says_is_found(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.support.documents.PROJECT", tmp_path)
+    (tmp_path / "page.md").write_text(text)
+    (tmp_path / "run").mkdir()
+    with pytest.raises((AssertionError, NameError)):
+        test_a_page_does_what_it_says(read(tmp_path / "page.md"), tmp_path / "run", monkeypatch)
