@@ -20,10 +20,10 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
     if shown := [audited for audited in curves if "values_moved" not in audited.figures] or curves:
         yield deltas(
             "delta",
-            [
-                (each.name, f"ε = {exact_text(each.epsilon)}", each.epsilon, partial(_delta, each))
+            {
+                f"{each.name}, ε = {exact_text(each.epsilon)}": (each.epsilon, partial(_delta, each))
                 for each in shown
-            ],
+            },
             "What the noise gives away: δ at each ε, exactly. Dots: the ε that it was asked for.",
         )
     if noise := [audited for audited in audits if "largest_noise" in audited.figures]:

@@ -124,10 +124,10 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     """View what guarantees, by name, imply at other ε."""
     return deltas(
         "privacy",
-        [
-            (name, f"ε = {digits_up(each.epsilon, 4)}", each.epsilon, partial(_implied, each))
+        {
+            f"{name}, ε = {digits_up(each.epsilon, 4)}": (each.epsilon, partial(_implied, each))
             for name, each in guarantees.items()
-        ],
+        },
         "The guarantee at every ε: what has probability p on one data set has e^ε · p + δ at most on its "
         "neighbour. The dot is the guarantee as it is stated.",
     )

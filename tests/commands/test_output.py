@@ -97,6 +97,8 @@ def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch
         ("weights", "--cap", "auto", "--privacy-unit", "client", "--max-count", "4", *WEIGHTS[1:]),
         ("confusion", *WEIGHTS[1:]),
         ("thresholds", *WEIGHTS[1:]),
+        ("thresholds", "--positive-label", "approved", *WEIGHTS[1:]),
+        ("confusion", "--positive-label", "a", *WEIGHTS[1:]),
         ("count", *WEIGHTS[1:]),
         ("gap", *WEIGHTS[1:], "--groups", "a,b", "--range", "0,1"),
         ("cap", "--release-epsilon", "1", "--max-count", "4", *WEIGHTS[1:]),

@@ -249,7 +249,9 @@ def _check_unread(
 ) -> None:
     """Check what can be known before records are read: the cap, the directories, the budget."""
     unit, total = settings.release.unit, None
-    domain = declared or RecordDomain(_ANY, _ANY, options.max_count or DEFAULT_MAX_COUNT)
+    named = str(options.texts.get("positive_label") or _ANY[0])
+    labels = tuple(sorted((named, _ANY[named == _ANY[0]])))  # any other
+    domain = declared or RecordDomain(_ANY, labels, options.max_count or DEFAULT_MAX_COUNT)
     if not domain.values:
         domain = domain.with_kind(statistic.kind)
     cap = options.cap

@@ -55,8 +55,9 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
     shown = [at for at in pairs if of_all or at[1] == found.positive]
     cells = {", ".join(names[at]) if of_all else names[at][0]: at for at in shown}
     for rate, name in zip(RATES[:2], RATE_COLUMNS, strict=False):
-        known = {cell: found.rates[rate][at] for cell, at in cells.items()}
-        yield from_least_to_most(f"The {name} goes from", known, 3)
+        yield from_least_to_most(
+            f"The {name} goes from", {cell: found.rates[rate][at] for cell, at in cells.items()}, 3
+        )
     series = {cell: rates_drawn(found.rates, found.intervals, at) for cell, at in cells.items()}
     yield intervals(
         "rates", RATE_COLUMNS, series, "rate", "Rates by the noisy counts, with intervals for the noise."

@@ -195,29 +195,27 @@ def _caps(grid: Sequence[int], chosen: int, axes: Axes) -> None:
     axes.spines[["left", "top", "right"]].set_visible(False)
 
 
-Curve = tuple[str, str, Fraction, Callable[[Fraction], float]]
-"""Of δ(ε): whose it is, for which ε, in words and as a number, and δ at each ε."""
+Curve = tuple[Fraction, Callable[[Fraction], float]]
+"""Of δ(ε): the ε that it was asked for or is claimed at, and δ at each ε."""
 
 
-def deltas(name: str, curves: Sequence[Curve], caption: str) -> Picture:
-    """Picture δ at each ε: a colour for each name, a style for each ε that was asked for, a dot there."""
-    names = [", ".join(words) for *words, _, _ in curves]
-    described = f"δ as a function of ε, of {'; '.join(names)}"
-    height = 3.6 + _height_of_legend(names)
-    return Picture(name, partial(_deltas, curves, names), described, caption, height)
+def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
+    """Picture δ at each ε, with a marker at the one that was asked for. Args: curves: by name, up to 28."""
+    described, height = f"δ as a function of ε, of {'; '.join(curves)}", 3.6 + _height_of_legend(curves)
+    return Picture(name, partial(_deltas, curves), described, caption, height)
 
 
-def _deltas(curves: Sequence[Curve], names: Sequence[str], axes: Axes) -> None:
-    whose, asked = (list(dict.fromkeys(texts)) for texts in list(zip(*curves, strict=True))[:2])
-    ends, entries = {curve[2] for curve in curves}, []
+def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
+    ends, entries = {at for at, _ in curves.values()}, []
     grid = sorted({max(ends) * i / 240 for i in range(321)} | ends)  # a third beyond the last
-    for owner, words, at, delta in curves:
-        look = dict(zip(("color", "marker"), _look(whose.index(owner)), strict=False))
-        look["linestyle"] = STYLES[asked.index(words) % len(STYLES)]
-        axes.plot([*map(float, grid)], [*map(delta, grid)], **{**look, "marker": "", "linewidth": 1.8})
-        entries += axes.plot(float(at), delta(at), **look, clip_on=False)
+    for i, (at, delta) in enumerate(curves.values()):
+        colour, marker, style = _look(i)
+        axes.plot([*map(float, grid)], [*map(delta, grid)], color=colour, linestyle=style, linewidth=1.8)
+        entries += axes.plot(
+            float(at), delta(at), color=colour, linestyle=style, marker=marker, clip_on=False
+        )
     axes.set(xlabel="ε", ylabel="δ", yscale="log", ylim=(None, 2), xlim=(0, None))
-    _finish(axes, entries, names)
+    _finish(axes, entries, curves)
 
 
 def spent(populations: Sequence[Population]) -> Picture:

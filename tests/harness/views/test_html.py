@@ -24,6 +24,7 @@ from harness.views.parts import (
     Table,
 )
 from harness.views.rendering.html import write_page
+from harness.views.rendering.plots import intervals, with_ends
 
 VOID = {"meta", "img", "br"}
 PNG = b"\x89PNG\r\n"
@@ -105,6 +106,14 @@ def test_text_stays_text(tmp_path: Path) -> None:
     page = written(HOSTILE, HOSTILE, view, tmp_path)
     assert "script" not in page.tags and page.open == []
     assert "".join(page.texts).count(HOSTILE) == 18
+
+
+def test_a_name_that_no_font_has_is_drawn_without_a_warning(tmp_path: Path) -> None:
+    """Warnings are errors here; the name is in the page as it is."""
+    rows = ["\N{CJK UNIFIED IDEOGRAPH-7FA4}", "\N{ARABIC LETTER ALEF}"]
+    picture = intervals("x", rows, {"": with_ends([1, 2], None)}, "count", "")
+    page = written("", "", [picture, Table(["group"], [[row] for row in rows])], tmp_path)
+    assert set(rows) <= set(page.texts)
 
 
 @pytest.mark.parametrize(
