@@ -24,7 +24,7 @@ from tests.support.command import INVOKE, call
 from tests.support.documents import RUN, SHOWN, Page, Snippet, pages, prints, read
 from tests.support.ssh import site
 
-PAGES = [page for page in pages() if page.snippets or page.spans]
+PAGES = pages()
 TIMEOUT_S = 250
 OPTIONS_OF_ALL = ("--help", "--list", "--version")
 
@@ -147,6 +147,19 @@ def faults(page: Page) -> Iterator[str]:
         yield from (f"{page}:{line}: {fault}" for fault in unknown(text))
 
 
+def dead_links(page: Page) -> Iterator[str]:
+    """Yield the links of a page to files that are not there, or to headings that a page has not got."""
+    for line, link in page.links:
+        file, _, anchor = link.partition("#")
+        target = (page.path.parent / file) if file else page.path
+        if re.match(r"[a-z]+:", link):
+            continue
+        if not target.exists():
+            yield f"{page}:{line}: {link} is not there"
+        elif anchor and target.suffix == ".md" and anchor not in read(target).anchors:
+            yield f"{page}:{line}: {file} has no heading {anchor}"
+
+
 def unknown(line: str) -> Iterator[str]:
     """Yield the commands and options in a line that there are not."""
     found = re.match(r"\s*(?:\./inv|fairshares) (.*)", line, re.DOTALL)
@@ -167,7 +180,7 @@ def unknown(line: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_a_page_shows_what_there_is(page: Page) -> None:
-    assert list(faults(page)) == []
+    assert [*faults(page), *dead_links(page)] == []
 
 
 @pytest.mark.parametrize(
@@ -179,6 +192,8 @@ def test_a_page_shows_what_there_is(page: Page) -> None:
         ("<!-- not run: slow -->\n```sh\n./inv weight\n```", "there is no command weight"),
         ("see `./inv weights --epsilom`", "weights has no option --epsilom"),
         ("```text\n./inv weights\n```", "this is a command"),
+        ("[there](no-page.md)", "no-page.md is not there"),
+        ("# There\n\n[there](#their)", "has no heading their"),
     ],
 )
 def test_what_a_page_must_not_show_is_named(
@@ -186,7 +201,8 @@ def test_what_a_page_must_not_show_is_named(
 ) -> None:
     monkeypatch.setattr("tests.support.documents.PROJECT", tmp_path)
     (tmp_path / "page.md").write_text(text)
-    (found,) = faults(read(tmp_path / "page.md"))
+    page = read(tmp_path / "page.md")
+    (found,) = [*faults(page), *dead_links(page)]
     assert found.startswith("page.md:") and fault in found
 
 

@@ -49,14 +49,17 @@ class Snippet:
 class Page:
     """What a page has that can be run.
 
-    Attributes: spans: line and text of code in prose; messages: headings that are code; errors: line, command
-    and the message that it ends with; said: all comments.
+    Attributes: spans, links: line and text of code in prose, and of what is linked or shown; anchors: of
+    headings, as GitHub makes them; messages: headings that are code; errors: line, command and the message
+    that it ends with; said: all comments.
     """
 
     path: Path
     snippets: list[Snippet] = field(default_factory=list)
     spans: list[tuple[int, str]] = field(default_factory=list)
     errors: list[tuple[int, str, str]] = field(default_factory=list)
+    links: list[tuple[int, str]] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)
     messages: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -87,10 +90,15 @@ def read(path: Path) -> Page:
             page.snippets.append(snippet)
             said, last = [], snippet if snippet.language in RUN else None
         elif token.type == "inline":
-            page.spans += [(_line(token), each.content) for each in token.children or () if _is_code(each)]
+            children, line = token.children or [], _line(token)
+            page.spans += [(line, each.content) for each in children if each.type == "code_inline"]
+            targets = (each.attrGet("href") or each.attrGet("src") for each in children)
+            page.links += [(line, str(target)) for target in targets if target]
             said, last = [], None
             if before is not None and before.type == "heading_open":
                 heading = token.content
+                text = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+                page.anchors.add(text)
                 if heading[0] == heading[-1] == "`":
                     page.messages.append(heading := heading.strip("`"))
     return page
@@ -98,10 +106,6 @@ def read(path: Path) -> Page:
 
 def _line(token: Token) -> int:
     return (token.map or [0])[0] + 1
-
-
-def _is_code(token: Token) -> bool:
-    return token.type == "code_inline"
 
 
 def prints(expected: str, found: str, *, exact: bool) -> bool:
