@@ -78,7 +78,8 @@ def _intervals(
     for i, found in enumerate(series.values()):
         at, (colour, marker, _) = pitch * np.arange(len(rows)) + i, _look(i)
         axes.plot(found[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
-        entries += axes.plot(found[:, 0], at, color=colour, marker=marker, linestyle="none")
+        fill = "full" if i < len(MARKERS) else "none"
+        entries += axes.plot(found[:, 0], at, color=colour, marker=marker, fillstyle=fill, linestyle="none")
     middles = pitch * np.arange(len(rows)) + (len(series) - 1) / 2
     axes.set_yticks(middles, [*map(_short, rows)], parse_math=False)
     axes.tick_params(axis="y", length=0)
@@ -201,8 +202,8 @@ Curve = tuple[Fraction, Callable[[Fraction], float]]
 
 def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
     """Picture δ at each ε, with a marker at the one that was asked for. Args: curves: by name, up to 28."""
-    described, height = f"δ as a function of ε, of {'; '.join(curves)}", 3.6 + _height_of_legend(curves)
-    return Picture(name, partial(_deltas, curves), described, caption, height)
+    described = f"δ as a function of ε, of {'; '.join(curves)}"
+    return Picture(name, partial(_deltas, curves), described, caption, 3.6 + _height_of_legend(curves))
 
 
 def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
