@@ -82,7 +82,8 @@ def _in_short(found: GroupWeights | OpenedWeights) -> Iterator[Part]:
     yield from_least_to_most("Weights go from", weights, 4)
     if found.interval is not None:
         widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
-        ends = interval_shown(*found.interval.reshape(-1, 2)[widest].tolist(), 4)
+        low, high = found.interval.reshape(-1, 2)[widest]
+        ends = interval_shown(low, high, 4)
         yield Findings([f"The least certain is that of {list(weights)[widest]}, {ends}."])
     yield intervals(
         "weights",
