@@ -1,6 +1,7 @@
 """The commands: `./inv --list` names them, `./inv --help COMMAND` explains one.
 
-Those that users have, the tests, and the benchmarks; what a command runs is imported when it runs.
+Those that users have, the tests, the documentation, and the benchmarks; what a command runs is imported
+when it runs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from invoke import Collection
 
 from benchmarks.commands import options as of_benchmarks
 from harness.cli.command_line import Command
-from harness.cli.options import TestOptions
+from harness.cli.options import DocsOptions, TestOptions
 from harness.cli.user_commands import COMMANDS, HOSTS
 
 BENCHMARKS = "benchmarks.commands"
@@ -17,6 +18,7 @@ BENCHMARKS = "benchmarks.commands"
 namespace = Collection(
     *COMMANDS,
     Command("test", TestOptions, "harness.cli.commands.installation:test"),
+    Command("docs", DocsOptions, "harness.cli.commands.installation:docs"),
     hosts=HOSTS,
     bench=Collection(
         "bench",

@@ -1,4 +1,4 @@
-"""Makes the project's virtual environment from `requirements.lock` and hands over to invoke.
+"""Makes the project's virtual environments from their lock files, and hands over to invoke in the first.
 
 Runs before any package is installed, so it imports the standard library only, and little of it: every
 command starts here.
@@ -50,47 +50,59 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
     Returns: an exit code, if there was nothing to hand over to.
     """
     environment = project / ".venv"
+    if code := ensure(environment, project / LOCK):
+        return code
+    _hand_over(environment, project, arguments)
+
+
+def ensure(environment: Path, lock: Path) -> int:
+    """Make an environment, unless it is there as its lock file says; say what went wrong, if anything did.
+
+    Args: environment: in the project's root; lock: there or below.
+    Returns: an exit code, 0 if the environment is there.
+    """
     try:
-        if not is_current(environment, project):
+        if not is_current(environment, lock):
             with _terminated_like_interrupted():
-                _make_under_lock(environment, project)
+                _make_under_lock(environment, lock)
     except SetupError as error:
         _say(str(error))
         return 1
     except OSError as error:
-        _say(f"cannot write {environment}: {error}; no .venv was made.")
+        _say(f"cannot write {environment}: {error}; nothing was made.")
         return 1
     except KeyboardInterrupt:
-        print("\ninv: interrupted; .venv was not made, and nothing of it is left.", file=sys.stderr)
+        said = f"interrupted; {environment.name} was not made, and nothing of it is left"
+        print(f"\ninv: {said}.", file=sys.stderr)
         return 130
-    _hand_over(environment, project, arguments)
+    return 0
 
 
-def is_current(environment: Path, project: Path) -> bool:
+def is_current(environment: Path, lock: Path) -> bool:
     """Return whether the environment is complete, from today's lock file, and its Python still there."""
     try:
         stamp = (environment / _STAMP).read_text()
     except OSError:
         return False
     python = environment / "bin" / "python"
-    return python.exists() and stamp == _stamp(environment, project)
+    return python.exists() and stamp == _stamp(environment, lock)
 
 
-def _stamp(environment: Path, project: Path) -> str:
+def _stamp(environment: Path, lock: Path) -> str:
     """Return the lock file's digest and the interpreter behind the environment's link.
 
     The interpreter is named because a system upgrade can turn the link into another Python, which
     would not see the packages.
     """
-    digest = hashlib.sha256(_read_lock(project)).hexdigest()
+    digest = hashlib.sha256(_read_lock(lock)).hexdigest()
     return f"{digest}\n{os.path.realpath(environment / 'bin' / 'python')}\n"
 
 
-def _read_lock(project: Path) -> bytes:
+def _read_lock(lock: Path) -> bytes:
     try:
-        return (project / LOCK).read_bytes()
+        return lock.read_bytes()
     except FileNotFoundError:
-        raise SetupError(f"{project / LOCK} is missing; restore it from the repository.") from None
+        raise SetupError(f"{lock} is missing; restore it from the repository.") from None
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
@@ -116,52 +128,53 @@ def _hand_over(environment: Path, project: Path, arguments: Sequence[str]) -> No
     os.execv(python, command)
 
 
-def _make_under_lock(environment: Path, project: Path) -> None:
+def _make_under_lock(environment: Path, lock: Path) -> None:
     if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
         raise SetupError(
             f"this Python ({sys.executable}) has no ensurepip, so it cannot make a virtual environment; "
             "install the system package python3-venv and run the command again."
         )
     # The project's directory itself is the lock: no file to leave behind, none that git could replace.
-    descriptor = os.open(project, os.O_RDONLY)
+    descriptor = os.open(environment.parent, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say("waiting for another ./inv that is setting up .venv")
+            _say(f"waiting for another ./inv that is setting up {environment.name}")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if not is_current(environment, project):
-            _make(environment, project)
+        if not is_current(environment, lock):
+            _make(environment, lock)
     finally:
         os.close(descriptor)
 
 
-def _make(environment: Path, project: Path) -> None:
+def _make(environment: Path, lock: Path) -> None:
     """Make the environment beside its place, so that what runs in an older one goes on until the end."""
-    started = time.monotonic()
-    packages = len(re.findall(rb"^\w", _read_lock(project), re.MULTILINE))
+    started, project, name = time.monotonic(), environment.parent, environment.name
+    packages = len(re.findall(rb"^\w", _read_lock(lock), re.MULTILINE))
     if not os.path.lexists(environment):
         why = "first use"
     elif (environment / _STAMP).exists():
-        why = f"{LOCK} or Python has changed"
+        why = f"{lock.relative_to(project)} or Python has changed"
     else:
-        why = "replacing the .venv there, which ./inv did not make"
-    _say(f"{why}: setting up .venv with the {packages} packages of {LOCK}, a minute on a fast network")
-    for leftover in [*project.glob(".venv.partial-*"), *project.glob(".venv.old-*")]:
+        why = f"replacing the {name} there, which ./inv did not make"
+    said = f"the {packages} packages of {lock.relative_to(project)}"
+    _say(f"{why}: setting up {name} with {said}, a minute on a fast network")
+    for leftover in [*project.glob(f"{name}.partial-*"), *project.glob(f"{name}.old-*")]:
         _remove(leftover)  # of a start that was killed, as we hold the lock
-    partial = project / f".venv.partial-{os.getpid()}"
-    old = project / f".venv.old-{os.getpid()}"
+    partial = project / f"{name}.partial-{os.getpid()}"
+    old = project / f"{name}.old-{os.getpid()}"
     try:
-        _install(partial, project, packages)
+        _install(partial, lock, said)
         _rename_inside(partial, environment)
-        (partial / _STAMP).write_text(_stamp(partial, project))
+        (partial / _STAMP).write_text(_stamp(partial, lock))
         if os.path.lexists(environment):
             environment.rename(old)
         partial.rename(environment)
     finally:
         for leftover in (partial, old):
             _remove(leftover)
-    _say(f".venv is ready after {time.monotonic() - started:.0f} s")
+    _say(f"{name} is ready after {time.monotonic() - started:.0f} s")
 
 
 def _rename_inside(partial: Path, environment: Path) -> None:
@@ -180,8 +193,11 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _install(environment: Path, project: Path, packages: int) -> None:
-    """Make an environment with the lock file's packages. Raises: SetupError: pip or venv refused."""
+def _install(environment: Path, lock: Path, packages: str) -> None:
+    """Make an environment with the lock file's packages. Args: packages: what to call them.
+
+    Raises: SetupError: pip or venv refused.
+    """
     code, lines = _run(sys.executable, "-m", "venv", str(environment))
     if code:
         raise SetupError(_failed(f"`{sys.executable} -m venv` failed", lines))
@@ -189,22 +205,22 @@ def _install(environment: Path, project: Path, packages: int) -> None:
     # --no-compile: a module is compiled when first imported; most never are.
     pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-compile"]
     quiet = ["--no-user", "--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off"]
-    code, lines = _run(*pip, *quiet, "-r", str(project / LOCK))
+    code, lines = _run(*pip, *quiet, "-r", str(lock))
     if not code:
         return
     if _UNREACHABLE.search("\n".join(lines[-_SHOWN_LINES:])) and _WRONG_PYTHON not in "\n".join(lines):
         asked_for = _ASKED_FOR.findall("\n".join(lines)) or ["the first"]
         raise SetupError(
-            f"could not fetch {asked_for[-1]}, one of the {packages} packages of {LOCK}, "
+            f"could not fetch {asked_for[-1]}, one of {packages}, "
             "as PyPI, or the package index that pip is set to use, could not be reached. "
-            "Connect this machine to the network and run the command again; no .venv was made."
+            "Connect this machine to the network and run the command again; nothing was made."
         )
-    raise SetupError(_failed(f"pip could not install the packages of {LOCK}", lines))
+    raise SetupError(_failed(f"pip could not install {packages}", lines))
 
 
 def _failed(what: str, lines: Sequence[str]) -> str:
     last = "".join(f"\n    {line}" for line in lines[-_SHOWN_LINES:])
-    return f"{what}; no .venv was made. Its last lines:{last}"
+    return f"{what}; nothing was made. Its last lines:{last}"
 
 
 def _run(*command: str) -> tuple[int, list[str]]:

@@ -307,6 +307,10 @@ class TestOptions(Options):
     all = switch("exhaustive tests, too, as continuous integration does; tests/README.md says what they are")
 
 
+class DocsOptions(Options):
+    """Build the documentation site; a warning, as of a link that leads nowhere, fails it."""
+
+
 class HostsCheckOptions(Options):
     """Check whether every host is ready for a run; change nothing."""
 

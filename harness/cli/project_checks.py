@@ -1,4 +1,4 @@
-"""The project's own checks: format, lint and imports first, then the tests, and types beside them."""
+"""The project's own checks: format, lint and imports, then the tests, types beside them; and its site."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
+from harness.cli.bootstrap import LOCK, PROJECT, ensure
 
 # A file's tests stay in one process, as many share what their module made. They start in the order in which
 # they are collected, slow directories first, so that no long file is left to one process at the end.
@@ -23,6 +23,8 @@ STATIC_CHECKS = {
     "ruff format": ("-m", "ruff", "format", "--check", "--diff", "."),
     "import-linter": (str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"),
 }
+# Every reference has to be found, a warning is an error, and nothing is taken from an earlier build.
+SPHINX = ("-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", "--keep-going", "--fresh-env")
 # Takes a minute where it has no cache, on one core; what it says is held back until the tests have ended.
 BESIDE_TESTS = {"mypy": ("-m", "mypy")}
 
@@ -47,6 +49,22 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
     failed = [name for name, code in codes.items() if code]
     print(f"\nFailed: {', '.join(failed)}." if failed else "\nAll checks passed.", flush=True)
     return codes["pytest"] or int(bool(failed))
+
+
+def build_docs(project: Path = PROJECT) -> int:
+    """Build the documentation site in an environment of its own, and say where its first page is.
+
+    Returns: an exit code: 0 if there was no warning, else Sphinx's, or 1 if its packages could not be had.
+    """
+    docs, environment = project / "docs", project / ".venv-docs"
+    site = docs / "_build"
+    code = ensure(environment, docs / LOCK)
+    if not code:
+        command = [str(environment / "bin" / "python"), *SPHINX, str(docs), str(site)]
+        code = subprocess.run(command, cwd=project, check=False).returncode
+    if not code:
+        print(site / "index.html")
+    return code
 
 
 def _say_and_run(name: str, arguments: Sequence[str]) -> int:

@@ -17,8 +17,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "*.mpc": (CIRCUITS, "Compiler"),  # Compiler is MP-SPDZ's
     "protocols/circuits/*.py": (CIRCUITS,),
     "protocols/__init__.py": (),  # MP-SPDZ's compiler passes through it
-    "harness/cli/bootstrap.py": (),  # these three run before anything is installed
-    "harness/cli/project_checks.py": (),
+    "harness/cli/bootstrap.py": (),  # these run before anything is installed
+    "harness/cli/project_checks.py": ("harness.cli.bootstrap",),
     "inv": ("harness.cli.bootstrap",),
 }
 IN_TESTS_ONLY = ("aif360", "fairlearn", "hypothesis", "pytest")

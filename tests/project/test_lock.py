@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -28,19 +29,23 @@ PLATFORMS = [
 ]
 
 
-def lock_lines(project: Path) -> list[str]:
-    return (project / LOCK).read_text().splitlines()
+def lock_lines(directory: Path) -> list[str]:
+    return (directory / LOCK).read_text().splitlines()
 
 
-def locked(project: Path) -> dict[str, Requirement]:
-    """Return the pinned requirements by canonical name."""
-    pins = map(Requirement, lock_lines(project))
+def locked(directory: Path) -> dict[str, Requirement]:
+    """Return the pinned requirements of a directory's lock file, by canonical name."""
+    pins = map(Requirement, lock_lines(directory))
     return {canonicalize_name(pin.name): pin for pin in pins}
+
+
+def settings_of(project: Path) -> dict[str, Any]:
+    return tomllib.loads((project / "pyproject.toml").read_text())
 
 
 def direct(project: Path) -> list[Requirement]:
     """Return what pyproject.toml asks for, tests included."""
-    settings = tomllib.loads((project / "pyproject.toml").read_text())
+    settings = settings_of(project)
     return [*map(Requirement, settings["project"]["dependencies"] + settings["dependency-groups"]["test"])]
 
 
@@ -57,11 +62,20 @@ def needs(requirements: list[Requirement], platform: dict[str, str]) -> Iterator
         requirements += map(Requirement, distribution(requirement.name).requires or [])
 
 
-def test_lines_pin_and_do_nothing_else(project: Path) -> None:
-    lines = lock_lines(project)
-    assert [line for line in lines if not LINE.fullmatch(line)] == []
+@pytest.mark.parametrize("directory", ["", "docs"])
+def test_lines_pin_and_do_nothing_else(directory: str, project: Path) -> None:
+    lines = lock_lines(project / directory)
+    assert lines and [line for line in lines if not LINE.fullmatch(line)] == []
     assert lines == sorted(lines, key=lambda line: line.partition("==")[0].lower())
-    assert len(lines) == len(locked(project))
+    assert len(lines) == len(locked(project / directory))
+
+
+def test_packages_of_the_site_are_pinned(project: Path) -> None:
+    """Their own are complete if `./inv docs` runs: nothing that is not pinned is installed."""
+    pins = locked(project / "docs")
+    for requirement in map(Requirement, settings_of(project)["dependency-groups"]["docs"]):
+        (exact,) = pins[canonicalize_name(requirement.name)].specifier
+        assert requirement.specifier.contains(exact.version)
 
 
 @pytest.mark.parametrize(

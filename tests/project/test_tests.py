@@ -80,7 +80,8 @@ def test_no_test_comes_near_the_users_ledger(
 
 def test_all_tests_are_below_the_configured_paths(request: pytest.FixtureRequest) -> None:
     assert request.config.getini("testpaths") == ["tests"]
-    elsewhere = [file for file in PROJECT.glob("[!.]*/**/test_*.py") if not file.is_relative_to(TESTS)]
+    found = (file for file in PROJECT.glob("[!.]*/**/test_*.py") if "_build" not in file.parts)
+    elsewhere = [file for file in found if not file.is_relative_to(TESTS)]
     assert not elsewhere
 
 

@@ -13,7 +13,11 @@ def files(root: Path) -> Iterator[Path]:
     for path in sorted(root.iterdir()):
         if path.name.startswith(".") and path.name not in (".ci", ".gitignore"):
             continue
-        if path.is_dir() and path.name not in ("runs", "__pycache__") and not path.name.endswith(".egg-info"):
+        if (
+            path.is_dir()
+            and path.name not in ("runs", "_build", "__pycache__")
+            and not path.name.endswith(".egg-info")
+        ):
             yield from files(path)
         elif path.is_file() and path.suffix in TEXT:
             yield path

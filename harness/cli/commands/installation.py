@@ -1,4 +1,4 @@
-"""`schemes` and `test`: what can run here, and whether all of it is right."""
+"""`schemes`, `test` and `docs`: what can run here, whether all of it is right, and what is written of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import shlex
 import sys
 
-from harness.cli.options import SchemesOptions, TestOptions
-from harness.cli.project_checks import run_checks
+from harness.cli.options import DocsOptions, SchemesOptions, TestOptions
+from harness.cli.project_checks import build_docs, run_checks
 from harness.cli.terminal import show
 from harness.engines.registry import schemes as find_schemes
 from harness.views import run as view
@@ -25,3 +25,8 @@ def schemes(options: SchemesOptions) -> None:
 def test(options: TestOptions) -> None:
     """Run every check, and end with the exit code."""
     sys.exit(run_checks(shlex.split(options.args or ""), everything=options.all))
+
+
+def docs(_options: DocsOptions) -> None:
+    """Build the documentation site, and end with the exit code."""
+    sys.exit(build_docs())

@@ -1,0 +1,135 @@
+"""What Sphinx is told of the site, and the pages that it makes of what the code declares."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+# Sphinx has an environment of its own; the project, and what that needs, come after its packages.
+sys.path += [str(ROOT), *map(str, ROOT.glob(".venv/lib/python*/site-packages"))]
+
+import harness  # noqa: E402
+import tasks  # noqa: E402
+from harness.cli.command_line import Command, Option  # noqa: E402
+from harness.security_models import MODELS  # noqa: E402
+
+project = "FairShares"
+release = harness.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build"]
+smartquotes = False  # of which -- is an option's beginning
+highlight_language = "text"
+default_role = "code"  # of docstrings
+add_module_names = False
+autodoc_typehints = "none"  # docstrings say what is taken and returned
+autodoc_class_signature = "separated"
+myst_heading_anchors = 4
+html_theme = "furo"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+
+# Pages whose text is a file that stands elsewhere in the project.
+ELSEWHERE = {
+    "reference/benchmarks": "benchmarks/README.md",
+    "reference/report": "benchmarks/results/report/report.md",
+    "reference/data": "data/README.md",
+    "contributing": "CONTRIBUTING.md",
+    "tests": "tests/README.md",
+    "changes": "CHANGELOG.md",
+    "security": "SECURITY.md",
+}
+_LINK = re.compile(r"(\]\()([^)\s#:]+)(?=[#)])")
+_CODE_OR_MARK = re.compile(r"`[^`]*`|(?<!\w)(?:--[a-z][\w-]*|\$[A-Z_]+)|[<*_]")
+_HEADING = re.compile(
+    r"(?:^|(?<=[.:\]] ))(Source|Computes|Guarantees|Reveals|Edge cases|Attributes|Args|Returns|Raises):",
+    re.MULTILINE,
+)
+_ARGUMENT = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8,}.*)*)", re.MULTILINE)
+
+
+def commands() -> str:
+    """Return a section for each command, with all of its options."""
+    named = [(name, tasks.namespace[name]) for name in tasks.namespace.task_names]
+    return "\n".join(line for name, command in named for line in _command(name, command))
+
+
+def _command(name: str, command: Command) -> Iterator[str]:
+    yield f"\n## `{name}`\n\n{_marked(command.__doc__ or '')}\n\n```{{program}} {name}\n```\n"
+    for option in command.options.values():
+        yield f"```{{option}} {option.flag}{' …' if option.parse else ''}\n{_said(option)}.\n```\n"
+
+
+def _said(option: Option[Any]) -> str:
+    text = _marked(option.explained)
+    if not option.example:
+        return text
+    unless = f", unless `--{option.unless.replace('_', '-')}` is" if option.unless else ""
+    return f"{text}. Has to be given{unless}, for example `{option.flag} {option.example}`"
+
+
+def _marked(text: str) -> str:
+    """Return a plain text as Markdown, in which options and variables are code."""
+
+    def mark(found: re.Match[str]) -> str:
+        return found[0] if found[0][0] == "`" else f"`{found[0]}`" if len(found[0]) > 1 else f"\\{found[0]}"
+
+    return _CODE_OR_MARK.sub(mark, text)
+
+
+def models() -> str:
+    """Return a table of the security models."""
+    rows = [
+        f"| `{each.name}` | {each.engine} | {each.parties} | {each.corruptions} {each.tolerates} "
+        f"| {f'`{each.virtual_machine}`' if each.virtual_machine else '–'} "
+        f"| {f'2^-{each.statistical_security_bits}' if each.statistical_security_bits else '–'} "
+        f"| {each.paper_name or '–'} |"
+        for each in MODELS.values()
+    ]
+    head = "| model | engine | parties | withstands | MP-SPDZ's machine | may fail with | in PrivFairFL |"
+    return "\n".join([head, "|---" * 7 + "|", *rows, ""])
+
+
+MADE = {"reference/commands": commands, "reference/models": models}
+
+
+def fill(_app: object, page: str, source: list[str]) -> None:
+    """Put what code declares, or another file says, into a page's text; links lead to pages of the site."""
+    if page in MADE:
+        source[0] = source[0].replace("<!-- made -->", MADE[page]())
+    file = ROOT / ELSEWHERE.get(page, f"docs/{page}.md")
+    if page in ELSEWHERE:
+        source[0] = file.read_text(encoding="utf-8")
+    pages = {ROOT / other: HERE / f"{name}.md" for name, other in ELSEWHERE.items()}
+
+    def lead(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(file.parent / link[2]))
+        return link[1] + os.path.relpath(pages.get(target, target), (HERE / page).parent)
+
+    source[0] = _LINK.sub(lead, source[0])
+
+
+def structure(
+    _app: object, _what: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
+    """Have each heading of a docstring, as Args, begin a paragraph, and so each argument listed below it."""
+    text = _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))
+    lines[:] = _ARGUMENT.sub(_as_item, text).splitlines()
+
+
+def _as_item(argument: re.Match[str]) -> str:
+    return f"\n`{argument[1]}`\n{re.sub('^ *', '    ', argument[2], flags=re.MULTILINE)}"
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", fill)
+    app.connect("autodoc-process-docstring", structure)

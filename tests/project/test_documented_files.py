@@ -1,0 +1,244 @@
+"""The page of files has every field that is written or read, and no other; so it is with variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import fields as fields_of
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.clients.invitations import invitations
+from harness.clients.session import Server
+from harness.engines.emulated_network.profiles import LAN, MeasuredNetwork
+from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.evaluation.before_after import METRICS
+from harness.hosts import fleet
+from harness.hosts.inventory import Host
+from harness.inputs import record_schema
+from harness.inputs.record_schema import domain_from_json
+from harness.pipeline.run import terms_of
+from harness.postprocessing.reweighing.revealed import OpenedWeights
+from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.releases.base import Release
+from harness.security_models import get_model
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.spec import SPLIT
+from tests.conftest import PROJECT
+from tests.support.command import call
+
+REFERENCE = PROJECT / "docs" / "reference"
+HEADING = re.compile(r"## (?:`(.+)`|.*)")
+ROW = re.compile(r"\| (`[^`]+`(?:, `[^`]+`)*) \|")
+RECORDS = ["a,0,.9,1,1", "a,1,.8,1,.5", "b,1,.7,1,1", "b,0,.1,0,.5"] * 5
+
+
+def documented(page: str) -> dict[str, list[str]]:
+    """Return the fields on the page, by the heading that they are below."""
+    found: dict[str, list[str]] = {}
+    rows = found.setdefault("", [])
+    for line in page.splitlines():
+        if heading := HEADING.fullmatch(line):
+            rows = found.setdefault(heading[1] or line, [])
+        elif row := ROW.match(line):
+            rows += re.findall("`([^`]+)`", row[1])
+    return found
+
+
+def written_in(value: Any, place: str = "") -> Iterator[str]:
+    """Yield the fields of a document, as the page writes them."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from written_in(inner, f"{place}.{name}" if place else name)
+    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        for each in value:
+            yield from written_in(each, f"{place}[]")
+    else:
+        yield place
+
+
+def pattern(field: str) -> re.Pattern[str]:
+    """Return what a field on the page stands for: `<group>` for any name, `.*` at its end for all below."""
+    text = re.sub(r"<\w+>", "[^.]+", re.escape(field.removesuffix(".*")))
+    return re.compile(text + (r"[.\[].+" if field.endswith(".*") else ""))
+
+
+def missing(written: Iterable[str], listed: Iterable[str]) -> set[str]:
+    """Return the fields that are written and not listed."""
+    patterns = [pattern(field) for field in listed]
+    return {field for field in written if not any(each.fullmatch(field) for each in patterns)}
+
+
+def in_vain(written: Iterable[str], listed: Iterable[str]) -> set[str]:
+    """Return the fields that are listed and not written."""
+    found = list(written)
+    return {field for field in listed if not any(pattern(field).fullmatch(each) for each in found)}
+
+
+LISTED = documented((REFERENCE / "files.md").read_text(encoding="utf-8"))
+HERE = not any(MpSpdzEngine().availability(get_model(model)) for model in ("ring", "rep4-ring"))
+MODEL = "ring" if HERE else "mpyc"  # which takes longer
+
+
+def made(place: Path, *words: str) -> None:
+    """Run a command, which has to work."""
+    done = call(*words, cwd=place)
+    assert done.returncode == 0, done.stderr
+
+
+def release(place: Path, task: str, *options: str, model: str = MODEL) -> Path:
+    """Run a release; return the directory of its files."""
+    out = place / f"run-{len(list(place.iterdir()))}"
+    given = () if "--shares" in options else ("--records", "records.csv")
+    made(place, task, *given, "--epsilon", "9", "--model", model, "--out", str(out), *options)
+    return out
+
+
+def run_all(place: Path) -> Iterator[Path]:
+    """Run what together writes every field that can be written here; yield the directories."""
+    capped = ("--privacy-unit", "client", "--max-count", "10")
+    charged = ("--ledger", "ledger.sqlite", "--population")
+    yield (
+        chosen := release(place, "weights", *capped, "--cap", "auto", *charged, "others")
+    )  # without a budget
+    yield chosen.with_name(f"{chosen.name}-cap")
+    yield release(
+        place, "weights", "--groups", "a,b", "--labels", "0,1", "--max-count", "1",
+        "--neighboring-relation", "add_or_remove_one", *charged, "people", "--budget", "20,1e-6",
+    )  # fmt: skip
+    yield release(place, "confusion", "--input-form", "product")
+    yield (curves := release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json"))
+    made(place, "thresholds", "--curves", str(curves), "--tolerance", "1", "--out", "again")
+    yield place / "again"
+    yield release(place, "gap", "--groups", "a,b", "--range", "0,1")
+    yield release(place, "count", "--error-to", "200", model="mpyc")
+    made(place, "noise", "--n", "1", "--epsilon", "1", "--model", MODEL, "--out", "noise")
+    yield place / "noise"
+    made(place, "audit", "--sampler", "default", "--out", "audit")
+    yield place / "audit"
+    if HERE:
+        yield release(place, "weights", "--input-path", "clients")
+        yield release(place, "weights", *capped, "--cap", "2", model="rep4-ring")
+
+
+def shared(place: Path) -> Iterator[tuple[str, Any]]:
+    """Take the steps of clients and parties; yield what they write, by its name on the page."""
+    for k in range(2):
+        (place / "one.csv").write_text(f"client_id,group,label\nc{k},a,0\n")
+        made(
+            place, "share", "--records", "one.csv", "--groups", "a,b", "--labels", "0,1", "--cap", "1",
+            "--model", MODEL, "--out", "shares",
+        )  # fmt: skip
+    own = place / "shares" / "party-0"
+    upload, damaged = sorted(own.iterdir())
+    yield "<upload>.share", json.loads(upload.read_bytes().splitlines()[0])
+    damaged.write_bytes(b"?")
+    made(place, "uploads", "--party", "0", "--shares", str(own), "--out", "list")
+    yield "party-<i>.uploads", json.loads((place / "list").read_text())
+    out = release(
+        place, "weights", "--shares", "shares", "--privacy-unit", "client", "--ledger", "used.sqlite"
+    )
+    yield "manifest.json", json.loads((out / "manifest.json").read_text())
+
+
+def others(place: Path) -> Iterator[tuple[str, Any]]:
+    """Yield what is written in the course of runs that would take long, by the functions that write it."""
+    declared = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 1}
+    domain = domain_from_json(declared, "here")
+    asked = Release(
+        get_model("ring"),
+        SPLIT,
+        Fraction(1),
+        Fraction(1, 2**40),
+        NeighboringRelation.REPLACE_ONE,
+        PrivacyUnit.RECORD,
+    )
+    with invitations(
+        [("certificate", "key")], terms_of("weights", asked, domain), place, [Server("h", 1, "c")]
+    ):
+        yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
+    table = np.ones((2, 2))
+    yield "weights.json", OpenedWeights(domain, table, None, "balanced", 16).to_json()
+    yield "manifest.json", {"network": MeasuredNetwork(LAN, 0.001, 1e9).fields()}
+    facts = {"program_hash": "", "engine_version": "", "run": "r", "protocol": "pi_rw", "arguments": []}
+    record = {**facts, "model": "mpyc", "ended": "", "lines": ["OUT counts [1, 2]"]}
+    yield "<run>.json", fleet._together([{**record, "party": i} for i in range(3)])
+    yield "<run>.json", fleet._together([{**record, "party": 0}])
+    GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
+    yield "thresholds.json", json.loads((place / "thresholds.json").read_text())
+    yield "thresholds.json", {"thresholds": {"a": ThresholdRule((0.0, 1.0), (0.5, 0.5)).to_json()}}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Return the fields that are written here, by file."""
+    place = tmp_path_factory.mktemp("documented")
+    rows = [f"c{k},{row}" for k, row in enumerate(RECORDS)]
+    (place / "records.csv").write_text("\n".join(["client_id,group,label,score,prediction,value", *rows]))
+    (place / "domain.json").write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "thresholds": 11}')
+    found: dict[str, set[str]] = {}
+    for directory in run_all(place):
+        for file in directory.glob("*.json"):
+            found.setdefault(file.name, set()).update(written_in(json.loads(file.read_text())))
+    for name, value in [*shared(place), *others(place)]:
+        found.setdefault(name, set()).update(written_in(value))
+    ledger = call("ledger", "--json", "--ledger", "ledger.sqlite", cwd=place)
+    found["ledger --json"] = set(written_in(json.loads(ledger.stdout)))
+    return found
+
+
+def test_every_field_that_is_written_is_on_the_page(written: dict[str, set[str]]) -> None:
+    assert {
+        name: missed for name, each in written.items() if (missed := missing(each, LISTED.get(name, [])))
+    } == {}
+
+
+@pytest.mark.mpspdz("ring", "rep4-ring")
+def test_every_field_on_the_page_is_written(written: dict[str, set[str]]) -> None:
+    read = {"domain.json", "hosts.toml", "evaluation.csv", "<name>.aggregate", "fairshares.toml", ""}
+    assert {
+        name: vain
+        for name, each in LISTED.items()
+        if name not in read and (vain := in_vain(written[name], each))
+    } == {}
+
+
+def test_fields_that_are_read() -> None:
+    assert {field.partition(".")[0] for field in LISTED["domain.json"]} == {
+        each.name for each in fields_of(record_schema._Declared)
+    }
+    assert set(LISTED["hosts.toml"]) == {each.name for each in fields_of(Host)}
+
+
+def test_columns_of_the_evaluation() -> None:
+    assert LISTED["evaluation.csv"] == ["split", "model", *METRICS]
+
+
+def test_variables() -> None:
+    """Those that the code asks for, and those of the libraries that a user may need."""
+    page = (REFERENCE / "environment.md").read_text(encoding="utf-8")
+    asked = set()
+    for source in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
+        text = source.read_text(encoding="utf-8")
+        for name, constant in re.findall(r'environ(?:\.get\(|\[)(?:"(\w+)"|([A-Z]\w+))', text):
+            asked.add(name or re.findall(rf'^{constant} = "(\w+)"', text, re.MULTILINE)[0])
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == asked
+
+
+@pytest.mark.parametrize(
+    ("document", "page", "missed", "vain"),
+    [
+        ({"a": {"x": {"n": 1}}, "b": [{"c": 1}, {"d": 2}]}, "| `a.<g>.n`, `b[].c` | `d` |", {"b[].d"}, set()),
+        ({"a": None}, "| `a.*` | as there |\n| `e` | |", {"a"}, {"a.*", "e"}),
+        ({"a": {"b": 1}, "p": {"q": {"r": 1}}}, "| `a` | |\n| `p.*` | |", {"a.b"}, {"a"}),
+    ],
+)  # fmt: skip
+def test_differences_are_noticed(document: Any, page: str, missed: set[str], vain: set[str]) -> None:
+    listed = documented(f"## `x.json`\n\n{page}")["x.json"]
+    assert (missing(written_in(document), listed), in_vain(written_in(document), listed)) == (missed, vain)
