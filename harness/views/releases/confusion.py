@@ -58,9 +58,12 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
         yield from_least_to_most(
             f"The {name} goes from", {cell: found.rates[rate][at] for cell, at in cells.items()}, 3
         )
-    series = {cell: rates_drawn(found.rates, found.intervals, at) for cell, at in cells.items()}
     yield intervals(
-        "rates", RATE_COLUMNS, series, "rate", "Rates by the noisy counts, with intervals for the noise."
+        "rates",
+        RATE_COLUMNS,
+        {cell: rates_drawn(found.rates, found.intervals, at) for cell, at in cells.items()},
+        "rate",
+        "Rates by the noisy counts, with intervals for the noise.",
     )
     yield Table(
         ["group", "label" if of_all else "positive label", *RATE_COLUMNS],

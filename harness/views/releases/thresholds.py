@@ -87,11 +87,10 @@ def rules(found: GroupThresholds, constant: float) -> Iterator[Part]:
             f"{objective.capitalize()} is {value}",
         ]
     )
-    each = enumerate(found.rules)
     yield intervals(
         "rates",
         RATE_COLUMNS,
-        {group: rates_drawn(found.rates, found.intervals, i) for i, group in each},
+        {group: rates_drawn(found.rates, found.intervals, i) for i, group in enumerate(found.rules)},
         f"rate, under {constraint}",
         "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
     )
