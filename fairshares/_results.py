@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import io
-import re
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from rich.console import Console
 
-from harness.cli.release_options import OF_ALL
+from fairshares._arguments import as_a_call, options_of, with_arguments
+from harness.cli.release_options import ThresholdsOptions
 from harness.errors import FairSharesError
-from harness.pipeline.earlier_curves import MANIFEST
+from harness.pipeline.earlier_curves import CURVES, MANIFEST, as_curves, choose_again
 from harness.pipeline.earlier_results import Files, found_in, read_files
 from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.reweighing.sample_weight import sample_weight
@@ -42,17 +43,6 @@ if TYPE_CHECKING:
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 
 _WIDTH = 120  # of tables where there is no terminal
-_FLAG = re.compile(r"--([a-z][a-z-]*)(?: (?=[A-Z\d/]))?")
-
-
-def with_arguments(text: str) -> str:
-    """Return a text with an argument's name, `epsilon=`, in place of each option's, `--epsilon`."""
-
-    def argument(flag: re.Match[str]) -> str:
-        name = flag[1].replace("-", "_")
-        return f"{name}=" if name in OF_ALL else flag[0]
-
-    return _FLAG.sub(argument, text)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -146,9 +136,10 @@ class Result(Shown):
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
         yield ""
-        yield run_view.in_short(self.manifest)
-        yield run_view.guaranteed(self.manifest)
-        yield from run_view.left_out(self.manifest)
+        opened_by = self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
+        yield run_view.in_short(opened_by)
+        yield run_view.guaranteed(opened_by)
+        yield from run_view.left_out(opened_by)
         yield from self._notes
 
     def _shown(self) -> Iterable[Part]:
@@ -354,6 +345,29 @@ class ThresholdsResult(Result):
 
         positive = self._found.curves.positive
         return GroupThresholdPredictor(self.rules, estimator, unseen_group, positive)
+
+    def choose(
+        self,
+        *,
+        positive_label: Any = None,
+        constraint: str = "equalized_odds",
+        objective: str = "accuracy_score",
+        tolerance: float | None = None,
+        deterministic: bool = False,
+    ) -> ThresholdsResult:
+        """Choose rules on these curves again, for no ε; `fairshares.thresholds` would release new ones.
+
+        Args: as of `fairshares.thresholds`; positive_label: None: as here.
+        Returns: these curves with other rules. Raises: FairSharesError: the curves do not allow this choice.
+        """
+        given = {name: value for name, value in locals().items() if name != "self"}
+        with as_a_call(), TemporaryDirectory(prefix="fairshares-") as scratch:
+            options: ThresholdsOptions = options_of(ThresholdsOptions, {**given, "curves": CURVES})
+            out = Path(scratch) / "thresholds"
+            curves = as_curves(self.manifest, self._files[CURVES], Path("an earlier call"))
+            choose_again(curves, options.choice, options.positive_label or "", out)
+            notes = [thresholds_view.chosen_again(curves.run)]
+            return cast(ThresholdsResult, result_of(read_files(out), out, notes))
 
     @property
     def _chosen(self) -> Any:

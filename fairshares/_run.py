@@ -1,9 +1,8 @@
-"""From a call's arguments to a command's options, and from these to a result."""
+"""From a call's arguments, by way of a command's options, to a result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,15 +10,12 @@ from typing import Any
 import pandas as pd
 
 from fairshares import _results
-from harness.cli.command_line import Options, as_text
+from fairshares._arguments import as_a_call, options_of
 from harness.cli.commands import ledger, plan
 from harness.cli.commands.choices import UNCHARGED, chosen_spec, not_adopted, score_cut, unadopted
 from harness.cli.commands.releases import run_on_records, settings_of
 from harness.cli.options import LedgerOptions
-from harness.cli.release_options import RELEASES, PlanOptions, ReleaseOptions
-from harness.cli.terminal import silence
-from harness.errors import FairSharesError
-from harness.inputs.record_schema import as_names
+from harness.cli.release_options import RELEASES, PlanOptions
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files
 from harness.privacy.ledger.entries import Ledger
@@ -76,22 +72,6 @@ def spent(**given: Any) -> _results.Spent:
     return _results.Spent(ledger_view.to_json(path, populations), parts)
 
 
-def options_of(options: type[Options], given: Mapping[str, Any]) -> Any:
-    """Return a command's options. Args: given: Python's values by name, None for what is left out.
-
-    Raises: OptionError: one makes no sense; TypeError: the command has no such option.
-    """
-    if unknown := set(given) - set(options.declared):
-        raise TypeError(f"There is no argument {min(unknown)!r} here.")
-    texts = {name: as_text(name, value) for name, value in given.items() if value is not None}
-    names = {
-        name: as_names(pd.Series(list(given[name]))).tolist()
-        for name in ("groups", "labels")
-        if issubclass(options, ReleaseOptions) and given.get(name) is not None
-    }
-    return options(**texts).but(**names)
-
-
 def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
     """Return the records' file, or a table of their columns.
 
@@ -108,14 +88,3 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
         if not isinstance(column, str) or column in table
     }
     return table_of(found) if found else table
-
-
-@contextmanager
-def as_a_call() -> Iterator[None]:
-    """Print nothing; have our errors name arguments, `epsilon=`, where commands name options."""
-    try:
-        with silence():
-            yield
-    except FairSharesError as error:
-        error.args = (_results.with_arguments(str(error)),)
-        raise

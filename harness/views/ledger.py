@@ -24,8 +24,8 @@ from protocols.accounting.rounding import digits_up, float_up
 
 SCHEMA = 1
 NUMERICAL_DELTAS = (1e-9, 1e-6)
-NOT_CHARGED = "Charged to no ledger: what this run spent adds to what others on the same records spend."
-TO_BE_CHARGED = " To have it counted, name whose records they are with --population."
+NOT_CHARGED = "Not tracked. ε adds up over runs on the same people."
+TO_BE_CHARGED = " --population NAME tracks it."
 _COLUMNS = ["run", "started (UTC)", "task", "model", "ε", "δ", "status", "results"]
 
 

@@ -35,7 +35,7 @@ ONE_RUN = guarantee(design_coins(Fraction(1), 40))
 RELEASE = PrivacyEvent(
     *("test", "ring", ONE_RUN, PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE, Path("out"))
 )
-UNCOUNTED = "Charged to no ledger: what this run spent adds to what others on the same records spend."
+UNCOUNTED = "Not tracked. ε adds up over runs on the same people."
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_runs_add_up_until_the_budget_ends(model: Model, here: Path) -> None:
 def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path) -> None:
     model = MODELS["mpyc"]
     before = call(*weights(model, "--out", "before"), cwd=here).stdout
-    assert f"{UNCOUNTED} To have it counted, name whose records they are" in before
+    assert f"{UNCOUNTED} --population NAME tracks it." in before
     assert call("ledger", "--population", "loans", "--budget", "3,1e-6", cwd=here).returncode == 0
     refusals = {
         (): f"{default_path()} holds budgets, for 'loans'. Say whose records these are",

@@ -14,7 +14,7 @@ from matplotlib import pyplot
 from sklearn.linear_model import LogisticRegression
 
 import fairshares as fs
-from fairshares._results import with_arguments
+from fairshares._arguments import with_arguments
 
 PAIRS = [("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")]
 SAID: dict[str, Any] = {"epsilon": 20, "model": "mpyc"}
@@ -108,6 +108,21 @@ def test_thresholds(results: dict[str, Any], frame: pd.DataFrame) -> None:
     assert type(other) is fs.GroupThresholdPredictor and type(other).__module__ == "fairshares"
 
 
+def test_thresholds_are_chosen_again_without_a_run(results: dict[str, Any], tmp_path: Path) -> None:
+    found = results["thresholds"]
+    again = found.choose(positive_label=1.0, deterministic=True, objective="balanced_accuracy_score")
+    assert again.predictor().positive_label == "1" and again.rates.shape == (2, 3)
+    assert all(len(rule.thresholds) == 1 for rule in again.rules.values())
+    assert again.privacy == found.privacy and again.manifest["ledger"] is None
+    assert "spent no ε" in str(again) and f"ε = {found.privacy.epsilon:.4g}"[:6] in str(again)
+    again.save(tmp_path / "again")
+    assert str(fs.load(tmp_path / "again")) in str(again)
+    same = again.choose(positive_label=0, tolerance=1)
+    assert same.rules == found.rules and same.curves.equals(found.curves)
+    with pytest.raises(fs.FairSharesError, match=r"^constraint= must be"):
+        found.choose(constraint="parity")
+
+
 def test_curves_that_allow_no_rules_are_returned_and_say_why(frame: pd.DataFrame, domain: Path) -> None:
     found = fs.thresholds(frame[:8], epsilon="0.01", model="mpyc", domain=domain)
     assert isinstance(found.problem, fs.FairSharesError) and str(found.problem) in str(found)
@@ -131,8 +146,8 @@ def test_results_render_and_plot(task: str, results: dict[str, Any]) -> None:
     found = results[task]
     text, page = str(found), found._repr_html_()
     assert repr(found) == text and "Guarantee: ε = " in text
-    assert "with population=." in text and "--" not in text
-    assert page.count("<table>") == text.count("┏") and "with population=." in page
+    assert "population=NAME tracks it." in text and "--" not in text
+    assert page.count("<table>") == text.count("┏") and "population=NAME tracks it." in page
 
 
 AXES = {
@@ -201,4 +216,7 @@ def test_what_is_no_result_is_not_loaded(results: dict[str, Any], tmp_path: Path
 def test_arguments_are_named_as_in_python() -> None:
     assert with_arguments("--epsilon must be 1; give --max-count 2, --out A or --sky") == (
         "epsilon= must be 1; give max_count=2, out=A or --sky"
+    )
+    assert with_arguments("--population NAME or, with --population none, that") == (
+        'population=NAME or, with population="none", that'
     )
