@@ -69,8 +69,9 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
         ["group", "label" if of_all else "positive label", *RATE_COLUMNS],
         [[*names[at], *rates_shown(found.rates, found.intervals, at)] for at in shown],
         "ll" + "r" * len(RATE_COLUMNS),
-        caption=f"Rates{' of each label against the rest' if of_all else ''}, with intervals that hold the rates of the true counts"
-        f"{of_what(domain)} all at once with {float(CONFIDENCE):.0%} probability over the noise.",
+        caption=f"Rates{' of each label against the rest' if of_all else ''}, with intervals that hold the "
+        f"rates of the true counts{of_what(domain)} all at once with {float(CONFIDENCE):.0%} probability "
+        "over the noise.",
     )
 
 
