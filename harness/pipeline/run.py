@@ -95,6 +95,7 @@ def run_release(
                 f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have to "
                 "share again, with the right --task."
             )
+        progress("plan")
         prepared = statistic.prepare(release, domain)  # refused before anything is shared
         prepared.check(described.clients)
         plan, event = prepared.plan, event_of(prepared, task, out, described.batches)

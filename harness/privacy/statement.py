@@ -101,6 +101,15 @@ def bounds_shown(privacy: Mapping[str, Any]) -> tuple[str, str]:
     return epsilon, delta
 
 
+def what_changes(unit: str, relation: str) -> str:
+    """Say what sets neighboring data sets apart. Args: unit, relation: as a manifest has them."""
+    return {
+        "add_or_remove_one": f"one {unit} added or removed",
+        "replace_one": f"one {unit} replaced",
+        "zero_out_one": "all of a client's records",
+    }[relation]
+
+
 def privacy_in_short(
     privacy: Mapping[str, Any], model: Model, typed: str = "", here: bool = False
 ) -> list[str]:
@@ -111,11 +120,7 @@ def privacy_in_short(
     """
     epsilon, delta = bounds_shown(privacy)
     asked = typed or exact_text(Fraction(privacy["epsilon_requested"]))
-    change = {
-        "add_or_remove_one": "one {} added or removed",
-        "replace_one": "one {} replaced",
-        "zero_out_one": "all of a client's records",
-    }[privacy["neighboring_relation"]].format(privacy["privacy_unit"])
+    change = what_changes(privacy["privacy_unit"], privacy["neighboring_relation"])
     replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
     existence = f"; for what it says, ε = {replaced[0]}, δ = {replaced[1]}" if replaced else ""
     inferred = ", and which groups and labels there are" if INFERRED in privacy["public"] else ""

@@ -18,6 +18,7 @@ from harness.privacy.ledger.populations import (
     runs_text,
     spent_text,
 )
+from harness.privacy.statement import what_changes
 from harness.views.parts import Findings, Heading, Line, Part, Table
 from harness.views.rendering.plots import spent
 from protocols.accounting.rounding import digits_up, float_up
@@ -65,7 +66,8 @@ def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
 
 
 def _population(population: Population) -> Iterator[Part]:
-    protects = "" if population.unit is None else f", per {population.unit}, {population.relation}"
+    unit, relation = population.unit, population.relation
+    protects = f", {what_changes(unit, relation)}" if unit and relation else ""
     yield Heading(f"Population {population.name!r}", protects)
     if population.charges:
         yield Table(

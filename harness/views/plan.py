@@ -11,6 +11,7 @@ from harness.forecast.expected_accuracy import ReleasePlan
 from harness.forecast.plan import ModelPlan, PlanRequest
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
+from harness.privacy.statement import what_changes
 from harness.releases.expected_errors import (
     FIRST_ORDER,
     ExpectedCap,
@@ -79,7 +80,7 @@ def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
     noise = release.asked.prepared.plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
     task = f" of {release.asked.task}" if one_of_two else ""
-    detail = f"{_models(release)}, at ε = {spent} and δ = {delta} ({noise.relation})"
+    detail = f"{_models(release)}, at ε = {spent} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
     return Heading(f"What would come out{task}", detail)
 
 

@@ -19,6 +19,7 @@ from protocols.noise.truncated import Guarantee
 
 STEPS = {
     "records": "read records",
+    "plan": "design the noise",
     "share": "clients: split counts into shares",
     "aggregate": "parties: add up their own columns",
     "compile": "compile the program",
@@ -30,6 +31,7 @@ HOST_STEPS = {
     "send": "send each party's shares to its host",
 }
 CAP_STEPS = {  # of a run that chooses a cap before another
+    "cap plan": "design the noise of the choice",
     "cap share": "clients: split their numbers of records into shares",
     "cap aggregate": "parties: take the shares of sizes",
     "cap compile": "compile the choice of the cap",

@@ -231,7 +231,7 @@ def test_missing_and_broken_files(name: str, intact: Path, tmp_path: Path) -> No
 
 
 OF_BOTH = {"constraint", "objective", "tolerance", "deterministic", "positive_label", "curves", "out", "json"}
-OF_BOTH |= {"verbose", "quiet"}
+OF_BOTH |= {"verbose", "quiet", "plot"}
 
 
 @pytest.mark.parametrize("name", sorted(ThresholdsOptions.declared.keys() - OF_BOTH))
