@@ -17,7 +17,7 @@ DOMAIN = ["--groups", "a,b", "--labels", "0,1"]
 RESULT = {"results", "results/weights.json", "results/manifest.json"}
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
 # What a run says of each step when it is done, and so what it was about when it failed.
-SHARING, RUNNING, WRITING = "read records", "compile the program|parties: add up", "parties: run"
+SHARING, RUNNING, WRITING = "design the noise", "compile the program|parties: add up", "parties: run"
 
 
 def weights(
