@@ -78,7 +78,11 @@ def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(where, interrupted)
-    done = call(*WEIGHTS, "--epsilon", "1", "--population", "p", "--ledger", "l.sqlite", cwd=here)
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # as where these tests run unattended
+    try:
+        done = call(*WEIGHTS, "--epsilon", "1", "--population", "p", "--ledger", "l.sqlite", cwd=here)
+    finally:
+        signal.signal(signal.SIGINT, ignored)
     assert done.returncode == 130 and not (here / "results").exists()
     *_, said, spent = done.stderr.splitlines()
     assert said == INTERRUPTED
