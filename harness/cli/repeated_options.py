@@ -10,7 +10,6 @@ from invoke.parser.context import ParserContext
 
 from harness.cli.command_line import Command, Option, as_text, similar
 from harness.errors import OptionError
-from harness.system.documents import Refusal, read_toml
 
 FILE = Path("fairshares.toml")
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
@@ -26,6 +25,8 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     """
     if not given or not FILE.exists():
         return ""
+    from harness.system.documents import Refusal, read_toml  # which most commands need not load to begin
+
     found = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
     tables = {name: table for name, table in found.items() if isinstance(table, dict)}
     for_all = {name: value for name, value in found.items() if name not in tables}

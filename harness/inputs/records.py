@@ -220,8 +220,9 @@ def records_from_frame(
     if frame.empty:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
     check = _Check(where, range(1, len(frame) + 1) if rows is None else rows, say)
-    for name in _columns(kind, cut):
-        check(frame[name].map(_is_missing), f"column {name} is empty or NaN")
+    missing = {name: frame[name].map(_is_missing) for name in _columns(kind, cut)}
+    for name, rows_without in missing.items():
+        check(rows_without, f"column {name} is empty or NaN")
     if kind is RecordKind.VALUE and domain is None:
         raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
     if domain is None:
@@ -256,7 +257,7 @@ def records_from_frame(
         indices["label"] = np.zeros(len(frame), dtype=np.int64)
     elif kind is RecordKind.SCORE:
         indices["score"] = bins_of(_scores(frame, check), domain.thresholds)
-    client, client_ids = pd.factorize(frame["client_id"].mask(frame["client_id"].map(_is_missing)))
+    client, client_ids = pd.factorize(frame["client_id"].mask(missing["client_id"]))
     if say is not None:
         most = domain.max_count
         fault = (
