@@ -19,8 +19,9 @@ class Model:
     Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
     made for, "passive" (they follow the protocol) or "active" (they may not); broken: whether the engine
     falls short of that, see docs/explanation/limitations.md; virtual_machine: MP-SPDZ's program, None for the
-    embedded engine; statistical_security_bits: of the engine, None where it has no such term; batches:
-    how much material the machine prepares at once, least and most, None for its own choice.
+    embedded engine; statistical_security_bits: b, where it fails with probability 2^-b: in an active model
+    any of its checks, in a passive one the mask of each integer that is compared; None where it has no such
+    term; batches: how much material the machine prepares at once, least and most, None for its own choice.
     """
 
     name: str
@@ -48,6 +49,18 @@ class Model:
         least, most = self.batches
         return max(min(most, max(least, 4 * lanes)), min(_SORTED_AT_ONCE, keys))
 
+    def security_bits(self, compared: int) -> int | None:
+        """Return b: in a run the engine's security fails with probability 2^-b at most; None: no such term.
+
+        Computes: checks fail at the first cheat or not at all, as one that is noticed ends the run; masks fail
+        one by one, so that their probabilities add up.
+        [test: tests/harness/pipeline/test_manifest.py]
+        Args: compared: how many integers the program compares.
+        """
+        if self.statistical_security_bits is None or self.active:
+            return self.statistical_security_bits
+        return self.statistical_security_bits - (compared - 1).bit_length() if compared else None
+
     @property
     def slots_per_lane(self) -> int:
         """How many slots are counted in bits before they become integers: docs/decisions/0016-slots.md."""
@@ -68,6 +81,7 @@ _RING = ("-R", "64")
 _ENCRYPT = ("-e",)  # the two-party machines send in the clear unless told
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
 _SPDZ2K = (*_ENCRYPT, "-SP", "48")
+_MASKS_OF_MPYC = 61  # the most that a field of 127 bits has room for, beside integers of 64; as fast as 40
 
 MODELS: dict[str, Model] = {
     model.name: model
@@ -81,9 +95,9 @@ MODELS: dict[str, Model] = {
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
               paper_name="SPDZ-wise Replicated2k", batches=(50_000, 50_000), broken=True),
-        Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"), (), 40,
-              "Rep4-2k"),
-        Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=40),
+        Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
+              paper_name="Rep4-2k"),  # checks by hashes alone, which only a collision passes
+        Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),
     )
 }  # fmt: skip
 

@@ -101,7 +101,10 @@ class ProtocolSpec:
     form, so that who shifts a share shifts what is opened, no more; else active models run it on bits alone,
     which stay bits;
     slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one;
-    fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party.
+    fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party;
+    compared: to how many integers it compares, whose masks in a field hide them but for a small probability
+    each; not known of programs that are not portable.
+    [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
     name: str
@@ -117,6 +120,7 @@ class ProtocolSpec:
     linear: bool = True
     slot_bits: Callable[[Mapping[str, str]], int] | None = None
     fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
+    compared: Callable[[Mapping[str, str]], int] = lambda _: 0
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
@@ -288,9 +292,19 @@ PI_GAP = ProtocolSpec(
 )
 
 
-def _logarithms(arguments: Mapping[str, str]) -> LinearQueries:
+def _cells_and_law(arguments: Mapping[str, str]) -> tuple[int, ShiftedLog]:
     law = ShiftedLog(int(arguments["offset"]), int(arguments["most"]))
-    return logarithms(int(arguments["groups"]) * int(arguments["labels"]), law.first_step)
+    return int(arguments["groups"]) * int(arguments["labels"]), law
+
+
+def _logarithms(arguments: Mapping[str, str]) -> LinearQueries:
+    cells, law = _cells_and_law(arguments)
+    return logarithms(cells, law.first_step)
+
+
+def _compared_with_powers(arguments: Mapping[str, str]) -> int:
+    cells, law = _cells_and_law(arguments)
+    return cells * max(0, law.bits - 1 - law.lowest)
 
 
 PI_GAP_SLOTS = replace(
@@ -311,6 +325,7 @@ PI_COUNT = ProtocolSpec(
     release=_logarithms,
     uses_edabits=False,
     linear=False,
+    compared=_compared_with_powers,
 )
 
 PI_CAP = ProtocolSpec(
@@ -329,6 +344,7 @@ PI_CAP = ProtocolSpec(
     uses_edabits=False,
     linear=False,
     slot_bits=lambda arguments: slot_bits(int(arguments["queries"])),
+    compared=lambda arguments: int(arguments["queries"]),
 )
 
 PROTOCOLS: dict[str, ProtocolSpec] = {

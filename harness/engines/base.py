@@ -59,6 +59,11 @@ class Job:
         return dict(zip(self.spec.arguments, self.arguments, strict=False))
 
     @property
+    def compared(self) -> int:
+        """How many integers the program compares."""
+        return self.spec.compared(self._named_arguments)
+
+    @property
     def lanes(self) -> int:
         """The most lanes that bits are input in, of noise or of clients' slots."""
         arguments = self._named_arguments

@@ -111,7 +111,9 @@ def combined_manifest(
         Guarantee(*(Fraction(each[f"{name}_exact"]) for name in ("epsilon", "delta"))) for each in privacies
     ]
     both = compose([*spent[:-1], asked or spent[-1]])
-    bits = privacies[-1]["mpc_statistical_security_bits"]
+    # Any of the runs may fail: their probabilities add up, and the sum is rounded up to a power of 2.
+    bits = [b for each in privacies if (b := each["mpc_statistical_security_bits"]) is not None]
+    failure = sum(Fraction(1, 2**b) for b in bits)
     exact = {"epsilon": both.epsilon, "delta": both.delta}
     privacy = {
         **{name: value for privacy in privacies for name, value in privacy.items()},
@@ -119,8 +121,7 @@ def combined_manifest(
         **{f"{name}_exact": str(total) for name, total in exact.items()},
         "epsilon_requested": str(sum(Fraction(privacy["epsilon_requested"]) for privacy in privacies)),
         **_if_replaced([each["if_replaced"] for each in privacies if "if_replaced" in each]),
-        # Any of n runs may fail: n times as likely, rounded up to a power of 2.
-        "mpc_statistical_security_bits": bits and bits - (len(privacies) - 1).bit_length(),
+        "mpc_statistical_security_bits": int(1 / failure).bit_length() - 1 if failure else None,
         **{
             name: list(dict.fromkeys(text for privacy in privacies for text in privacy[name]))
             for name in ("revealed", "public")

@@ -64,7 +64,7 @@ def noise_job(sampler: Sampler, n: int, model: Model) -> Job:
 def _privacy(sampler: Sampler, model: Model) -> dict[str, Any]:
     return {
         "warning": WARNING,
-        "mpc_statistical_security_bits": model.statistical_security_bits,
+        "mpc_statistical_security_bits": model.security_bits(compared=0),
         "input_form": "none",
         "revealed": list(sampler.spec.revealed),
         "public": ["number of samples"],

@@ -105,9 +105,9 @@ def run_release(
         charging.check(event)  # refused before anything is shared, and again when the parties start
         terms = terms_of(statistic.name, release, domain)
         inputs = source.deliver(described, release, terms, partial, progress, settings.timeout_s)
-        event = replace(event, uploads=inputs.batches)
+        event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
         result = settings.runner.run(
-            make_job(prepared, inputs),
+            job,
             release.model,
             partial / "parties",
             settings.timeout_s,
@@ -118,7 +118,8 @@ def run_release(
         progress("read")
         found = prepared.read(result.outputs, inputs.clients)
         privacy = privacy_fields(
-            prepared.spec, release.form, release.model, plan, domain.inferred, domain.cap, domain.max_count
+            *(prepared.spec, release.form, release.model, plan, domain.inferred, domain.cap),
+            *(domain.max_count, job.compared),
         )
         public, charged, wall_s = inputs.public(release.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(

@@ -51,13 +51,14 @@ def privacy_fields(
     inferred: bool,
     cap: Cap | None = None,
     max_count: int | None = None,
+    compared: int = 0,
 ) -> dict[str, Any]:
     """Return the `privacy` object of a manifest.
 
     Guarantees: epsilon and delta are upper bounds of the exact ones, which are rational; the engine's
     own security is stated beside them, never merged.  [test: tests/harness/pipeline/test_manifest.py]
     Args: max_count: the declared most records of a client. If that is 1, and whether it exists is what is
-    protected, `if_replaced` is what protects what it says.
+    protected, `if_replaced` is what protects what it says; compared: how many integers the program compares.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     return {
@@ -68,7 +69,7 @@ def privacy_fields(
         "epsilon_requested": str(plan.requested_epsilon),
         "neighboring_relation": str(plan.relation),
         "privacy_unit": str(plan.unit),
-        "mpc_statistical_security_bits": model.statistical_security_bits,
+        "mpc_statistical_security_bits": model.security_bits(compared),
         "input_form": form.name,
         "input_path": form.path.described,
         "revealed": list(spec.revealed),
@@ -157,7 +158,9 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
     replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
     statistical = privacy["mpc_statistical_security_bits"]
     slack = (
-        "" if statistical is None else f" The engine's own security fails with probability 2^-{statistical}."
+        ""
+        if statistical is None
+        else f" The engine's own security fails with probability 2^-{statistical} at most."
     )
     if model.broken:
         slack += _BROKEN

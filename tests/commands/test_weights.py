@@ -92,7 +92,7 @@ def check_results(
     assert Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon"]) <= epsilon
     assert Fraction(privacy["delta_exact"]) <= Fraction(privacy["delta"]) <= Fraction(1, 2**40)
     assert privacy["input_form"] == form.name
-    assert privacy["mpc_statistical_security_bits"] == model.statistical_security_bits
+    assert privacy["mpc_statistical_security_bits"] == model.security_bits(compared=0)
     assert (manifest["model"], manifest["engine"], manifest["task"]) == (model.name, model.engine, "weights")
     assert manifest["compile_options"] == list(model.compile_options)
     assert re.fullmatch("[0-9a-f]{64}", manifest["program_hash"])

@@ -11,9 +11,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.errors import FairSharesError
 from harness.inputs.rings import FIELD
@@ -34,11 +35,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program printed, and the class and message of the error that ended it, if one did."""
+    """What a program printed, and the class and message of the error that ended it, if one did.
+
+    Attributes: masked: how many integers were hidden by a random number that is not uniform in the field.
+    """
 
     printed: str
     error: str | None
     message: str
+    masked: int
 
 
 class OneParty:
@@ -74,9 +79,12 @@ def main() -> None:
     from harness.engines.mpyc.interpreter import execute
     from harness.engines.mpyc.machine import Machine
 
+    masks: list[int] = []
+    _count_masks(mpc, masks)
     mpc.run(mpc.start())
     for line in sys.stdin:
         case = Case(**json.loads(line))
+        masks.clear()
         printed, error, message = io.StringIO(), None, ""
         with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(printed):
             program = _lay_out(case, Path(directory))
@@ -84,7 +92,20 @@ def main() -> None:
                 execute(program, ["case", *case.arguments], Machine(mpc, program.parent))
             except FairSharesError as refusal:
                 error, message = type(refusal).__name__, str(refusal)
-        print(json.dumps(asdict(Outcome(printed.getvalue(), error, message))), flush=True)
+        print(json.dumps(asdict(Outcome(printed.getvalue(), error, message, sum(masks)))), flush=True)
+
+
+def _count_masks(mpc: Any, masks: list[int]) -> None:
+    """Have MPyC note how many numbers it draws below a bound; one of the field has none."""
+
+    def counting(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(kind: Any, n: int, bound: int | None = None) -> Any:
+            masks.append(n if bound else 0)
+            return draw(kind, n, bound)
+
+        return counted
+
+    mpc._randoms, mpc._np_randoms = counting(mpc._randoms), counting(mpc._np_randoms)
 
 
 def _lay_out(case: Case, directory: Path) -> Path:

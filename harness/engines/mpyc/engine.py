@@ -22,8 +22,8 @@ _SENT = re.compile(r"Data sent = (\d+) bytes")
 class EmbeddedEngine(Engine):
     """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, one process per party.
 
-    Guarantees: passive security against one of three parties, statistical distance at most 2^-40 per
-    comparison; parties on one machine listen on 127.0.0.1 only; none takes a connection without
+    Guarantees: passive security against one of three parties, statistical distance at most 2^-61 for each
+    integer that is compared; parties on one machine listen on 127.0.0.1 only; none takes a connection without
     the run's certificates.  [test: tests/commands/test_embedded.py]
     """
 

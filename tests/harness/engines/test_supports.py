@@ -156,8 +156,8 @@ def test_models() -> None:
         ("ring", "mp-spdz", 3, 1, "passive", "ring64", None),
         ("spdz2k", "mp-spdz", 2, 1, "active", "ring64", 40),
         ("sy-rep-ring", "mp-spdz", 3, 1, "active", "ring64", None),
-        ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", 40),
-        ("mpyc", "embedded", 3, 1, "passive", "field127", 40),
+        ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", None),
+        ("mpyc", "embedded", 3, 1, "passive", "field127", 61),
     }
     assert all(m.active == (m.adversary == "active") for m in MODELS.values())
     assert {m.name for m in MODELS.values() if m.tolerates == "active"} == {"spdz2k", "rep4-ring"}

@@ -1,0 +1,90 @@
+"""How many integers a program masks on the embedded engine, and how well each mask hides its integer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from harness.engines.base import PROGRAMS
+from harness.forecast.operation_counts import usage_of
+from harness.security_models import get_model
+from protocols.spec import PI_CAP, PI_CF, PI_COUNT, PI_RW, PROTOCOLS, ProtocolSpec
+from tests.support.one_party import OneParty
+
+BITS = get_model("mpyc").statistical_security_bits or 0
+# What a program may take; each takes its own of these.
+SMALL: dict[str, int | str] = {
+    "form": "split", "path": "shares", "parties": 1, "clients": 2, "parts": 0, "samples": 3, "records": 2,
+    "slots": 3, "per_lane": 1, "groups": 2, "labels": 2, "bins": 4, "blocks": "1.2", "steps": 2, "offset": 4,
+    "most": 60, "queries": 5, "above": 1, "epsilon": "1", "delta_bits": 40,
+}  # fmt: skip
+CASES = [
+    *((spec, {}) for spec in PROTOCOLS.values() if spec.portable),
+    *((spec, {"form": "product"}) for spec in (PI_RW, PI_CF)),
+    *(
+        (PI_COUNT, {"offset": offset, "most": most})
+        for offset, most in ((64, 63), (4, 11), (3, 1000), (7, 1))
+    ),
+    *((PI_CAP, {"queries": queries}) for queries in (1, 19)),
+]
+
+
+@pytest.fixture(scope="module")
+def party() -> Iterator[OneParty]:
+    with OneParty() as process:
+        yield process
+
+
+@pytest.mark.parametrize(("spec", "other"), CASES, ids=lambda each: getattr(each, "name", str(each)))
+def test_what_a_program_declares_to_compare_is_what_is_masked(
+    spec: ProtocolSpec, other: dict[str, int | str], party: OneParty
+) -> None:
+    """Bits, products, sums and openings take no mask that could fail to hide."""
+    given = {name: str({**SMALL, **other}[name]) for name in spec.arguments}
+    source = PROGRAMS / f"{spec.name}.mpc"
+    outcome = party.run(
+        source.read_text(), arguments=tuple(given.values()), elements=(0,) * 100, integers=(0,) * 1000
+    )
+    assert "more input" in outcome.message and outcome.printed.startswith("OUT ")  # it ran to its end
+    assert outcome.masked == spec.compared(given) == usage_of(source, tuple(given.values())).compared
+
+
+def test_some_programs_compare_and_weights_do_not() -> None:
+    at_large = {name: str(value) for name, value in SMALL.items()}
+    comparing = {spec.name for spec in PROTOCOLS.values() if spec.compared(at_large)}
+    assert comparing == {"pi_count", "pi_cap"}
+
+
+BOUND_OF_MASKS = """
+import json, sys
+from harness.engines.mpyc.party import _load_mpyc
+mpc = _load_mpyc(json.loads(sys.argv[1]))
+def show(bound):
+    print(bound)
+    raise SystemExit
+mpc.prfs = show
+mpc._np_randoms(mpc.SecInt(64, p=2**127 - 1).field, 1, 1 << mpc.options.sec_param)
+"""
+
+
+def test_a_mask_hides_what_is_compared_but_for_the_declared_probability() -> None:
+    """Two of three parts of a mask are known to each party; the third is uniform below a bound.
+
+    With its 64 random bits that hides a number x but for |x| / (2^64 · bound), and programs compare what is
+    less than 2^62 apart.
+    """
+    addresses = [("127.0.0.1", port) for port in (1111, 2222, 3333)]
+    config = {"party": 2, "threshold": 1, "security_bits": BITS, "addresses": addresses}
+    shown = subprocess.run(
+        [sys.executable, "-c", BOUND_OF_MASKS, json.dumps(config)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert Fraction(2**62, 2**64 * int(shown.stdout)) == Fraction(1, 2**BITS)
