@@ -1,0 +1,149 @@
+"""The ledger is a privacy filter: whatever is run and opened, in whatever order, the budget holds.
+
+An analyst sees all that is opened, and chooses after each: to begin a run of which law, to open one that has
+begun, which way the count moves in it, to leave it unopened, to stop. All such analysts are tried, and the
+best of them is found exactly, for neighbors n and n + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import ClassVar
+
+import pytest
+
+from harness.errors import BudgetError
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent, Status
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
+from protocols.circuits.coins import Coin, exp_bounds
+from protocols.noise.truncated import Guarantee, guarantee, probability_mass
+
+LAWS = {"a": (Coin(1, 2), Coin(1, 3)), "b": (Coin(3, 3),)}
+EXACT = {name: guarantee(coins) for name, coins in LAWS.items()}
+MASS = {name: probability_mass(coins) for name, coins in LAWS.items()}
+ONE_OF_EACH = compose(EXACT.values())
+BUDGET = Budget(ONE_OF_EACH.epsilon, ONE_OF_EACH.delta)
+RUNS = 4  # more than fit
+
+
+@cache
+def ledger_admits(budget: Budget, charged: str, run: str) -> bool:
+    """Ask a ledger that runs were charged to, all of them aborted, whether it takes one more."""
+    with TemporaryDirectory() as directory:
+        ledger = Ledger(Path(directory) / "ledger.sqlite")
+        for one in charged:
+            number, _ = ledger.charge("p", None, event(EXACT[one]))
+            ledger.settle(number, Status.ABORTED)
+        try:
+            ledger.check("p", budget, event(EXACT[run]))
+        except BudgetError:
+            return False
+        return True
+
+
+def event(exact: Guarantee) -> PrivacyEvent:
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    return PrivacyEvent("test", "ring", exact, PrivacyUnit.RECORD, relation, Path("out"))
+
+
+@dataclass(frozen=True)
+class TheLedger:
+    """What the ledger does: a run is charged before it begins, and stays charged."""
+
+    budget: Budget = BUDGET
+    charged_when_opened: ClassVar = False
+    takes_aborted_back: ClassVar = False
+
+    def admits(self, charged: str, run: str) -> bool:
+        return ledger_admits(self.budget, charged, run)
+
+
+class ChargedWhenOpened(TheLedger):
+    charged_when_opened = True
+
+
+class TakesAbortedBack(TheLedger):
+    takes_aborted_back = True
+
+
+class EpsilonAlone(TheLedger):
+    def admits(self, charged: str, run: str) -> bool:
+        return Budget(self.budget.epsilon).allows(compose(EXACT[one] for one in charged + run))
+
+
+class OneTooMany(TheLedger):
+    """Takes a run while anything is left."""
+
+    def admits(self, charged: str, _run: str) -> bool:
+        return self.budget.left(compose(EXACT[one] for one in charged)).epsilon > 0
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known: Q/P of what was opened, runs charged and runs that have begun, sorted, runs to begin."""
+
+    ratio: Fraction
+    charged: str = ""
+    begun: str = ""
+    left: int = RUNS
+
+
+def delta_of_the_best_analyst(rule: TheLedger, e_epsilon: Fraction) -> Fraction:
+    """Return the most that P - e^epsilon Q is over events of a view, for all analysts under this rule."""
+
+    @cache
+    def most(view: View) -> Fraction:
+        stopping = max(1 - e_epsilon * view.ratio, Fraction(0))
+        return max([stopping, *continuations(view)])
+
+    def continuations(view: View) -> Iterator[Fraction]:
+        for run in LAWS:
+            if view.left and rule.admits(view.charged, run):
+                charged = view.charged if rule.charged_when_opened else more(view.charged, run)
+                yield most(View(view.ratio, charged, more(view.begun, run), view.left - 1))
+        for run in set(view.begun):
+            begun, charged = view.begun.replace(run, "", 1), view.charged
+            if rule.charged_when_opened:
+                charged = more(charged, run)
+            if rule.takes_aborted_back:
+                charged = charged.replace(run, "", 1)
+            rest = charged, begun, view.left
+            for move in (1, -1):
+                yield sum(
+                    (
+                        p * most(View(view.ratio * MASS[run].get(x - move, Fraction(0)) / p, *rest))
+                        for x, p in MASS[run].items()
+                    ),
+                    Fraction(0),
+                )
+
+    return most(View(Fraction(1)))
+
+
+def more(runs: str, run: str) -> str:
+    return "".join(sorted(runs + run))
+
+
+@pytest.mark.parametrize(
+    "most_delta", [ONE_OF_EACH.delta, 2 * EXACT["b"].delta], ids=["a and b", "or b twice"]
+)
+def test_no_analyst_gets_more_than_the_budget(most_delta: Fraction) -> None:
+    budget = Budget(ONE_OF_EACH.epsilon, most_delta)
+    found = delta_of_the_best_analyst(TheLedger(budget), exp_bounds(budget.epsilon)[0])
+    assert most_delta * Fraction(3, 4) < found <= most_delta
+
+
+def test_less_than_the_budget_would_be_false() -> None:
+    less = BUDGET.epsilon - Fraction(1, 10)
+    assert delta_of_the_best_analyst(TheLedger(), exp_bounds(less)[1]) > ONE_OF_EACH.delta
+
+
+@pytest.mark.parametrize("rule", [ChargedWhenOpened(), TakesAbortedBack(), EpsilonAlone(), OneTooMany()])
+def test_any_other_rule_is_beaten(rule: TheLedger) -> None:
+    assert delta_of_the_best_analyst(rule, exp_bounds(BUDGET.epsilon)[1]) > ONE_OF_EACH.delta
