@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.inputs.rings import RING
+from harness.inputs.rings import RING, by_shake
 from protocols.circuits.clients import CHECKS
 
 Words = npt.NDArray[np.uint64]
@@ -19,7 +19,7 @@ def subsets(seed: bytes, values: int) -> Words:
 
     Returns: shape (values,), each below 2^CHECKS.
     """
-    return RING.expand(seed, values)[:, 0] >> np.uint64(64 - CHECKS)
+    return RING.expand(seed, values, by_shake)[:, 0] >> np.uint64(64 - CHECKS)
 
 
 def subset_sums(masks: Words, chosen: Words, parts: int) -> Words:

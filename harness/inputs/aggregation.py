@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from harness.errors import RecordDomainError, ShareError, ThresholdGridError
+from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
-from harness.inputs.rings import RINGS, Words
-from harness.inputs.shares import MAX_VALUES, SUFFIX, Header
+from harness.inputs.rings import RINGS, Words, by_aes, by_shake
+from harness.inputs.shares import MAX_VALUES, SALT_BYTES, SUFFIX, Header
 from harness.inputs.shares import SCHEMA as SHARE_SCHEMA
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import create_file, write_whole
@@ -39,11 +41,13 @@ RENAMED = "not under the name that it was shared by"
 MISDIRECTED = "for another party"
 TOO_LARGE = "of more than one upload may hold"
 WRONG_SIZE = "longer or shorter than it says"
+CHANGED = "changed since it was shared"
 CROWDED = "of more clients than one may be of"
 UNDECLARED = "of another domain than was declared"
 FOREIGN = "of another domain or input form"
+UNCOVERED = "whose client's policy does not cover this run"
 NOT_THE_SAME = "not the same at every party"
-_UNSOUND = (UNREADABLE, RENAMED, MISDIRECTED, TOO_LARGE, WRONG_SIZE, CROWDED, UNDECLARED)
+_UNSOUND = (UNREADABLE, RENAMED, MISDIRECTED, TOO_LARGE, WRONG_SIZE, CHANGED, CROWDED, UNDECLARED, UNCOVERED)
 
 
 # What is forgotten most in a declared domain.
@@ -85,12 +89,22 @@ class UploadReport:
     """What one party has of uploads, by its own judgement.
 
     Attributes: party: its number; sound: the identities of those that it would take, and of which kind they
-    are; unsound: the names of all others' files, without the ending, and why.
+    are; unsound: the names of all others' files, without the ending, and why; policies: by `batch`, those of
+    clients who have one, sound or not; domains: the records' domains by their hashes, as in headers. The last
+    two stay with the party.
     """
 
     party: int
     sound: Mapping[str, UploadKind]
     unsound: Mapping[str, str]
+    policies: Mapping[str, ClientPolicy] = field(default_factory=dict, compare=False)
+    domains: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
+
+    def without(self, uncovered: Collection[str]) -> UploadReport:
+        """Return the report of a run that some policies do not cover. Args: uncovered: `batch` of each."""
+        sound = {each: kind for each, kind in self.sound.items() if _batch(each) not in uncovered}
+        why = dict.fromkeys((_batch(each) for each in self.sound.keys() - sound.keys()), UNCOVERED)
+        return replace(self, sound=sound, unsound={**self.unsound, **why})
 
     def to_json(self) -> dict[str, Any]:
         """Return what `report_from_json` reads."""
@@ -154,23 +168,27 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     """Judge the share files that one party has.
 
     An upload's file has its batch for a name, so that nobody who knows it can send a second one.
-    Guarantees: depends on sizes, headers and names only.  [test: tests/harness/inputs/test_agreeing.py]
+    Guarantees: tells of sizes, headers and names only, and whether a file is as it was shared.
+    [test: tests/harness/inputs/test_agreeing.py]
     """
     sound: dict[str, UploadKind] = {}
     unsound: dict[str, str] = {}
+    policies: dict[str, ClientPolicy] = {}
+    domains: dict[str, dict[str, Any]] = {}
+    one_each: dict[ClientPolicy, ClientPolicy] = {}
     declared = None if rules.domain is None else _domain_hash(rules.domain.to_json())
     for path in directory.glob(f"*{SUFFIX}"):
         name = path.name.removesuffix(SUFFIX)
         try:
-            header = read_header(path)
             with path.open("rb") as file:
-                first = len(file.readline())
-            size = path.stat().st_size - first
+                header = _header_in(file, path)
+                fault = _fault(header, name, party, file)
         except (ShareError, OSError):
             unsound[name] = UNREADABLE
             continue
         kind = UploadKind(header.form, header.arithmetic, header.parties, _domain_hash(header.record_domain))
-        fault = _fault(header, name, party, size)
+        if header.policy:
+            policies[header.batch] = one_each.setdefault(header.policy, header.policy)
         if not fault and header.clients > rules.clients:
             fault = CROWDED
         if not fault and declared not in (None, kind.domain):
@@ -179,11 +197,12 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
             unsound[name] = fault
         else:
             sound[header.identity] = kind
-    return UploadReport(party, sound, unsound)
+            domains.setdefault(kind.domain, header.record_domain)
+    return UploadReport(party, sound, unsound, policies, domains)
 
 
-def _fault(header: Header, name: str, party: int, size: int) -> str:
-    """Return why an upload is not sound; empty if it is. Args: size: of what follows its header."""
+def _fault(header: Header, name: str, party: int, file: BinaryIO) -> str:
+    """Return why an upload is not sound; empty if it is. Args: file: read up to the end of its header."""
     if name != header.batch:
         return RENAMED
     content = "values" if party == header.parties - 1 else "seed"  # a seed makes any number of values
@@ -191,7 +210,9 @@ def _fault(header: Header, name: str, party: int, size: int) -> str:
         return MISDIRECTED
     if header.values > MAX_VALUES:
         return TOO_LARGE
-    return "" if size == header.payload_bytes else WRONG_SIZE
+    if os.fstat(file.fileno()).st_size - file.tell() != header.payload_bytes:
+        return WRONG_SIZE
+    return "" if header.fits(file.read()) else CHANGED
 
 
 def common_uploads(reports: Sequence[UploadReport], wanted: tuple[str, str, int] | None = None) -> Agreement:
@@ -303,12 +324,13 @@ class Aggregator:
         self._party = party
         self._first: tuple[Header, Path] | None = None
         self._identities: dict[str, str] = {}  # by batch, in order
-        self._clients = self._records = 0
+        self._clients = self._records = self._schema = 0
         self._blocks: list[Words] = []
+        self._policy: ClientPolicy | None = None  # what all clients allow
 
     def add(self, path: Path) -> None:
         """Add an upload. Raises: ShareError: it is damaged, foreign, was added before, or does not fit."""
-        header = read_header(path)
+        header, following = _read(path)
         first, origin = self._first = self._first or (header, path)
         if header.kind != "batch" or header.party != self._party:
             raise ShareError(f"{path} is not a batch for party {self._party}; {_WAYS_OUT}.")
@@ -318,7 +340,11 @@ class Aggregator:
             raise ShareError(f"{path} and {origin} differ in domain, input form or parties; {_WAYS_OUT}.")
         if header.batch in self._identities:
             raise ShareError(f"{path} is the same upload as another file there; remove one of the copies.")
+        block = _block(path, header, following)
         self._identities[header.batch] = header.identity
+        self._schema = max(self._schema, header.schema)
+        if header.policy:
+            self._policy = self._policy.and_also(header.policy) if self._policy else header.policy
         self._clients += header.clients
         self._records += header.records
         most = domain_from_json(first.record_domain, str(origin)).max_contribution
@@ -327,7 +353,6 @@ class Aggregator:
                 f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "
                 f"could overflow; all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
             )
-        block = _read_batch(path, header)
         if header.form != SPLIT.name:
             self._blocks.append(block)
             return
@@ -347,6 +372,9 @@ class Aggregator:
             records=self._records,
             content="values",
             batches=len(self._identities),
+            commitments=(),
+            policy=self._policy,
+            schema=self._schema,
         )
         try:
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -396,7 +424,7 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
                 f"{first.batches} of {first.clients}: an upload reached only some parties. "
                 "Remove it everywhere, or send it again."
             )
-        if (header.batch, _common(header)) != (first.batch, _common(first)):
+        if (header.batch, header.policy, _common(header)) != (first.batch, first.policy, _common(first)):
             raise ShareError(
                 f"Party {i} has other uploads than party 0; the same clients must reach every party."
             )
@@ -430,23 +458,37 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
 
 
 def read_header(path: Path) -> Header:
-    """Return a share file's header. Raises: ShareError: it is not a share file of this version."""
-    refusal = Refusal(ShareError, str(path), "a share file of this version", _WAYS_OUT)
+    """Return a share file's header. Raises: ShareError: it is not a share file of a version known here."""
+    with _opened(path) as file:
+        return _header_in(file, path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
-            line = file.readline(1 << 20)
+            yield file
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _header_in(file: BinaryIO, path: Path) -> Header:
+    """Read a share file's header, and no more. Raises: ShareError; OSError."""
+    refusal = Refusal(ShareError, str(path), "a share file of this version", _WAYS_OUT)
+    line = file.readline(1 << 20)
     if not line.endswith(b"\n"):
         refusal.say("its first line has no end")
     header = as_type(Header, parse_json(line, refusal), refusal)
+    commitments = header.parties if header.schema == SHARE_SCHEMA else 0
     sound = (
-        header.schema == SHARE_SCHEMA
+        header.schema in (1, SHARE_SCHEMA)
         and header.arithmetic in RINGS
         and header.form in INPUT_FORMS
         and header.content in ("seed", "values")
         and header.batch.isalnum()
         and header.clients > 0 <= header.records
+        and (header.kind == "aggregate" or len(header.commitments) == commitments)
+        and (header.schema == SHARE_SCHEMA or header.policy is None)
     )
     with suppress(RecordDomainError, ThresholdGridError):
         if sound and header.columns > 0:
@@ -463,23 +505,26 @@ def _common(header: Header) -> tuple[Any, ...]:
 
 
 def _read(path: Path) -> tuple[Header, bytes]:
-    header = read_header(path)
-    with path.open("rb") as file:
-        for _ in range(2 if header.kind == "aggregate" else 1):
+    """Return a share file's header, and what follows it; of an aggregate, after the list of its uploads."""
+    with _opened(path) as file:
+        header = _header_in(file, path)
+        if header.kind == "aggregate":
             file.readline()
         return header, file.read()
 
 
-def _read_batch(path: Path, header: Header) -> Words:
-    """Return a batch's values, shape (columns, clients, words)."""
-    _, payload = _read(path)
-    domain = header.domain
-    if len(payload) != header.payload_bytes:
+def _block(path: Path, header: Header, following: bytes) -> Words:
+    """Return a batch's values, shape (columns, clients, words). Raises: ShareError: it is damaged."""
+    if len(following) != header.payload_bytes:
         raise ShareError(
-            f"{path} is damaged: {len(payload)} bytes where {header.payload_bytes} belong; {_WAYS_OUT}."
+            f"{path} is damaged: {len(following)} bytes where {header.payload_bytes} belong; {_WAYS_OUT}."
         )
+    if not header.fits(following):
+        raise ShareError(f"{path} was {CHANGED}; {_WAYS_OUT}.")
+    domain, salted = header.domain, header.schema == SHARE_SCHEMA
+    payload = following[SALT_BYTES:] if salted else following
     if header.content == "seed":
-        flat = domain.expand(payload, header.values)
+        flat = domain.expand(payload, header.values, by_aes if salted else by_shake)
     else:
         flat = domain.from_bytes(payload)
     return flat.reshape(header.columns, header.rows, domain.words)

@@ -8,15 +8,32 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
+Stream = Callable[[int], bytes]  # the next so many bytes of a stream
 
 _BLOCK = 1 << 20  # values that one block of the seed's stream yields
 _LOW_32 = np.uint64(0xFFFFFFFF)
+
+
+def by_shake(seed: bytes) -> Stream:
+    """Return a seed's stream in share files of version 1: SHAKE-256 of it and of the block's number."""
+    blocks = (hashlib.shake_256(b"fairshares:share:1" + seed + i.to_bytes(8, "little")) for i in count())
+    return lambda size: next(blocks).digest(size)
+
+
+def by_aes(seed: bytes) -> Stream:
+    """Return a seed's stream in share files of version 2: AES-256 in counter mode, from counter 0 up."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # takes a while to import
+
+    encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
+    return lambda size: encryptor.update(bytes(size))
 
 
 class Ring(ABC):
@@ -67,16 +84,16 @@ class Ring(ABC):
         """Return elements of shape (n, words); the caller has checked the length."""
         return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
 
-    def expand(self, seed: bytes, count: int) -> Words:
-        """Stretch a 32-byte seed to `count` uniform elements, shape (count, words).
+    def expand(self, seed: bytes, values: int, stream: Callable[[bytes], Stream] = by_aes) -> Words:
+        """Stretch a 32-byte seed to so many uniform elements, shape (values, words).
 
-        Computes: SHAKE-256 of the seed and a block counter; every party's Python yields the same.
+        Computes: the stream's bytes, in order; every party's Python yields the same.
         """
-        out = np.empty((count, self.words), dtype=np.uint64)
-        for block, start in enumerate(range(0, count, _BLOCK)):
-            stop = min(start + _BLOCK, count)
-            stream = hashlib.shake_256(b"fairshares:share:1" + seed + block.to_bytes(8, "little"))
-            out[start:stop] = self.from_bytes(stream.digest((stop - start) * self.value_bytes))
+        out = np.empty((values, self.words), dtype=np.uint64)
+        following = stream(seed)
+        for start in range(0, values, _BLOCK):
+            stop = min(start + _BLOCK, values)
+            out[start:stop] = self.from_bytes(following((stop - start) * self.value_bytes))
         return self.reduce(out)
 
 

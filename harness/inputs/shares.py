@@ -7,16 +7,18 @@ client's r files are uniform, whatever the client has. From here on, no message 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from harness.errors import ShareError
+from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.records import ClientRecords
@@ -26,20 +28,24 @@ from harness.system.progress import tell
 from harness.system.signals import uninterrupted
 from protocols.spec import SPLIT, InputForm
 
-SCHEMA = 1
+SCHEMA = 2  # of what is written; 1, which bound an upload's identity to nothing, is read, too
 SUFFIX = ".share"
 SEED_BYTES = 32
+SALT_BYTES = 16
+_IDENTITY, _COMMITMENT = b"fairshares:share:2:identity\n", b"fairshares:share:2:commitment\n"
+_BOUND = ("form", "arithmetic", "parties", "clients", "records", "record_domain", "policy", "commitments")
 MAX_VALUES = 2**24  # of one upload: what a header may make a party expand
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a share file says of itself in its first line; all of it is public.
+    """What a share file says of itself in its first line: docs/reference/share-files.md. All of it is public.
 
     Attributes: kind: "batch" (one upload) or "aggregate" (what a party feeds into a run); content:
-    "seed" or "values"; batch: identity of the upload, random, the same at every party; for an aggregate
-    a hash of all identities in it, which its second line lists; records: how many there are in a form
-    that shares a row for each, else 0, as that is secret.
+    "seed" or "values"; batch: identity of the upload, the same at every party; for an aggregate a hash of
+    all identities in it, which its second line lists; records: how many there are in a form that shares a
+    row for each, else 0, as that is secret; commitments: to each party's salt and payload, none of an
+    aggregate; policy: what the client allows, None for every run; of an aggregate, what all clients allow.
     """
 
     kind: str
@@ -53,6 +59,8 @@ class Header:
     record_domain: dict[str, Any]
     records: int = 0
     batches: int = 1
+    commitments: tuple[str, ...] = ()
+    policy: ClientPolicy | None = None
     schema: int = SCHEMA
 
     @property
@@ -63,12 +71,16 @@ class Header:
     @property
     def columns(self) -> int:
         """How many values a row has, see `count_columns`."""
-        return _layout(json.dumps(self.record_domain), self.form)[0]
+        return self._shape[0]
 
     @property
     def rows(self) -> int:
         """How many rows the columns have: clients, or records where each has one."""
-        return self.records if _layout(json.dumps(self.record_domain), self.form)[1] else self.clients
+        return self.records if self._shape[1] else self.clients
+
+    @cached_property
+    def _shape(self) -> tuple[int, bool]:
+        return _layout(json.dumps(self.record_domain), self.form)
 
     @property
     def identity(self) -> str:
@@ -83,12 +95,38 @@ class Header:
 
     @property
     def payload_bytes(self) -> int:
-        """How many bytes follow a batch's header."""
-        return SEED_BYTES if self.content == "seed" else self.values * self.domain.value_bytes
+        """How many bytes follow a batch's header: salt, and a seed or values."""
+        salt = SALT_BYTES if self.schema == SCHEMA else 0
+        return salt + (SEED_BYTES if self.content == "seed" else self.values * self.domain.value_bytes)
+
+    @property
+    def bound(self) -> str:
+        """The identity that follows from what the upload is: of a batch of this version, it is `batch`."""
+        shared = {name: getattr(self, name) for name in _BOUND}
+        text = json.dumps(shared, sort_keys=True, separators=(",", ":"), default=asdict)
+        return hashlib.sha256(_IDENTITY + text.encode()).hexdigest()
+
+    def fits(self, following: bytes) -> bool:
+        """Return whether a batch is as it was shared: its identity, and the bytes that follow its header.
+
+        Edge cases: of version 1 nobody can tell, and it is taken to be.
+        [test: tests/harness/inputs/test_share_files.py]
+        """
+        if self.schema < SCHEMA:
+            return True
+        own = self.commitments[self.party : self.party + 1]
+        return self.batch == self.bound and own == (commitment(following),)
 
     def line(self) -> bytes:
         """Return the first line of a file with this header."""
-        return json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
+        later = () if self.schema == SCHEMA else ("commitments", "policy")
+        fields = {name: value for name, value in asdict(self).items() if name not in later}
+        return json.dumps(fields, sort_keys=True).encode() + b"\n"
+
+
+def commitment(salted: bytes) -> str:
+    """Return what commits to a salt and the payload after it. Guarantees: tells nothing without the salt."""
+    return hashlib.sha256(_COMMITMENT + salted).hexdigest()
 
 
 def split_into_shares(values: Words, domain: Ring, parties: int) -> tuple[list[bytes], Words]:
@@ -117,23 +155,36 @@ def in_uploads(records: ClientRecords, form: InputForm) -> Iterator[ClientRecord
     yield from records.in_parts(at_once)
 
 
-def share(records: ClientRecords, form: InputForm, domain: Ring, parties: int, out: Path) -> str:
+def share(
+    records: ClientRecords,
+    form: InputForm,
+    domain: Ring,
+    parties: int,
+    out: Path,
+    policy: ClientPolicy | None = None,
+) -> str:
     """Write one share file per party to `out/party-<i>/`; return the batch's identity.
 
     Guarantees: all files appear, or none.  [test: tests/harness/inputs/test_shares.py]
+    Args: policy: what the client allows, None for every run.
     Raises: RecordsError; ShareError: the files cannot be written, or the upload is too large for one.
     """
-    return _share([records], form, domain, parties, out)[0]
+    return _share([records], form, domain, parties, out, policy)[0]
 
 
 def share_in_parts(
-    records: ClientRecords, form: InputForm, domain: Ring, parties: int, out: Path
+    records: ClientRecords,
+    form: InputForm,
+    domain: Ring,
+    parties: int,
+    out: Path,
+    policy: ClientPolicy | None = None,
 ) -> list[str]:
     """Like `share`, in as many uploads as it takes; return their identities.
 
     Guarantees: all files of all uploads appear, or none.  [test: tests/harness/inputs/test_shares_places.py]
     """
-    return _share(told(in_uploads(records, form), records.clients), form, domain, parties, out)
+    return _share(told(in_uploads(records, form), records.clients), form, domain, parties, out, policy)
 
 
 def told(parts: Iterable[ClientRecords], clients: int) -> Iterator[ClientRecords]:
@@ -146,7 +197,12 @@ def told(parts: Iterable[ClientRecords], clients: int) -> Iterator[ClientRecords
 
 
 def _share(
-    uploads: Iterable[ClientRecords], form: InputForm, domain: Ring, parties: int, out: Path
+    uploads: Iterable[ClientRecords],
+    form: InputForm,
+    domain: Ring,
+    parties: int,
+    out: Path,
+    policy: ClientPolicy | None,
 ) -> list[str]:
     names = [f"party-{i}" for i in range(parties)]
     new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
@@ -160,8 +216,7 @@ def _share(
             for name in names:
                 (partial / name).mkdir()
             for records in uploads:
-                batches.append(secrets.token_hex(16))
-                _write_upload(records, batches[-1], form, domain, parties, partial)
+                batches.append(_write_upload(records, form, domain, parties, partial, policy))
             for file in sorted(partial.glob("party-*/*")):
                 arrived.append(out / file.relative_to(partial))
                 file.rename(arrived[-1])
@@ -181,8 +236,14 @@ def _share(
 
 
 def _write_upload(
-    records: ClientRecords, batch: str, form: InputForm, domain: Ring, parties: int, out: Path
-) -> None:
+    records: ClientRecords,
+    form: InputForm,
+    domain: Ring,
+    parties: int,
+    out: Path,
+    policy: ClientPolicy | None,
+) -> str:
+    """Write one upload's files; return its identity."""
     columns, rows = count_columns(records.domain, form.name), count_rows(records, form.name)
     if columns * rows > MAX_VALUES:
         raise ShareError(
@@ -190,20 +251,26 @@ def _write_upload(
             f"share at most {MAX_VALUES} values at a time."
         )
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
-    for i, payload in enumerate([*seeds, domain.to_bytes(rest)]):
-        header = Header(
-            "batch",
-            batch,
-            form.name,
-            domain.name,
-            i,
-            parties,
-            records.clients,
-            "values" if i == parties - 1 else "seed",
-            records.domain.to_json(),
-            rows if is_per_record(records.domain, form.name) else 0,
-        )
-        create_file(out / f"party-{i}" / f"{batch}{SUFFIX}", header.line(), payload)
+    salted = [secrets.token_bytes(SALT_BYTES) + payload for payload in (*seeds, domain.to_bytes(rest))]
+    header = Header(
+        "batch",
+        "",
+        form.name,
+        domain.name,
+        0,
+        parties,
+        records.clients,
+        "seed",
+        records.domain.to_json(),
+        rows if is_per_record(records.domain, form.name) else 0,
+        commitments=tuple(map(commitment, salted)),
+        policy=policy,
+    )
+    header = replace(header, batch=header.bound)
+    for i, following in enumerate(salted):
+        own = replace(header, party=i, content="values" if i == parties - 1 else "seed")
+        create_file(out / f"party-{i}" / f"{header.batch}{SUFFIX}", own.line(), following)
+    return header.batch
 
 
 @lru_cache(maxsize=64)  # a party may read a million headers of one domain

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import harness.inputs.aggregation as why
-from harness.inputs.shares import SUFFIX
+from harness.inputs.shares import SALT_BYTES, SUFFIX
 
 # Does something to a file, the upload of which one party is to have.
 Change = Callable[[Path], object]
@@ -26,6 +26,15 @@ def _edit(file: Path, more: bytes = b"", **fields: Any) -> None:
 
 def _edit_domain(file: Path, **fields: Any) -> None:
     _edit(file, record_domain={**json.loads(file.read_bytes().split(b"\n", 1)[0])["record_domain"], **fields})
+
+
+def of_version_1(file: Path) -> None:
+    """Make it a file whose identity is bound to nothing, and whose party takes it for other values."""
+    first, following = file.read_bytes().split(b"\n", 1)
+    fields = {
+        name: value for name, value in json.loads(first).items() if name not in ("commitments", "policy")
+    }
+    file.write_bytes(json.dumps({**fields, "schema": 1}).encode() + b"\n" + following[SALT_BYTES:])
 
 
 def of_two_clients(file: Path) -> None:
@@ -49,7 +58,18 @@ def _alike(change: Change, reason: str) -> Misbehaviour:
 
 
 def _differs(change: Change) -> Misbehaviour:
-    return Misbehaviour(change, why.NOT_THE_SAME, why.FOREIGN)
+    def changed(file: Path) -> None:
+        of_version_1(file)
+        change(file)
+
+    return Misbehaviour(changed, why.NOT_THE_SAME, why.FOREIGN)
+
+
+def _flipped(file: Path, at: int) -> None:
+    """Flip a bit of what follows the header. Args: at: of which byte."""
+    content = bytearray(file.read_bytes())
+    content[at if at < 0 else content.index(b"\n") + 1 + at] ^= 1
+    file.write_bytes(content)
 
 
 MISBEHAVIOURS: dict[str, Misbehaviour] = {
@@ -65,7 +85,11 @@ MISBEHAVIOURS: dict[str, Misbehaviour] = {
     "text": _alike(lambda file: file.write_text("client_id,group,label\n"), why.UNREADABLE),
     "deep": _alike(lambda file: file.write_text("[" * 200_000), why.UNREADABLE),
     "no header": _alike(lambda file: file.write_bytes(b"\n" + file.read_bytes()), why.UNREADABLE),
-    "another version": _alike(partial(_edit, schema=2), why.UNREADABLE),
+    "another version": _alike(partial(_edit, schema=3), why.UNREADABLE),
+    "an earlier version, as it says": _alike(partial(_edit, schema=1), why.UNREADABLE),
+    "another payload": _alike(partial(_flipped, at=-1), why.CHANGED),
+    "another salt": _alike(partial(_flipped, at=0), why.CHANGED),
+    "another header": _alike(partial(_edit, records=1), why.CHANGED),
     "a cap of no number": _alike(partial(_edit_domain, cap=10**400), why.UNREADABLE),
     "a range that no float holds": _alike(
         partial(_edit_domain, labels=[], max_count=1, values={"low": 0, "high": 10**400}), why.UNREADABLE
@@ -75,7 +99,7 @@ MISBEHAVIOURS: dict[str, Misbehaviour] = {
     "an aggregate": _alike(partial(_edit, kind="aggregate"), why.MISDIRECTED),
     "another upload's name": _alike(partial(_edit, batch="0" * 32), why.RENAMED),
     "a billion clients": _alike(partial(_edit, clients=10**9), why.TOO_LARGE),
-    "more clients at one": Misbehaviour(of_two_clients, why.NOT_THE_SAME, ""),
+    "more clients at one": Misbehaviour(_differs(of_two_clients).change, why.NOT_THE_SAME, ""),
     "another input form": _differs(partial(_edit, form="keys")),
     "another arithmetic": _differs(partial(_edit, arithmetic="ring64")),
     "another domain": _differs(partial(_edit_domain, groups=["a", "x"])),

@@ -11,7 +11,7 @@ import os
 import shlex
 import socket
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,9 +33,10 @@ from harness.privacy.ledger.populations import (
     refuse_merging,
     refuse_misspelt,
     refuse_overspending,
+    refuse_uncovered,
 )
 from harness.system.processes import birth
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import Guarantee
 
@@ -70,6 +71,14 @@ CREATE TABLE uploads (
     charge INTEGER NOT NULL REFERENCES charges
 ) WITHOUT ROWID;
 """
+# What `uploads` says of an upload no longer. Ledgers of earlier versions get it when they are written to.
+_EARLIER = """
+CREATE TABLE IF NOT EXISTS earlier_uses (
+    id TEXT,
+    charge INTEGER REFERENCES charges,
+    PRIMARY KEY (id, charge)
+) WITHOUT ROWID;
+"""
 _OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
 
 
@@ -99,6 +108,17 @@ class Ledger:
         with self._database.reading() as connection:
             return self._read(connection)
 
+    def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
+        """Return what each of these uploads has spent, by basic composition; none that no run used.
+
+        Guarantees: counts all charges by this version, and the last one by those before it, which counted no
+        others.  [test: tests/harness/privacy/test_client_policies.py]
+        """
+        if not self._database.exists():
+            return {}
+        with self._database.reading() as connection, self._sound_entries():
+            return _spent_on(connection, uploads)
+
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population this budget instead of the one that it has, if any."""
         with self._database.writing() as connection:
@@ -109,7 +129,9 @@ class Ledger:
         if self._database.exists():
             with self._database.reading() as connection:
                 self._refuse(connection, name, budget, release)
-        elif name is not None:
+            return
+        refuse_uncovered(release, {})
+        if name is not None:
             refuse_overspending(Population(name, budget=budget), release.exact)
 
     def charge(
@@ -206,6 +228,9 @@ class Ledger:
             refuse_contradictions(found, budget, release)
             refuse_overspending(replace(found, budget=budget or found.budget), release.exact)
         _refuse_used_uploads(connection, name, release.uploads)
+        with self._sound_entries():
+            spent = _spent_on(connection, release.policies)
+        refuse_uncovered(release, spent)
 
     def _find(self, connection: sqlite3.Connection, name: str) -> Population | None:
         return next(iter(self._read(connection, key_of(name))), None)
@@ -308,6 +333,11 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
     )
     number = inserted.lastrowid
     assert number is not None
+    connection.execute(_EARLIER)
+    connection.executemany(
+        "INSERT OR IGNORE INTO earlier_uses SELECT id, charge FROM uploads WHERE id = ?",
+        ((upload,) for upload in release.uploads),
+    )
     connection.executemany(
         "INSERT INTO uploads VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET charge = excluded.charge",
         ((upload, number) for upload in release.uploads),
@@ -347,6 +377,12 @@ def _move(connection: sqlite3.Connection, old: Path) -> None:
     ).fetchone()
     connection.execute(
         f"INSERT INTO charges (id, {_OF_A_CHARGE}) SELECT id + ?, {_OF_A_CHARGE} FROM old.charges",
+        (last,),
+    )
+    connection.execute(_EARLIER)
+    connection.execute(
+        f"INSERT INTO earlier_uses SELECT id, charge + ? FROM ({_uses_in(connection, 'old')}) "
+        "WHERE id IN (SELECT id FROM uploads) OR (id, charge) NOT IN (SELECT id, charge FROM old.uploads)",
         (last,),
     )
     connection.execute("INSERT OR IGNORE INTO uploads SELECT id, charge + ? FROM old.uploads", (last,))
@@ -401,16 +437,48 @@ def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[_Use]:
     """Return the last charges of these uploads."""
     if not uploads:
         return []
-    connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
-    connection.executemany("INSERT INTO asked VALUES (?)", ((upload,) for upload in uploads))
-    found = connection.execute(
-        "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(asked.id) "
-        "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
-        "LEFT JOIN populations ON populations.key = charges.population "
-        "GROUP BY charges.id ORDER BY charges.id"
-    ).fetchall()
-    connection.execute("DROP TABLE asked")
+    with _asked(connection, uploads):
+        found = connection.execute(
+            "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(asked.id) "
+            "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
+            "LEFT JOIN populations ON populations.key = charges.population "
+            "GROUP BY charges.id ORDER BY charges.id"
+        ).fetchall()
     return [_Use(*row) for row in found]
+
+
+def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str, Guarantee]:
+    """Return what uploads have spent, as `Ledger.spent_on`."""
+    with _asked(connection, uploads):
+        found = connection.execute(
+            f"SELECT id, GROUP_CONCAT(charge) FROM asked JOIN ({_uses_in(connection, 'main')}) USING (id) "
+            "GROUP BY id"
+        ).fetchall()
+    rows = connection.execute("SELECT id, epsilon, delta FROM charges")
+    of_charges = {
+        str(number): Guarantee(Fraction(epsilon), Fraction(delta)) for number, epsilon, delta in rows
+    }
+    totals = {
+        each: compose(of_charges[one] for one in each.split(",")) for each in {each for _, each in found}
+    }
+    return {upload: totals[each] for upload, each in found}
+
+
+def _uses_in(connection: sqlite3.Connection, where: str) -> str:
+    """Return SQL of all uses of uploads in a database, each an upload's identity and a charge."""
+    tables = connection.execute(
+        f"SELECT name FROM {where}.sqlite_master WHERE name IN ('uploads', 'earlier_uses')"
+    )
+    return " UNION ".join(f"SELECT id, charge FROM {where}.{name}" for (name,) in tables)
+
+
+@contextmanager
+def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[None]:
+    """Have a temporary table `asked` of uploads."""
+    connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
+    connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((upload,) for upload in uploads))
+    yield
+    connection.execute("DROP TABLE asked")
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import shlex
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from harness.errors import BudgetError, PopulationError
+from harness.inputs.client_policy import ClientPolicy
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
 from protocols.accounting.rounding import digits_down, digits_up, exact_text
 from protocols.circuits.coins import Coin
@@ -42,7 +43,11 @@ class NoiseEvent:
 
 @dataclass(frozen=True)
 class PrivacyEvent:
-    """What a run is about to open. noise: None where it is of another kind; uploads: their identities."""
+    """What a run is about to open.
+
+    Attributes: noise: None where it is of another kind; uploads: their identities; policies: of those whose
+    clients have one, by identity.
+    """
 
     task: str
     model: str
@@ -52,6 +57,7 @@ class PrivacyEvent:
     out: Path
     noise: NoiseEvent | None = None
     uploads: tuple[str, ...] = ()
+    policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,36 @@ def refuse_overspending(population: Population, more: Guarantee) -> None:
         f"after {runs_text(population.charges)}; this run needs {spent_text(more)}. No party was started. "
         "Ask for less with --epsilon or --delta."
     )
+
+
+def uncovered(
+    policies: Mapping[str, ClientPolicy], release: PrivacyEvent, spent: Mapping[str, Guarantee]
+) -> frozenset[str]:
+    """Return the uploads whose clients' policies do not cover a release: all hosts leave them out of it.
+
+    Computes: a policy covers a release of a task that it names, for a unit that it asks for or a stronger
+    one, if what the upload has spent and what the release spends add up to no more than its total.
+    Guarantees: exact; a release that takes all that is left is covered.
+    [test: tests/harness/privacy/test_client_policies.py]
+    Args: policies: by upload; spent: by upload, as `Ledger.spent_on` says; nothing where it is silent.
+    """
+    return frozenset(
+        upload
+        for upload, policy in policies.items()
+        if not policy.covers(
+            release.task, release.unit, compose([*filter(None, [spent.get(upload)]), release.exact])
+        )
+    )
+
+
+def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
+    """Raise BudgetError unless the policies of all clients cover a release."""
+    if found := uncovered(release.policies, release, spent):
+        raise BudgetError(
+            f"The policies of clients do not cover this run, in {len(found)} of its {len(release.uploads)} "
+            f"uploads; {min(found)} is one. No party was started. Run it again on share files, which leaves "
+            "them out, or ask for less with --epsilon or --delta."
+        )
 
 
 def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:

@@ -45,7 +45,13 @@ from harness.pipeline.party_inputs import SharesSource, feed_heads, sound_upload
 from harness.releases.base import Release
 from harness.security_models import MODELS, Model
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
-from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave, of_two_clients
+from tests.support.misbehaving import (
+    MISBEHAVIOURS,
+    copy_under_another_name,
+    misbehave,
+    of_two_clients,
+    of_version_1,
+)
 
 RING = MODELS["ring"]
 RELEASE = Release(RING, SLOTS, Fraction(1), Fraction(1, 2**40))
@@ -146,6 +152,7 @@ def test_two_that_claim_two_clients_at_other_parties_shift_nobodys_slots(tmp_pat
         made = share(client(2), SLOTS, XOR, PARTIES, shares)
         for i in range(PARTIES):
             file = shares / f"party-{i}" / f"{made}.share"
+            of_version_1(file)
             named = file.with_name(f"{batch}.share")
             file.rename(named)
             named.write_bytes(named.read_bytes().replace(made.encode(), batch.encode()))

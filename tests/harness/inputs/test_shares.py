@@ -9,6 +9,7 @@ import re
 import time
 import tracemalloc
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from tests.support.running import slowness
 DECLARED = RecordDomain(("a", "b", "c"), ("0", "1"), 90_000)
 FORMS = pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
 EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)
+
+TAG = b"fairshares:share:2:commitment\n"
 
 # Counts that would be recognised in a message, or in a file that should not hold them.
 CELLS = [[70001, 3], [0, 0], [81234, 5]]
@@ -76,7 +79,7 @@ def test_layout_and_modes(two: ClientRecords, form: InputForm, domain: Ring, tmp
         assert directory.stat().st_mode & 0o777 == 0o700
         assert file.stat().st_mode & 0o777 == 0o600
         payload = file.read_bytes().partition(b"\n")[2]
-        assert len(payload) == (32 if i < 2 else values * domain.value_bytes)
+        assert len(payload) == 16 + (32 if i < 2 else values * domain.value_bytes)
 
 
 def test_modes_do_not_depend_on_the_umask(two: ClientRecords, tmp_path: Path) -> None:
@@ -94,8 +97,10 @@ def test_modes_do_not_depend_on_the_umask(two: ClientRecords, tmp_path: Path) ->
 
 def test_the_header_is_public_and_complete(two: ClientRecords, tmp_path: Path) -> None:
     batch = share(two, SPLIT, FIELD, 3, tmp_path)
-    for i in range(3):
-        first_line = (tmp_path / f"party-{i}" / f"{batch}.share").read_bytes().partition(b"\n")[0]
+    files = [(tmp_path / f"party-{i}" / f"{batch}.share").read_bytes() for i in range(3)]
+    payloads = [each.partition(b"\n")[2] for each in files]
+    for i, each in enumerate(files):
+        first_line = each.partition(b"\n")[0]
         assert json.loads(first_line) == {
             "arithmetic": "field127",
             "batch": batch,
@@ -108,7 +113,9 @@ def test_the_header_is_public_and_complete(two: ClientRecords, tmp_path: Path) -
             "party": i,
             "records": 0,
             "record_domain": {"groups": ["a", "b", "c"], "labels": ["0", "1"], "max_count": 90_000},
-            "schema": 1,
+            "commitments": [sha256(TAG + payload).hexdigest() for payload in payloads],
+            "policy": None,
+            "schema": 2,
         }
 
 
@@ -231,6 +238,7 @@ def test_uploads_stay_in_step_whatever_their_files_are_called(
     assert check_aggregates(paths).clients == 3
 
 
+CHANGED = r"was changed since it was shared; have it sent again"
 NOT_A_SHARE = "is not a share file of this version: .*; have it sent again, remove it"
 Damage = Callable[[Path], object]
 
@@ -246,7 +254,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a list": (lambda p: p.write_text("[1, 2]\n"), NOT_A_SHARE),
     "deep": (lambda p: p.write_text("[" * 500_000), NOT_A_SHARE),
     "not UTF-8": (lambda p: p.write_bytes(b"\xff" + p.read_bytes()), NOT_A_SHARE),
-    "other version": (lambda p: edit(p, schema=2), NOT_A_SHARE),
+    "other version": (lambda p: edit(p, schema=3), NOT_A_SHARE),
     "unknown key": (lambda p: edit(p, more=1), NOT_A_SHARE),
     "key missing": (lambda p: edit(p, clients=None), NOT_A_SHARE),
     "unknown domain": (lambda p: edit(p, arithmetic="ring32"), NOT_A_SHARE),
@@ -264,10 +272,14 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "one group": (lambda p: edit(p, record_domain={"groups": ["a"], "labels": ["0", "1"]}), NOT_A_SHARE),
     "no groups": (lambda p: edit(p, record_domain={}), NOT_A_SHARE),
     "cut off": (lambda p: p.write_bytes(p.read_bytes()[:-1]), r"is damaged: .*; have it sent again"),
-    "too long": (lambda p: p.write_bytes(p.read_bytes() + b"\0"), r"is damaged: 33 bytes where 32 belong"),
-    "more clients than values": (lambda p: edit(p, clients=3, content="values"), "32 bytes where 144 belong"),
+    "too long": (lambda p: p.write_bytes(p.read_bytes() + b"\0"), r"is damaged: 49 bytes where 48 belong"),
+    "more clients than values": (lambda p: edit(p, clients=3, content="values"), "48 bytes where 160 belong"),
     "other party's": (lambda p: edit(p, party=1), "is not a batch for party 0; have it sent"),
     "an aggregate": (lambda p: edit(p, kind="aggregate"), "is not a batch for party 0"),
+    "another payload": (lambda p: p.write_bytes(p.read_bytes()[:-1] + b"?"), CHANGED),
+    "another identity": (lambda p: edit(p, batch="0" * 64), CHANGED),
+    "another header": (lambda p: edit(p, records=1), CHANGED),
+    "no commitment": (lambda p: edit(p, commitments=[]), NOT_A_SHARE),
     "unreadable": (turn_into_directory, r"Cannot read .*: Is a directory"),
     "more clients than there are": (lambda p: edit(p, clients=10**15), "60{15} values, too many for one"),
 }  # fmt: skip
@@ -286,7 +298,7 @@ def test_a_damaged_upload_is_refused(two: ClientRecords, tmp_path: Path, damage:
 
 def assert_silent(error: ShareError, directory: Path) -> None:
     """Assert that a message is short and holds no count, no seed and no share."""
-    text = re.sub(r"[0-9a-f]{32}\.share", "", str(error).replace(str(directory), ""))
+    text = re.sub(r"[0-9a-f]{64}\.share", "", str(error).replace(str(directory), ""))
     assert not re.search(r"7000\d|8123\d|\d{17}|[0-9a-f]{33}", text)
     assert not re.search(r"Error|Traceback|Header\(", text)
     assert len(re.findall(r"\.(?: |$)", text)) in (1, 2)
@@ -345,7 +357,7 @@ def aggregates(two: ClientRecords, one: ClientRecords, tmp_path: Path) -> list[P
 MISMATCHES: dict[str, tuple[Callable[[list[Path]], object], str]] = {
     "swapped": (lambda p: p.reverse(), "is not the aggregate of party 0 of 3"),
     "one missing": (lambda p: p.pop(), "is not the aggregate of party 0 of 2"),
-    "a batch": (lambda p: edit(p[2], kind="batch"), "is not the aggregate of party 2 of 3"),
+    "a batch": (lambda p: edit(p[2], kind="batch", commitments=["0"] * 3), "is not the aggregate of party 2"),
     "other party": (lambda p: edit(p[2], party=1), "is not the aggregate of party 2 of 3"),
     "fewer uploads": (lambda p: edit(p[2], batches=1, clients=2), "Party 2 has 1 uploads of 2 clients"),
     "other clients": (lambda p: edit(p[2], clients=4), "of 4 clients, party 0 has 2 of 3"),

@@ -89,14 +89,14 @@ def test_uploads_in_parts_are_all_there_or_none(
     assert names_below(tmp_path / "shares") == {"party-0", "party-1", *files} and len(files) == 6
 
 
-def test_an_uploads_identity_is_drawn_and_not_made_from_its_shares(
+def test_an_uploads_identity_is_salted_and_not_made_from_its_shares_alone(
     one: ClientRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else who knows the shares' files could tell two clients' equal ones, or take one upload for another."""
     same = sharing.split_into_shares(RING.encode(np.array([1, 0, 0, 0])), RING, 2)
     monkeypatch.setattr(sharing, "split_into_shares", lambda *_: same)
     batches = {share(one, SPLIT, RING, 2, tmp_path) for _ in range(20)}
-    assert len(batches) == 20 and all(len(batch) == 32 for batch in batches)
+    assert len(batches) == 20 and all(len(batch) == 64 for batch in batches)
 
 
 def test_nothing_is_written_through_a_link(one: ClientRecords, tmp_path: Path) -> None:
