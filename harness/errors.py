@@ -90,6 +90,14 @@ class HostUnfitError(FairSharesError):
     """A host lacks what a run needs, or has another version of it; says which host, before anything runs."""
 
 
+class PolicyError(FairSharesError):
+    """A host's policy does not allow a run, or cannot be read; names the rule, before anything is charged."""
+
+
+class SignatureError(FairSharesError):
+    """What hosts signed is not whole, is not theirs, or says something else than the results beside it."""
+
+
 class ClientError(FairSharesError):
     """A client did not send its values, or broke the rules of sending; says which client."""
 

@@ -137,6 +137,7 @@ class Options:
     """
 
     declared: ClassVar[Mapping[str, Option[Any]]] = {}
+    first: ClassVar[str] = ""  # the option whose value may be typed without its flag
 
     def __init_subclass__(cls) -> None:
         found = {name: option for each in reversed(cls.__mro__) for name, option in vars(each).items()}
@@ -187,6 +188,7 @@ class Command(Task[Callable[..., None]]):
 
     def __init__(self, name: str, options: type[Options], place: str) -> None:
         self.options = {name: option for name, option in options.declared.items() if option.offered}
+        self.first = options.declared[options.first].flag if options.first else ""
 
         def body(_context: Context, **texts: str | bool) -> None:
             from harness.cli import terminal
@@ -239,6 +241,8 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
                 word,
                 {each.flag: each.parse is not None for each in commands[word].options.values()},
             )
+        elif command and commands[command].first and not word.startswith("-"):
+            word = f"{commands[command].first}={word}"
         elif name in of_all:
             waiting = name if of_all[name] and not equals and not (name == "--help" and command) else ""
         else:

@@ -322,10 +322,34 @@ class HostsCheckOptions(Options):
 
 
 class HostsSetupOptions(Options):
-    """Make each host's key on that host, and give it the other hosts' certificates."""
+    """Make each host's keys and policy on that host, and give it the other hosts' certificates."""
 
     hosts = HOSTS
     renew = switch("make new keys everywhere, also where there are some")
+    policy = optional(parse_path, "a policy for all hosts; default: the usual one, on hosts without any")
+    directory = optional(
+        parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
+    )
+    party = optional(parse_party, "with --directory: the number of its party")
+    pin = optional(parse_names, "with --directory: the files that other hosts' owners sent")
+
+
+class HostsPolicyOptions(Options):
+    """Write a host's policy if it has none; check it, and show what has been spent of it."""
+
+    directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
+    json = switch("print JSON")
+
+
+class VerifyOptions(Options):
+    """Check the results of a run on hosts against what each host signed."""
+
+    first = "results"
+    results = required(parse_path, "the directory that hosts.run wrote", "runs/weights")
+    fingerprints = optional(
+        parse_path, "a file with the SHA-256 of each host's certificate, a line each, from the hosts' owners"
+    )
+    json = switch("print JSON")
 
 
 class HostsCollectOptions(Options):

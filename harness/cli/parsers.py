@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import OptionError
+from protocols.accounting.rounding import exact_number
 
 if TYPE_CHECKING:
     from harness.engines.emulated_network.profiles import Network
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
-_LONGEST = 40
 _LONGEST_NAME = 100
 _MOST_NAMES = 1000
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
@@ -86,7 +85,7 @@ def parse_budget(text: str, option: str = "--budget") -> Budget:
     """Read a budget: `3` limits epsilon, `3,1e-6` also delta. Raises: OptionError."""
     from protocols.accounting.calibration import Budget
 
-    epsilon, *more = map(_rational, text.split(","))
+    epsilon, *more = map(exact_number, text.split(","))
     good = epsilon is not None and epsilon >= 0 and len(more) <= 1
     if not good or any(delta is None or not 0 < delta < 1 for delta in more):
         raise OptionError(
@@ -163,7 +162,7 @@ def parse_cap_or_auto(text: str, option: str = "--cap") -> Cap | None:
 
 def parse_range(text: str, option: str = "--range") -> tuple[float, float]:
     """Read the ends of a range: `0,1`. Raises: OptionError."""
-    ends = [_rational(part) for part in text.split(",")]
+    ends = [exact_number(part) for part in text.split(",")]
     if len(ends) != 2 or ends[0] is None or ends[1] is None or not ends[0] < ends[1]:
         raise OptionError(f"{option} must be two numbers, the lower first, for example 0,1; got {text!r}.")
     return float(ends[0]), float(ends[1])
@@ -274,7 +273,7 @@ def parse_shares(text: str, option: str) -> dict[str, Fraction]:
         return {f"{kind} {i}": Fraction(1, int(text)) for i in range(1, int(text) + 1)}
     parts = parse_names(text, option)
     names = [part.rpartition(":")[0] if ":" in part else part for part in parts]
-    given = [_rational(part.rpartition(":")[2]) for part in parts if ":" in part]
+    given = [exact_number(part.rpartition(":")[2]) for part in parts if ":" in part]
     shares = [share for share in given if share is not None and share > 0]
     even = not given
     if not 2 <= len(set(names)) == len(names) <= _MOST_NAMES or "" in names:
@@ -294,18 +293,5 @@ def parse_names(text: str, option: str) -> list[str]:
 
 def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
     """Return the number, None if it is none or not as it has to be."""
-    value = _rational(text)
+    value = exact_number(text)
     return value if value is not None and good(value) else None
-
-
-def _rational(text: str) -> Fraction | None:
-    power = _POWER.fullmatch(text.strip())
-    if power:
-        base, exponent = int(power[1]), int(power[2])
-        return Fraction(base) ** exponent if base else None
-    if len(text) > _LONGEST or "_" in text or re.search(r"[eE][+-]?\d{4}", text):
-        return None
-    try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        return None

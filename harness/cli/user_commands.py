@@ -21,6 +21,7 @@ COMMANDS = (
     Command("send", options.SendOptions, f"{_RUNS}.send:send"),
     *(Command(task, of_task, of_task.place) for task, of_task in release_options.RELEASES.items()),
     Command("plan", release_options.PlanOptions, f"{_RUNS}.plan:plan"),
+    Command("verify", options.VerifyOptions, f"{_RUNS}.hosts:verify"),
     Command("ledger", options.LedgerOptions, f"{_RUNS}.ledger:ledger"),
     Command("noise", options.NoiseOptions, f"{_RUNS}.audit:noise"),
     Command("audit", options.AuditOptions, f"{_RUNS}.audit:audit"),
@@ -30,6 +31,7 @@ HOSTS = Collection(
     Command("check", options.HostsCheckOptions, f"{_RUNS}.hosts:check"),
     Command("setup", options.HostsSetupOptions, f"{_RUNS}.hosts:setup"),
     Command("run", release_options.HostsRunOptions, f"{_RUNS}.hosts:run"),
+    Command("policy", options.HostsPolicyOptions, f"{_RUNS}.hosts:policy"),
     Command("collect", options.HostsCollectOptions, f"{_RUNS}.hosts:collect"),
     Command("clean", options.HostsCleanOptions, f"{_RUNS}.hosts:clean"),
 )

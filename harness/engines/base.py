@@ -115,7 +115,8 @@ class EngineResult:
     rounds: of the party with most, None if the engine does not count them; client_bytes: per party, what
     clients sent to it and received from it while it ran, None where nobody sent; peak_memory_bytes: per
     party, empty where it is not known; network: what was
-    emulated between the parties, measured right before they ran, None where nothing was.
+    emulated between the parties, measured right before they ran, None where nothing was; signed: by each
+    party's host, see `harness.hosts.signed_results`.
     """
 
     model: Model
@@ -133,6 +134,7 @@ class EngineResult:
     client_bytes: tuple[tuple[int, int], ...] | None = None
     peak_memory_bytes: tuple[int, ...] = ()
     network: MeasuredNetwork | None = None
+    signed: tuple[Mapping[str, str], ...] = ()
 
     @property
     def mpc_s(self) -> float:

@@ -1,7 +1,8 @@
 """A host's side of everything: does what it is asked over ssh, for one party, and ends with the connection.
 
-Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME]` by whoever runs `./inv hosts.…`, or, so
-that this is all that their key may do, as the forced command of that key in `authorized_keys`.
+Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [STARTER]]` by whoever runs `./inv hosts.…`,
+or, so that this is all that their key may do, as the forced command of that key in `authorized_keys`, which
+may name whose key it is. It makes no keys and takes no certificates; `harness.hosts.setup` does, for owners.
 Reveals: public facts about the host, headers of share files, certificates, what a party opened, times and
 sizes; no share, no key, no random bit.  [test: tests/commands/test_hosts.py]
 """
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from harness import errors
 from harness.hosts import wire
@@ -60,6 +61,11 @@ class Line:
                 size -= len(chunk)
         self._body_is_read.set()
 
+    def drop_body(self, size: object) -> None:
+        """Read what follows a request that was refused, if nobody has."""
+        if not self._body_is_read.is_set():
+            self.read_body(size if type(size) is int else 0, os.open(os.devnull, os.O_WRONLY))
+
     def _send(self, line: bytes) -> None:
         try:
             with self._writing:
@@ -96,20 +102,26 @@ def _terminate() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+class Answers(Protocol):
+    """What answers requests. Attributes: handlers: by name; is_running: whether `ended` is to be asked."""
+
+    handlers: dict[str, Any]
+    is_running: bool
+
+    def ended(self) -> dict[str, Any] | None:
+        """Say how what runs has ended, None while it has not."""
+
+
 class Agent:
-    """Answers requests. `work` is asked for each kind of them; see `harness.hosts.work`."""
+    """Answers requests. Args: stack: closed at the end; role: what it is, as its first line says."""
 
-    def __init__(self, directory: Path, line: Line) -> None:
-        from harness.hosts.work import Work
-
-        self._line = line
-        self._stack = ExitStack()
-        self._work = Work(directory, self._stack, line.read_body)
+    def __init__(self, line: Line, work: Answers, stack: ExitStack, role: str) -> None:
+        self._line, self._work, self._stack, self._role = line, work, stack, role
 
     def serve(self) -> None:
         """Answer until told to end; leave no process and no file of a run."""
         with self._stack:
-            self._line.say(wire.READY)
+            self._line.say({self._role: wire.VERSION})
             while (request := self._next()).get("do") != "bye":
                 self._line.say(self._answer(request))
 
@@ -123,7 +135,7 @@ class Agent:
                 self._line.say({"ended": ended})
 
     def _answer(self, request: Request) -> dict[str, Any]:
-        handlers: dict[str, Callable[..., Any]] = self._work.handlers
+        handlers = self._work.handlers
         asked = str(request.pop("do", ""))
         if asked not in handlers:
             return {
@@ -138,22 +150,37 @@ class Agent:
         except OSError as error:
             where = f" ({error.filename})" if error.filename else ""
             return {"error": [errors.HostUnfitError.__name__, f"{error.strerror}{where}."]}
+        finally:
+            if "bytes" in request:
+                self._line.drop_body(request["bytes"])
 
 
-def main(arguments: list[str]) -> int:
-    """Serve one connection; return the process's exit code."""
+def serve(role: str, made: Callable[[ExitStack, Line], Answers]) -> int:
+    """Serve one connection; return the process's exit code. Args: role, made: what answers, and its name."""
     take_interrupts()
     os.umask(0o077)
-    directory, *home = arguments
-    if home and home[0]:
-        os.environ["MP_SPDZ_HOME"] = home[0]
     outgoing = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages goes to whoever asks
     try:
-        Agent(Path(directory), Line(sys.stdin.buffer, outgoing)).serve()
+        line, stack = Line(sys.stdin.buffer, outgoing), ExitStack()
+        Agent(line, made(stack, line), stack, role).serve()
     except KeyboardInterrupt:
         return 1
     return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Serve a starter; return the process's exit code."""
+    directory, home, starter = (*arguments, "", "")[:3]
+    if home:
+        os.environ["MP_SPDZ_HOME"] = home
+
+    def work(stack: ExitStack, line: Line) -> Answers:
+        from harness.hosts.work import Work
+
+        return Work(Path(directory), stack, line.read_body, starter)
+
+    return serve("agent", work)
 
 
 if __name__ == "__main__":

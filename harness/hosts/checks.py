@@ -25,7 +25,7 @@ MAX_SKEW_S = 60.0
 LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
 RENEW = "make all anew by ./inv hosts.setup --renew"
-LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "certificates", "port", "clients")
+LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
 
 @dataclass
@@ -141,7 +141,7 @@ def _look(finding: Finding, connection: Connection, model: Model) -> None:
             f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {how} this machine's; "
             "set both, by NTP for example."
         )
-    said_by = {"engine": "unavailable", "directory": "directory", "port": "port", "clients": "clients"}
+    said_by = {"engine": "unavailable"} | {name: name for name in ("directory", "policy", "port", "clients")}
     for name, said in said_by.items():
         if facts[said] is not None:
             faults[name] = f"{host.title}: {facts[said]}"

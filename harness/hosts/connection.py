@@ -28,12 +28,12 @@ _CONNECT_S = 10.0
 _START_S = 60.0
 _LEAVE_S = 10.0
 _CHUNK = 1 << 20
-_NO_PROJECT, NO_ENVIRONMENT = 71, 72
-_AGENT = ".venv/bin/python -P -m harness.hosts.agent"
+_NO_PROJECT, NO_ENVIRONMENT, _NO_ROLE = 71, 72, 73
 _STARTS = (
     "cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {no_project}; "
-    "test -x .venv/bin/python || exit {no_environment}; "
-    'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; exec {agent} {directory} {home}'
+    "test -f harness/hosts/{role}.py || exit {no_role}; test -x .venv/bin/python || exit {no_environment}; "
+    'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; '
+    "exec .venv/bin/python -P -m harness.hosts.{role} {directory} {home}"
 )
 _SETS_UP = "cd {project} && ./inv --list >/dev/null"
 
@@ -43,14 +43,18 @@ class NoEnvironmentError(HostUnfitError):
 
 
 class Connection:
-    """A host's agent, started over ssh: asked one thing at a time, and heard even when not asked."""
+    """A host's agent, started over ssh: asked one thing at a time, and heard even when not asked.
 
-    def __init__(self, host: Host) -> None:
+    Args: role: what is started: the agent, or what sets up the host, for which a key that is for the agent
+    alone does not do.
+    """
+
+    def __init__(self, host: Host, role: str = "agent") -> None:
         self.host = host
         self._ssh = _open(host)
         try:
             self._channel: paramiko.Channel = self._ssh.create_session()
-            self._channel.exec_command(_command(_STARTS, host))
+            self._channel.exec_command(_command(_STARTS, host, role))
         except (paramiko.SSHException, OSError) as error:
             self._ssh.close()
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
@@ -63,7 +67,14 @@ class Connection:
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True).start()
         try:
-            self._check_version(self._reply(_START_S).get("agent"))
+            ready = self._reply(_START_S)
+            if role not in ready and "agent" in ready:
+                raise HostUnfitError(
+                    f"{host.title}: this ssh key may start the agent only, which makes no keys. Use a login "
+                    "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
+                    "on its host."
+                )
+            self._check_version(ready.get(role))
         except BaseException:
             self.close()
             raise
@@ -120,6 +131,11 @@ class Connection:
             return HostUnfitError(
                 f"{host.title}: FairShares is not in {host.project}; clone it there, or correct "
                 "`project` in hosts.toml."
+            )
+        if status == _NO_ROLE:
+            return HostUnfitError(
+                f"{host.title} has an older version of FairShares in {host.project}: update it there; both "
+                "need the same commit."
             )
         if status == NO_ENVIRONMENT:
             return NoEnvironmentError(
@@ -221,13 +237,14 @@ def _open(host: Host) -> Ssh:
     raise HostUnreachableError(f"{host.title}: {why}.")
 
 
-def _command(text: str, host: Host) -> str:
+def _command(text: str, host: Host, role: str = "") -> str:
     """Return a command for the host's shell, whichever that is."""
     filled = text.format(
         project=shlex.quote(host.project),
         directory=shlex.quote(host.directory),
         home=shlex.quote(host.mp_spdz_home),
-        agent=_AGENT,
+        role=role,
+        no_role=_NO_ROLE,
         no_project=_NO_PROJECT,
         no_environment=NO_ENVIRONMENT,
     )

@@ -55,16 +55,23 @@ def connected(
         yield sorted(connections, key=lambda one: one.host.party)
 
 
-def set_up(hosts: Sequence[Host], renew: bool, progress: Progress) -> dict[str, dict[int, str]]:
-    """Have each host make its keys, if need be, and hold on to the others' certificates.
+def set_up(
+    hosts: Sequence[Host], renew: bool, policy_text: str | None, progress: Progress
+) -> dict[str, dict[int, str]]:
+    """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
 
+    Args: policy_text: for all hosts; None: the default, where there is no policy.
     Returns: all certificates, by engine and party; they are all that went from host to host.
-    Raises: HostUnreachableError; HostUnfitError; CertificateError: a host holds on to another one.
+    Raises: HostUnreachableError; HostUnfitError: a key is not for a login; CertificateError: a host holds on
+    to another certificate; PolicyError.
     """
     progress("environments")
     with connected(hosts, _connect_with_environment) as connections:
         progress("keys")
-        own = at_once(lambda one: one.ask("setup", party=one.host.party, renew=renew), connections)
+        own = at_once(
+            lambda one: one.ask("setup", party=one.host.party, renew=renew, policy_text=policy_text),
+            connections,
+        )
         engines = list(own[0])
         certificates = {name: {i: texts[name] for i, texts in enumerate(own)} for name in engines}
         progress("certificates")
@@ -110,7 +117,7 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
 
 def _connect_with_environment(host: Host) -> Connection:
     try:
-        return Connection(host)
+        return Connection(host, "setup")
     except NoEnvironmentError:
         make_environment(host)
-    return Connection(host)
+    return Connection(host, "setup")

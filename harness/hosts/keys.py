@@ -7,6 +7,7 @@ one, so that a run needs no trust in who started it to tell it who its peers are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -19,8 +20,16 @@ from harness.system.files import scratch_directory, write_whole
 LIFETIME = timedelta(days=365)
 DIRECTORY = "keys"
 _PARTY, _RENEW = "party", "./inv hosts.setup --renew"
+_NUMBER = re.compile(r"[0-9]{1,3}")
 
 Certificates = Mapping[str, Mapping[int, str]]  # by engine and party, PEM
+
+
+def by_party(certificates: Mapping[str, str]) -> dict[int, str]:
+    """Return certificates by their parties' numbers. Raises: HostUnfitError: a name is no number."""
+    if not all(map(_NUMBER.fullmatch, certificates)):
+        raise HostUnfitError("It was told certificates of what is no party.")
+    return {int(other): text for other, text in certificates.items()}
 
 
 def own_certificates(directory: Path, party: int) -> dict[str, str]:

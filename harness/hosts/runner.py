@@ -1,8 +1,9 @@
 """A run whose parties are on hosts: what goes there and what comes back is all in this module.
 
-To a host go its own share files, if this machine has them, what is to be run, and the certificates of clients
-that send while it runs. Back come the first two lines of its aggregate, which are public, how its program
-compiled, `OUT` lines, times and sizes. What clients send goes from them to the hosts.
+To a host go its own share files, if this machine has them, which release is asked for, and the certificates
+of clients that send while it runs. Back come the first two lines of its aggregate, which are public, how its
+program compiled, `OUT` lines, its signature of them, times and sizes. What clients send goes from them to the
+hosts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from harness.hosts.inventory import Host
 from harness.inputs.aggregation import ANY, UploadPolicy, common_uploads, report_from_json
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.party_inputs import PartyInputs, Source, feed_heads, kind_of_run, sound_uploads
+from harness.pipeline.terms import Asked
 from harness.releases.base import Release
 from harness.security_models import Model
 from protocols.spec import CLIENTS, ENFORCED, InputForm, ProtocolSpec
@@ -126,10 +128,10 @@ class HostsRunner(Runner):
         return engine_of(model).refusal(spec, model, form)
 
     @contextmanager
-    def connected(self, progress: Progress) -> Iterator[None]:
-        """Connect to all hosts, and see that each is fit, before anything else.
+    def connected(self, asked: Asked, progress: Progress) -> Iterator[None]:
+        """Connect to all hosts, and see that each is fit and allows the run, before anything else.
 
-        Raises: HostUnreachableError; HostUnfitError: with all that is wrong.
+        Raises: HostUnreachableError; HostUnfitError: with all that is wrong; PolicyError.
         """
         progress("connect")
         with connected(self._hosts) as self._connections:
@@ -138,6 +140,7 @@ class HostsRunner(Runner):
             faults = [fault for finding in findings for fault in finding.faults.values()]
             if faults:
                 raise HostUnfitError(f"{' '.join(faults)} No party was started.")
+            at_once(lambda one: one.ask("propose", asked=asdict(asked)), self._connections)
             yield
 
     def feed(
@@ -210,7 +213,8 @@ class HostsRunner(Runner):
             logs = run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
-        return result
+        ends = [one.ended or {} for one in self._connections]
+        return replace(result, signed=tuple(end["signed"] for end in ends if "signed" in end))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> Prepared:
         """Have each host compile the program from its own sources; all have to get the same."""
@@ -232,10 +236,6 @@ class HostsRunner(Runner):
                 _COMPILE_S,
                 run=run,
                 party=own.party,
-                model=self.model.name,
-                protocol=job.spec.name,
-                arguments=job.arguments,
-                fair_bits=job.fair_bits,
                 addresses=addresses,
                 clients=clients,
             )

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any, BinaryIO
 
-VERSION = 2  # of requests and answers: rises whenever one of them changes
+VERSION = 3  # of requests and answers: rises whenever one of them changes
 BEAT_S = 2.0  # between signs of life
 SILENCE_S = 20.0  # after which the other side counts as gone
 LONGEST = 1 << 26  # bytes of a line: the identities of a million uploads fit
-READY = {"agent": VERSION}  # an agent's first line
 
 
 def encode(message: dict[str, Any]) -> bytes:

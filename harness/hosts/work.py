@@ -17,15 +17,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PROGRAMS, PROJECT, Job, Prepared
+from harness.engines.base import PROJECT, Prepared
+from harness.engines.output_parser import parse_outputs
+from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
-from harness.errors import CertificateError, HostUnfitError, PartyFailedError, ShareError
+from harness.errors import CertificateError, HostUnfitError, PartyFailedError, PolicyError, ShareError
 from harness.hosts import cleanup, keys
+from harness.hosts.guard import Guard
+from harness.hosts.policy import read_policy
+from harness.hosts.signed_results import Statement, sign
 from harness.inputs.aggregation import (
     UploadReport,
     aggregate,
+    check_own,
     extract_values,
     paths_of,
     policy_from_json,
@@ -33,10 +39,12 @@ from harness.inputs.aggregation import (
 )
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.manifest import environment
-from harness.pipeline.terms import read_terms
-from harness.security_models import Model, get_model
+from harness.pipeline.party_inputs import PartyInputs, inputs_in
+from harness.pipeline.terms import Asked
+from harness.privacy.ledger.populations import Status
+from harness.security_models import get_model
 from harness.system.files import scratch_directory, writable_by_others, write_whole
-from protocols.spec import PROTOCOLS
+from protocols.spec import SHARES
 
 # What has to be the same everywhere, by what messages call it.
 SOURCES = {
@@ -48,9 +56,8 @@ FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
 _RUN = re.compile(r"[0-9a-f]{32}")
-_PARTY = re.compile(r"[0-9]{1,3}")
 _REQUESTS = (
-    *("check", "listen", "stop_listening", "reach", "setup", "pin", "put_file", "check_uploads", "aggregate"),
+    *("check", "listen", "stop_listening", "reach", "propose", "put_file", "check_uploads", "aggregate"),
     *("prepare", "start", "go", "state", "kill", "forget", "collect", "clean"),
 )
 _NONCE_BYTES = 16
@@ -72,11 +79,17 @@ class Work:
     """One host's work for one connection.
 
     Args: directory: the host's own; stack: closed when the connection ends, however it does; read_body:
-    writes the bytes that follow a request to a file.
+    writes the bytes that follow a request to a file; starter: whom the host's own command line names, if
+    anybody.
     """
 
-    def __init__(self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None], starter: str = ""
+    ) -> None:
         self._directory, self._stack, self._read_body = directory, stack, read_body
+        self._starter = starter
+        self._guard: Guard | None = None
+        self._inputs: PartyInputs | None = None
         self._scratch: Path | None = None
         self._report: UploadReport | None = None
         self._values: Path | None = None
@@ -109,6 +122,7 @@ class Work:
                 name: {str(other): text for other, text in certificates.items()}
                 for name, certificates in keys.pinned(self._directory).items()
             },
+            "policy": self._fault_of_policy(),
         }
 
     def listen(self, port: int) -> str:
@@ -141,22 +155,22 @@ class Work:
         """Connect to other parties' ports; return per party what is wrong, None if its agent answers."""
         return [reach(*other) for other in others]
 
-    def setup(self, party: int, renew: bool) -> dict[str, str]:
-        """Make this host's directory and keys, if need be; return its certificates by engine."""
-        return keys.make_keys(self._directory, party, renew=renew)
-
-    def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
-        """Hold on to other parties' certificates."""
-        by_party = {name: _by_party(texts) for name, texts in certificates.items()}
-        keys.pin(self._directory, party, by_party)
-
     # A run.
+
+    def propose(self, asked: Asked) -> None:
+        """Take a release that this party is to take part in; all that follows is for it.
+
+        Raises: PolicyError: the host's owner does not allow it; OptionError, UnsupportedError: there is none.
+        """
+        _once(self._guard, "proposed a release")
+        self._guard = Guard(self._directory, asked, self._starter)
 
     def put_file(self, name: str, bytes: int) -> None:
         """Keep a share file of this party, which follows the request.
 
         Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already.
         """
+        self._guarded()
         received, incoming = self._own_scratch() / "received", self._own_scratch() / "incoming"
         self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
         if not _NAME.fullmatch(name) or (received / name).exists():
@@ -169,6 +183,7 @@ class Work:
 
         Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
         """
+        self._guarded()
         shares = self._shares_of(party)
         if any(shares.glob("*.aggregate")):
             return None
@@ -184,7 +199,8 @@ class Work:
         uploads that there are have to be sound.
         Raises: ShareError: there are none, one is not sound, or more than one aggregate is there.
         """
-        scratch, shares = self._own_scratch(), self._shares_of(party)
+        _once(self._values, "had its shares added up")
+        release, scratch, shares = self._guarded().release, self._own_scratch(), self._shares_of(party)
         ready = sorted(shares.glob("*.aggregate"))
         if len(ready) > 1:
             raise ShareError(f"{shares} holds more than one aggregate; leave one.")
@@ -194,7 +210,8 @@ class Work:
             if without is not None and self._report is not None:
                 taken = paths_of(set(self._report.sound) - set(without), self._report, shares)
             aggregate(party, shares, aggregated, taken)
-        self._values = extract_values(aggregated, scratch / "values")
+        inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
+        self._values, self._inputs = extract_values(aggregated, scratch / "values"), inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {
@@ -209,51 +226,45 @@ class Work:
         return shares if shares.is_dir() else own
 
     def prepare(
-        self,
-        run: str,
-        party: int,
-        model: str,
-        protocol: str,
-        arguments: list[str],
-        fair_bits: list[tuple[int, int]],
-        addresses: list[tuple[str, int]],
-        clients: Sending | None = None,
+        self, run: str, party: int, addresses: list[tuple[str, int]], clients: Sending | None = None
     ) -> dict[str, Any]:
-        """Compile the program here, from this host's own sources; say what came of it.
+        """Compile here, from this host's own sources, what was proposed; say what came of it.
 
-        Guarantees: where clients send, what runs is what the terms say that this host tells them.
-        [test: tests/harness/hosts/test_work.py]
+        Guarantees: program, arguments and noise follow from what was proposed and from this host's own
+        inputs; where clients send, they are told of the same release.
+        [test: tests/harness/hosts/test_guard.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
         that send while it runs.
-        Raises: HostUnfitError: no command asks for that, or a port is taken; CertificateError: of the keys.
+        Raises: HostUnfitError: a port is taken, or there is nothing to run on; as `Guard.job`;
+        CertificateError: of the keys.
         """
-        known = _RUN.fullmatch(run) and protocol in PROTOCOLS and 0 <= party < len(addresses)
-        if not known or not all(map(_ARGUMENT.fullmatch, arguments)):
+        _once(self._party, "prepared a party")
+        guard = self._guarded()
+        model = guard.release.model
+        if not _RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
+            raise HostUnfitError("It was asked for a run of other parties than its model has.")
+        inputs = guard.sent(clients.terms, clients.certificates) if clients else self._inputs
+        if inputs is None or (clients is None) != (guard.release.form.path is SHARES):
+            raise HostUnfitError("It was asked for a run before it had any inputs.")
+        job, engine = guard.job(inputs), engine_of(model)
+        if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
-        chosen, spec = get_model(model), PROTOCOLS[protocol]
-        engine = engine_of(chosen)
-        bits = tuple((width, lanes) for width, lanes in fair_bits)
-        job = Job(
-            spec, PROGRAMS / f"{spec.name}.mpc", tuple(arguments), (None,) * chosen.parties, fair_bits=bits
-        )
-        if clients is not None:
-            job = _promised(job, chosen, clients)
-        job.check_parties(chosen)
-        keys.check_keys(self._directory, engine.name, party, chosen.parties)
+        job.check_parties(model)
+        keys.check_keys(self._directory, engine.name, party, model.parties)
         for port in (addresses[party][1], *(clients.ports if clients else ())):
             fault = port_fault("Its party", port)
             if fault is not None:
                 raise HostUnfitError(fault)
-        prepared = self._stack.enter_context(engine.prepared(job, chosen))
+        prepared = self._stack.enter_context(engine.prepared(job, model))
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._engine = engine.name
         self._lay_out(prepared, party, addresses, clients)
         self._record = {
             "run": run,
             "party": party,
-            "model": model,
-            "protocol": protocol,
-            "arguments": arguments,
+            "model": model.name,
+            "protocol": job.spec.name,
+            "arguments": list(job.arguments),
             **facts,
         }
         return facts
@@ -286,15 +297,16 @@ class Work:
         return certificate
 
     def go(self, certificates: dict[str, str]) -> None:
-        """Let the party begin, with the certificates that this host holds on to.
+        """Charge the run to the host's own ledger, then let the party begin, with the certificates it holds.
 
         Args: certificates: the parties' own, as whoever started them says; they have to be the same.
         Raises: CertificateError: one is not.
         """
         party, held = self._laid_out(), keys.pinned(self._directory)[self._engine]
-        for other, certificate in _by_party(certificates).items():
+        for other, certificate in keys.by_party(certificates).items():
             if other != party.number and held.get(other) != certificate:
                 raise CertificateError(f"Party {other} has another certificate than this host holds of it.")
+        self._guarded().charge()
         party.go(held)
         self.is_running = True
 
@@ -314,11 +326,38 @@ class Work:
         if code is None:
             return None
         self.is_running = False
+        self._guarded().settle(Status.ABORTED if code else Status.DONE)
         state = {"code": code, **self.state()}
         if code == 0:
+            state["signed"] = self._signed(state["lines"])
             record = {**self._record, **state, "ended": datetime.now(UTC).isoformat(timespec="seconds")}
             write_whole(cleanup.place_of(self._directory, self._record["run"]), json.dumps(record).encode())
         return state
+
+    def _signed(self, lines: Sequence[str]) -> dict[str, str]:
+        """Return this host's signature of what its party revealed."""
+        guard, record = self._guarded(), self._record
+        assert guard.event is not None
+        assert guard.inputs is not None
+        outputs = parse_outputs([lines], guard.statistic.spec.outputs)
+        party, held = record["party"], keys.pinned(self._directory)[self._engine]
+        statement = Statement(
+            record["run"],
+            party,
+            guard.asked,
+            guard.inputs.domain.to_json(),
+            guard.inputs.clients,
+            guard.uploads_hash,
+            record["program_hash"],
+            record["engine_version"],
+            guard.compared,
+            {str(i): fingerprint(held[i].encode()) for i in range(guard.release.model.parties) if i != party},
+            str(guard.event.exact.epsilon),
+            str(guard.event.exact.delta),
+            {name: list(values) for name, values in outputs.items()},
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        return sign(statement, self._directory / keys.DIRECTORY / self._engine / f"P{party}.pem")
 
     def kill(self) -> None:
         """End the party, if there is one."""
@@ -356,28 +395,29 @@ class Work:
             raise HostUnfitError("It has prepared no party.")
         return self._party
 
+    def _guarded(self) -> Guard:
+        if self._guard is None:
+            raise HostUnfitError("No release was proposed to it.")
+        return self._guard
+
+    def _fault_of_policy(self) -> str | None:
+        if self._fault_of_directory() is None:
+            try:
+                read_policy(self._directory)
+            except PolicyError as error:
+                return str(error)
+        return None
+
     def _fault_of_directory(self) -> str | None:
         if not self._directory.is_dir():
             return f"There is no directory {self._directory}; run ./inv hosts.setup, or correct hosts.toml."
         return writable_by_others(self._directory)
 
 
-def _by_party(certificates: dict[str, str]) -> dict[int, str]:
-    if not all(map(_PARTY.fullmatch, certificates)):
-        raise HostUnfitError("It was told certificates of what is no party.")
-    return {int(other): text for other, text in certificates.items()}
-
-
-def _promised(asked: Job, model: Model, clients: Sending) -> Job:
-    """Return the job that clients' terms promise. Raises: HostUnfitError: another one is asked for."""
-    terms = read_terms(clients.terms, "What clients are told")
-    job = terms.job(clients.certificates)
-    assert job.clients is not None
-    terms_of_job, same = job.clients.terms, ("spec", "source", "arguments", "fair_bits")
-    differs = [name for name in same if getattr(job, name) != getattr(asked, name)]
-    if differs or terms_of_job != clients.terms or terms.release.model != model:
-        raise HostUnfitError("It was asked to run something else than clients are told.")
-    return job
+def _once(found: object, what: str) -> None:
+    """Raise HostUnfitError if this connection has done that already: what was checked stays what runs."""
+    if found is not None:
+        raise HostUnfitError(f"It has {what} already; a connection is for one run.")
 
 
 def port_fault(whose: str, port: int) -> str | None:

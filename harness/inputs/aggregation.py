@@ -431,6 +431,14 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
     return first
 
 
+def check_own(path: Path, party: int) -> Header:
+    """Return the header of a party's own aggregate. Raises: ShareError: it is another's, or none."""
+    header = read_header(path)
+    if (header.kind, header.party) != ("aggregate", party):
+        raise ShareError(f"{path} is not the aggregate of party {party}; run `aggregate` again.")
+    return header
+
+
 def extract_values(aggregate_file: Path, out: Path) -> Path:
     """Write an aggregate's values alone, as engines read them; return `out`.
 

@@ -37,7 +37,7 @@ from harness.inputs.aggregation import (
 from harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares import SUFFIX, in_uploads, share, told
+from harness.inputs.shares import SUFFIX, Header, in_uploads, share, told
 from harness.releases.base import Release
 from harness.security_models import Model
 from harness.system.progress import part as one_of
@@ -305,12 +305,23 @@ def feed_heads(
     policy: what uploads have to be.
     Raises: ShareError: they do not go together, or are for another model, input form or domain.
     """
-    header = check_aggregates(heads)
-    _, shared, _ = kind_of_run(form, model)
-    if (header.form, header.arithmetic) != (form.name, shared):
+    return inputs_in(check_aggregates(heads), heads[0], form, model, uploaded, policy)
+
+
+def inputs_in(
+    header: Header,
+    head: Path,
+    form: InputForm,
+    model: Model,
+    uploaded: tuple[int, ...] = (),
+    policy: UploadPolicy = ANY,
+) -> PartyInputs:
+    """Return what one party's aggregate says of all of them. Args, raises: as `feed_heads`."""
+    kind = kind_of_run(form, model)
+    if (header.form, header.arithmetic, header.parties) != kind:
         raise ShareError(
-            f"These shares are {header.form} over {header.arithmetic}; model {model.name} with --input-form "
-            f"{form.name} takes {form.name} over {shared}."
+            f"These shares are {header.form} over {header.arithmetic} for {header.parties} parties; model "
+            f"{model.name} with --input-form {form.name} takes {form.name} over {kind[1]} for {kind[2]}."
         )
     if policy.domain is not None and header.record_domain != policy.domain.to_json():
         raise ShareError(
@@ -324,7 +335,7 @@ def feed_heads(
         header.batches,
         header.rows,
         [None] * model.parties,
-        batches=_batches(heads[0], policy),
+        batches=_batches(head, policy),
         uploaded=uploaded,
     )
 

@@ -27,6 +27,7 @@ from protocols.spec import KEYS, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0
 DEFAULT_DELTA = "2^-40"
+SIGNATURES = "signatures.json"  # of the hosts of a run
 
 R = TypeVar("R")
 
@@ -98,7 +99,7 @@ def run_release(
         progress("plan")
         prepared = statistic.prepare(release, domain)  # refused before anything is shared
         prepared.check(described.clients)
-        plan, event = prepared.plan, event_of(prepared, task, out, described.batches)
+        event = event_of(prepared, task, out, described.batches)
         asked = Guarantee(release.epsilon, release.delta)
         if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
             event = replace(event, exact=asked, noise=None)
@@ -117,10 +118,7 @@ def run_release(
         )
         progress("read")
         found = prepared.read(result.outputs, inputs.clients)
-        privacy = privacy_fields(
-            *(prepared.spec, release.form, release.model, plan, domain.inferred, domain.cap),
-            *(domain.max_count, job.compared),
-        )
+        privacy = privacy_of(prepared, job.compared)
         public, charged, wall_s = inputs.public(release.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
@@ -130,10 +128,29 @@ def run_release(
             privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has moved or removed all else
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
-        for name, fields in statistic.files(found).items():
-            write_json(partial / name, {"schema": report.SCHEMA, **fields, "privacy": privacy})
+        if result.signed:
+            write_json(partial / SIGNATURES, {"schema": report.SCHEMA, "signed": list(result.signed)})
+        for name, fields in result_files(statistic, found, privacy).items():
+            write_json(partial / name, fields)
         write_json(partial / "manifest.json", manifest)
         return Run(found, manifest, charging)
+
+
+def privacy_of(prepared: PreparedRelease[Any], compared: int) -> dict[str, Any]:
+    """Return the `privacy` object of a release's files. Args: compared: integers by its job."""
+    release, plan, domain = prepared.release, prepared.plan, prepared.domain
+    return privacy_fields(
+        *(prepared.spec, release.form, release.model, plan, domain.inferred, domain.cap),
+        *(domain.max_count, compared),
+    )
+
+
+def result_files(
+    statistic: Statistic[Any], found: Any, privacy: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the result files by name, as JSON."""
+    files = statistic.files(found)
+    return {name: {"schema": report.SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
 
 
 def event_of(

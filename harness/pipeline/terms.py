@@ -1,27 +1,21 @@
-"""What clients who send to a run are told of it, read back; and the job that keeps to it."""
+"""What clients and hosts are told of a run, read back: it decides all that the run reveals of anybody."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from harness.engines.base import Job
 from harness.errors import OptionError, ShareError
 from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.pipeline.party_inputs import sent_inputs
-from harness.pipeline.run import RunSettings, make_job, terms_of
 from harness.releases.base import Release, Statistic
-from harness.releases.registry import STATISTICS
+from harness.releases.registry import STATISTICS, options_to_json, positive, statistic_from_json
 from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.spec import CLIENTS
+from protocols.spec import CLIENTS, SHARES, InputPath
 
 _ONLINE = {name: made() for name, made in STATISTICS.items() if made.online}  # what they open has no options
-_POSITIVE = re.compile("[1-9][0-9]{0,199}(/[1-9][0-9]{0,199})?")
 
 
 @dataclass(frozen=True)
@@ -32,17 +26,6 @@ class Terms:
     release: Release
     domain: RecordDomain
     relation: NeighboringRelation
-
-    def job(self, certificates: Sequence[str]) -> Job:
-        """Return the job that keeps to these terms, for clients with these certificates (PEM).
-
-        Raises: UnsupportedError, OptionError, ShareError: there is no such job.
-        """
-        release, domain = self.release, self.domain
-        RunSettings(release).check_supported(self.statistic.spec)
-        prepared = self.statistic.prepare(release, domain)
-        terms = terms_of(self.statistic.name, release, domain)
-        return make_job(prepared, sent_inputs(domain, certificates, release.form, release.model, terms))
 
 
 @dataclass(frozen=True)
@@ -72,8 +55,8 @@ def read_terms(told: Mapping[str, Any], where: str) -> Terms:
         release = Release(
             get_model(said.model),
             statistic.spec.input_forms[said.input_form].by(CLIENTS),
-            _fraction(said.epsilon),
-            _fraction(said.delta),
+            positive(said.epsilon),
+            positive(said.delta),
             relation,
             PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD,
         )
@@ -82,8 +65,59 @@ def read_terms(told: Mapping[str, Any], where: str) -> Terms:
     return Terms(statistic, release, domain_from_json(said.domain, where), relation)
 
 
-def _fraction(text: str) -> Fraction:
-    """Read a positive number as terms have it. Raises: ValueError."""
-    if not _POSITIVE.fullmatch(text):
-        raise ValueError(text)
-    return Fraction(text)
+@dataclass(frozen=True)
+class Asked:
+    """A release that a host is asked to take part in, of whichever records there are.
+
+    Attributes: task, protocol, options: the statistic, see `statistic_from_json`; relation: None for the
+    records' default; population: whose records they are, None if nobody is named.
+    """
+
+    task: str
+    protocol: str
+    options: dict[str, Any]
+    model: str
+    input_form: str
+    input_path: str
+    epsilon: str
+    delta: str
+    relation: str | None
+    unit: str
+    population: str | None
+
+    def statistic_and_release(self) -> tuple[Statistic[Any], Release]:
+        """Return what it stands for. Raises: OptionError: this version does not know it."""
+        try:
+            statistic = statistic_from_json(self.task, self.protocol, self.options)
+            path: InputPath = {path.name: path for path in (CLIENTS, SHARES)}[self.input_path]
+            release = Release(
+                get_model(self.model),
+                statistic.spec.input_forms[self.input_form].by(path),
+                positive(self.epsilon),
+                positive(self.delta),
+                None if self.relation is None else NeighboringRelation(self.relation),
+                PrivacyUnit(self.unit),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise OptionError(
+                f"The run that is asked for ({self.task[:20]}) is none that this version knows; both "
+                "machines need the same commit."
+            ) from None
+        return statistic, release
+
+
+def asked_of(statistic: Statistic[Any], release: Release, population: str | None) -> Asked:
+    """Return what a host is asked."""
+    return Asked(
+        statistic.name,
+        statistic.spec.name,
+        options_to_json(statistic),
+        release.model.name,
+        release.form.name,
+        release.form.path.name,
+        str(release.epsilon),
+        str(release.delta),
+        None if release.relation is None else str(release.relation),
+        str(release.unit),
+        population,
+    )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from harness.engines.parties.certificates import fingerprint
-from harness.views.parts import Bad, Good, Paragraph, Part, Sentences, Table
+from harness.privacy.ledger.populations import Population, runs_text, spent_text
+from harness.releases.registry import STATISTICS
+from harness.security_models import MODELS
+from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
+from protocols.accounting.rounding import exact_text
+from protocols.noise.truncated import Guarantee
 
 CHECK_STEPS = {
     "connect": "Connecting",
@@ -46,10 +53,25 @@ def findings(
         yield f"All {len(found)} hosts can take their part in runs of model {model} ({version})."
 
 
-def certificates(addresses: Mapping[int, str], found: Mapping[str, Mapping[int, str]]) -> Table:
+_SET_UP = (
+    "Each host made its own key, which stays there, and accepts these certificates from now on. They passed "
+    "through this machine: if you do not trust it with this, let each host's owner compare them. What a host "
+    "takes part in is in its policy.toml; see ./inv hosts.policy."
+)
+_SET_UP_HERE = (
+    "These are the certificates that this host accepts. Give {} to the other hosts' owners, who name it by "
+    "--pin, and compare its SHA-256 with them. What this host takes part in is in its policy.toml; see "
+    "./inv hosts.policy."
+)
+
+
+def certificates(
+    addresses: Mapping[int, str], found: Mapping[str, Mapping[int, str]], exported: Path | None = None
+) -> Table:
     """View the fingerprints by which the hosts' owners can tell that nobody exchanged a certificate.
 
-    Args: addresses: of the hosts, by party; found: certificates (PEM) by engine and party.
+    Args: addresses: of the hosts, by party; found: certificates (PEM) by engine and party; exported: the file
+    of this host's own, where one host was set up by its owner.
     """
     rows = [
         [str(party), address, engine, fingerprint(texts[party].encode())]
@@ -60,9 +82,7 @@ def certificates(addresses: Mapping[int, str], found: Mapping[str, Mapping[int, 
         ["party", "host", "engine", "SHA-256 of its certificate"],
         rows,
         "llll",
-        caption="Each host made its own key, which stays there, and accepts these certificates from now "
-        "on. They passed through this machine: if you do not trust it with this, let each host's "
-        "owner compare them.",
+        caption=_SET_UP if exported is None else _SET_UP_HERE.format(exported),
     )
 
 
@@ -99,3 +119,56 @@ def removed(found: Mapping[str, Mapping[str, int]]) -> Sentences:
 
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
+    """View what a host takes part in, and what has been spent of that. Args: found: as JSON."""
+    starters = found["starters"]
+    whose = "everybody who can start the agent" if starters is None else ", ".join(starters) or "nobody"
+    yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
+    yield Table(
+        ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
+        [
+            [
+                rule["name"],
+                _all_or(rule["tasks"], STATISTICS),
+                _all_or(rule["models"], MODELS),
+                rule["unit"] or "any",
+                rule["relation"] or "any",
+                _limits(rule, "_per_run"),
+                _limits(rule, ""),
+            ]
+            for rule in found["population"]
+        ],
+        "lllllll",
+        caption="Nothing is run on a population that no line is for; * is any without a line of its own.",
+    )
+    for each in spent:
+        yield f"Population {each.name!r} has spent {spent_text(each.spent)} in {runs_text(each.charges)}."
+    if not spent:
+        yield "Nothing has been spent yet."
+
+
+def signers(
+    found: Sequence[Mapping[str, Any]], what: str, spent: Guarantee, compared: bool
+) -> Iterator[Part]:
+    """View who signed a run's results. Args: what: ran; compared: whether the certificates are known ones."""
+    yield f"All {len(found)} hosts signed these results: {what}, {spent_text(spent)}."
+    yield Table(
+        ["party", "ended (UTC)", "SHA-256 of its certificate"],
+        [[str(each["party"]), each["ended"], each["sha256"]] for each in found],
+        "lll",
+        caption="These are the certificates that --fingerprints names."
+        if compared
+        else "Compare these with what each host's owner says of its certificate, or name a file by "
+        "--fingerprints.",
+    )
+    yield "Times, sizes and the machine in manifest.json are the starter's own words; nobody signed them."
+
+
+def _limits(rule: Mapping[str, Any], which: str) -> str:
+    return ", ".join(exact_text(Fraction(rule[f"{name}{which}"])) for name in ("epsilon", "delta"))
+
+
+def _all_or(names: Sequence[str], every: Collection[str]) -> str:
+    return "all" if set(names) == set(every) else ", ".join(names)

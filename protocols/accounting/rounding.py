@@ -1,10 +1,28 @@
-"""Rounds what is spent up and what is left down: nothing that is shown is better than what holds."""
+"""Reads numbers exactly; rounds what is spent up and what is left down, so that nothing is shown too good."""
 
 from __future__ import annotations
 
 import math
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+
+_POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
+_LONGEST = 40  # characters of a number
+
+
+def exact_number(text: str) -> Fraction | None:
+    """Return a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`, exactly; None if it is none."""
+    power = _POWER.fullmatch(text.strip())
+    if power:
+        base, exponent = int(power[1]), int(power[2])
+        return Fraction(base) ** exponent if base else None
+    if len(text) > _LONGEST or "_" in text or re.search(r"[eE][+-]?\d{4}", text):
+        return None
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return None
 
 
 def float_up(value: Fraction) -> float:

@@ -64,7 +64,7 @@ def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
         own = {f"keys/{engine}/P{i}.{suffix}" for engine in ENGINES for suffix in ("key", "pem")}
         peers = {f"keys/{engine}/peers/P{j}.pem" for engine in ENGINES for j in range(3) if j != i}
         places = {f"keys/{engine}{below}" for engine in ENGINES for below in ("", "/peers")}
-        assert files_below(hosts.directory(i)) == {"keys", "keys/party"} | own | peers | places
+        assert files_below(hosts.directory(i)) == {"keys", "keys/party", "policy.toml"} | own | peers | places
     assert files_below(hosts.home) == {"hosts.toml"}
 
 
@@ -148,7 +148,7 @@ def test_another_ssh_host_key_than_the_known_one(three: Site, tmp_path: Path) ->
 
 
 def test_a_login_that_talks_is_no_agent(three: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_AGENT", "echo Welcome;")
+    monkeypatch.setattr(connection, "_STARTS", "echo Welcome; sleep 1")
     with pytest.raises(HostUnreachableError, match=r"^Host 127\.0\.0\.1 \(party 0\) went away"):
         Connection(three.hosts[0])
 

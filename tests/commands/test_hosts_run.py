@@ -20,8 +20,10 @@ from harness.engines.registry import choose_model
 from harness.errors import HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.connection import Connection
+from harness.hosts.policy import LEDGER
 from harness.inputs.aggregation import read_header
 from harness.inputs.rings import RINGS
+from harness.privacy.ledger.entries import Ledger
 from harness.system.files import PREFIX
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.running import until
@@ -31,6 +33,15 @@ MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
 RUN = ["hosts.run", "--model", MODEL.name, "--epsilon", "1", "--out", "results"]
 # Clients' records: 30 of group a and label 0, 20 of b and 1.
 RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
+PEOPLE = ["--population", "people"]
+POLICY = """
+[[population]]
+name = "*"
+epsilon = 1000
+delta = "2^-20"
+epsilon_per_run = 20
+delta_per_run = "2^-30"
+"""
 NOISE = 40  # beyond it with probability below 1e-13, as the noise's atoms end there
 
 
@@ -45,7 +56,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--model", MODEL.name]
     assert call("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer).returncode == 0
     with site(directory, MODEL.parties) as made:
-        done = call("hosts.setup", cwd=made.home)
+        (made.home / "policy.toml").write_text(POLICY)
+        done = call("hosts.setup", "--policy", "policy.toml", cwd=made.home)
         assert done.returncode == 0, done.stderr
         for i in range(MODEL.parties):
             shutil.copytree(dealer / "shares" / f"party-{i}", made.directory(i) / "shares")
@@ -53,8 +65,15 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def below(hosts: Site) -> list[set[str]]:
-    """Return what is on each host, but for the directory of results, which stays."""
-    return [files_below(hosts.directory(i)) - {"results"} for i in range(MODEL.parties)]
+    """Return what is on each host, but for the directory of results and the ledger, which stay."""
+    stay = {"results", LEDGER, f"{LEDGER}-journal"}
+    return [files_below(hosts.directory(i)) - stay for i in range(MODEL.parties)]
+
+
+def charges(directory: Path) -> list[tuple[str, str]]:
+    """Return what a host's own ledger says that these people spent, and what became of each run."""
+    (people,) = (each for each in Ledger(directory / LEDGER).populations() if each.name == "people")
+    return [(str(charge.exact.epsilon), str(charge.status)) for charge in people.charges]
 
 
 class Opened:
@@ -139,7 +158,7 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     )
     hosts.with_host(0, project=str(copy_of_project(tmp_path / "project", custom)))
     before = below(hosts)
-    ledger = ["--population", "people", "--budget", "1", "--ledger", "ledger.sqlite"]
+    ledger = [*PEOPLE, "--budget", "1", "--ledger", "ledger.sqlite"]
     OPENED.listens = True
     done = call(*RUN, *ledger, cwd=hosts.home)
     OPENED.listens = False
@@ -169,6 +188,9 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     assert collected.returncode == 0 and "(agree)" in collected.stdout
     (record,) = (json.loads(path.read_text()) for path in (hosts.home / "collected").iterdir())
     assert [value + 0.5 for value in record["outputs"]["counts"]] == counts
+    manifest = json.loads((hosts.home / "results" / "manifest.json").read_text())
+    spent = [charges(hosts.directory(i)) for i in range(MODEL.parties)]
+    assert spent == [[(manifest["privacy"]["epsilon_exact"], "done")]] * MODEL.parties
     assert set(record["parties"]) == {str(i) for i in range(MODEL.parties)}
     cleaned = call("hosts.clean", cwd=hosts.home)
     assert cleaned.stdout.count("0 processes ended, 0 directories removed, 1 record removed") == MODEL.parties
@@ -184,7 +206,7 @@ class Hit:
         shutil.rmtree(hosts.home / "results", ignore_errors=True)
         (hosts.home / "hit.sqlite").unlink(missing_ok=True)  # else these uploads have been used
         self.before, self.home_before = below(hosts), files_below(hosts.home)
-        self.process = start(*RUN, "--ledger", "hit.sqlite", cwd=hosts.home)
+        self.process = start(*RUN, *PEOPLE, "--ledger", "hit.sqlite", cwd=hosts.home)
         until(lambda: self.is_running(0) or self.process.poll() is not None)
         assert self.process.poll() is None, self.process.communicate()
         os.kill(self.party(0), signal.SIGSTOP)
@@ -377,7 +399,7 @@ def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
         share = ["share", "--task", "cap", "--records", f"{name}.csv", "--out", name, *declared]
         assert call(*share, cwd=hosts.home).returncode == 0
     run = ["hosts.run", "--task", "cap", "--model", MODEL.name, "--shares", "sizes", "--epsilon", "20"]
-    run += ["--population", "none"]  # other tests have budgets
+    run += ["--population", "many"]
     refused = call(*run, "--out", "cap", cwd=hosts.home)
     assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr
     refused = call(*run, "--release-epsilon", "1", "--input-form", "split", "--out", "cap", cwd=hosts.home)

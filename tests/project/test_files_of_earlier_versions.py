@@ -185,4 +185,4 @@ def test_the_line_in_authorized_keys_starts_the_agent(host: Path) -> None:
         env=os.environ,
         check=True,
     )
-    assert wire.encode(wire.READY) in done.stdout.splitlines(keepends=True)
+    assert wire.encode({"agent": wire.VERSION}) in done.stdout.splitlines(keepends=True)

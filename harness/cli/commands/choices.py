@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ from protocols.noise.truncated import Guarantee
 from protocols.spec import SHARES, SLOTS, InputForm, InputPath, ProtocolSpec
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
+_FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
 
 
@@ -221,3 +223,21 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
             "(max_count in a domain file, or --max-count)."
         )
     return replace(domain, cap=chosen)
+
+
+def read_fingerprints(path: Path) -> list[str]:
+    """Read a fingerprint per line, as `openssl x509 -fingerprint` writes it, with its name or without.
+
+    Raises: OptionError: the file holds something else.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise OptionError(f"Cannot read --fingerprints {path}.") from None
+    found = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
+    if not found or not all(map(_FINGERPRINT.fullmatch, found)):
+        raise OptionError(
+            f"{path} must hold a line for each party, 0 first: the SHA-256 of its certificate, as "
+            "openssl x509 -fingerprint -sha256 writes it."
+        )
+    return found

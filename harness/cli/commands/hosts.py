@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
+from pathlib import Path
 
 from harness.cli import terminal as cli
 from harness.cli.command_line import function_at
-from harness.cli.commands.choices import chosen_hosts
+from harness.cli.commands.choices import chosen_hosts, read_fingerprints
 from harness.cli.options import (
     HostsCheckOptions,
     HostsCleanOptions,
     HostsCollectOptions,
+    HostsPolicyOptions,
     HostsSetupOptions,
+    VerifyOptions,
 )
 from harness.cli.release_options import HostsRunOptions
 from harness.cli.terminal import show
-from harness.errors import HostUnfitError
+from harness.errors import HostUnfitError, OptionError, SignatureError
 from harness.hosts.checks import check_hosts
 from harness.hosts.fleet import clean_up, leftover_runs, set_up
 from harness.hosts.inventory import read_hosts
+from harness.hosts.policy import DEFAULT, FILE, LEDGER, checked_policy, read_policy, write_policy
+from harness.hosts.setup import exported, set_up_here
+from harness.hosts.signed_results import verify as verified
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import exact_json
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
 from harness.views.run import results
+from protocols.noise.truncated import Guarantee
 
 
 def check(options: HostsCheckOptions) -> None:
@@ -42,11 +52,74 @@ def check(options: HostsCheckOptions) -> None:
 
 
 def setup(options: HostsSetupOptions) -> None:
-    """Set up every host of a file."""
-    hosts = read_hosts(options.hosts)
-    with cli.steps(view.SETUP_STEPS) as begin:
-        certificates = set_up(hosts, options.renew, begin)
-    show(view.certificates({host.party: host.address for host in hosts}, certificates))
+    """Set up every host of a file; or, for its owner, the one that this machine is.
+
+    Raises: OptionError: options are of the other kind.
+    """
+    text = None
+    if options.policy:
+        checked_policy(options.policy, str(options.policy))
+        text = options.policy.read_text(encoding="utf-8")
+    if options.directory is None:
+        if options.party is not None or options.pin:
+            raise OptionError("--party and --pin are for one host, by its owner; name its --directory.")
+        hosts = read_hosts(options.hosts)
+        with cli.steps(view.SETUP_STEPS) as begin:
+            certificates = set_up(hosts, options.renew, text, begin)
+        show(view.certificates({host.party: host.address for host in hosts}, certificates))
+        return
+    if options.party is None:
+        raise OptionError("--directory is of one host; say by --party which party's.")
+    others = [Path(name) for name in options.pin or []]
+    certificates = set_up_here(options.directory, options.party, options.renew, text, others)
+    held = {
+        party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
+    }
+    show(view.certificates(held, certificates, exported(options.directory, options.party)))
+
+
+def policy(options: HostsPolicyOptions) -> None:
+    """Write a host's default policy where there is none; check the one that is there, and show it.
+
+    Raises: PolicyError; LedgerError; OptionError: there is no such directory.
+    """
+    directory = options.directory
+    if not directory.is_dir():
+        raise OptionError(
+            f"There is no directory {directory}; make it by ./inv hosts.setup --party N --directory DIR."
+        )
+    if not (directory / FILE).exists():
+        write_policy(directory, DEFAULT)
+        cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
+    found, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
+    if options.json:
+        spendings = {each.name: exact_json(each.spent) for each in spent}
+        print(json.dumps({**found.to_json(), "spent": spendings}, indent=2, ensure_ascii=False))
+    else:
+        show(*view.policy(directory, found.to_json(), spent))
+
+
+def verify(options: VerifyOptions) -> None:
+    """Check a run's results against what each host signed; say who signed them.
+
+    Raises: SignatureError: something does not fit; OptionError: fingerprints cannot be read.
+    """
+    known = read_fingerprints(options.fingerprints) if options.fingerprints else None
+    signers = verified(options.results)
+    found = [fingerprint for _, fingerprint in signers]
+    if known is not None and found != known:
+        raise SignatureError(
+            f"{options.results} was signed by hosts with other certificates than --fingerprints names, in "
+            "the order of the parties; do not use it."
+        )
+    hosts = [{"party": each.party, "sha256": text, "ended": each.ended} for each, text in signers]
+    first = signers[0][0]
+    if options.json:
+        print(json.dumps({"signed_by": hosts, "epsilon": first.epsilon, "delta": first.delta}, indent=2))
+        return
+    what = f"{first.asked.task} of {first.clients} clients in model {first.asked.model}"
+    spent = Guarantee(Fraction(first.epsilon), Fraction(first.delta))
+    show(*view.signers(hosts, what, spent, compared=known is not None))
 
 
 def run(options: HostsRunOptions) -> None:

@@ -47,6 +47,7 @@ from harness.pipeline.run import (
     check_unread,
     run_release,
 )
+from harness.pipeline.terms import asked_of
 from harness.releases.base import Release, Statistic
 from harness.releases.contribution_cap import ChosenCap
 from harness.system.result_files import check_new, default_out
@@ -316,7 +317,8 @@ def _run_on_hosts(
         source = _invited(options, settings)
     else:
         source = HostsSource(hosts, _policy(options, statistic, settings))
-    with hosts.connected(begin):
+    asked = asked_of(statistic, settings.release, settings.account.population)
+    with hosts.connected(asked, begin):
         return run_release(statistic, source, settings, target, begin)
 
 

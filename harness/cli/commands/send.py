@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
-from pathlib import Path
 
+from harness.cli.commands.choices import read_fingerprints
 from harness.cli.options import SendOptions
 from harness.cli.terminal import announce, plain, say
 from harness.clients.invitations import read_invitation
@@ -22,7 +21,6 @@ from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
 
-_FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
     NeighboringRelation.REPLACE_ONE: "one record of yours replaced by another",
@@ -32,7 +30,7 @@ _CHANGES = {
 
 def send(options: SendOptions) -> None:
     """Send one client's values to the running parties that its invitation names."""
-    known = _fingerprints(options.fingerprints) if options.fingerprints else None
+    known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     found = read_invitation(options.invitation)
     invitation = str(options.invitation)
     terms = read_terms(found.terms, invitation)
@@ -90,18 +88,3 @@ def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | 
         f"Party {i}: {server.host}:{server.port}, SHA-256 of its certificate {one}."
         for i, (server, one) in enumerate(zip(servers, found, strict=True))
     ]
-
-
-def _fingerprints(path: Path) -> list[str]:
-    """Read a fingerprint per line, as `openssl x509 -fingerprint` writes it, with its name or without."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise OptionError(f"Cannot read --fingerprints {path}.") from None
-    found = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
-    if not found or not all(map(_FINGERPRINT.fullmatch, found)):
-        raise OptionError(
-            f"{path} must hold a line for each party, 0 first: the SHA-256 of its certificate, as "
-            "openssl x509 -fingerprint -sha256 writes it."
-        )
-    return found

@@ -60,5 +60,5 @@ def test_a_host_of_another_version_is_asked_nothing(
 
 
 def test_a_host_of_this_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_open", lambda host: Session(wire.encode(wire.READY)))
+    monkeypatch.setattr(connection, "_open", lambda host: Session(wire.encode({"agent": wire.VERSION})))
     Connection(HOST).close()

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +18,27 @@ import numpy as np
 import pytest
 
 from harness.engines.base import PROJECT
-from harness.errors import HostUnfitError, ShareError, UnsupportedError
+from harness.errors import HostUnfitError, ShareError
 from harness.hosts import cleanup, wire
-from harness.hosts.work import Sending, Work
+from harness.hosts.policy import DEFAULT, FILE, write_policy
+from harness.hosts.work import Work
 from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy, report_from_json
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares import share
-from harness.pipeline.terms import read_terms
+from harness.pipeline.terms import Asked, asked_of
+from harness.releases.base import Release
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import get_model
 from harness.system.files import PREFIX
 from harness.system.processes import birth
-from protocols.spec import SLOTS
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.spec import PI_RW_SLOTS, SLOTS
 
 BODY = b"share"
-PREPARE: dict[str, Any] = {
-    "run": "0" * 32,
-    "party": 0,
-    "model": "mpyc",
-    "protocol": "pi_lap",
-    "fair_bits": [(59, 1)],  # of a sample at epsilon 1 and delta 2^-40
-}
+PREPARE: dict[str, Any] = {"run": "0" * 32, "party": 0}
 
 
 def read_body(size: int, descriptor: int) -> None:
@@ -46,11 +46,31 @@ def read_body(size: int, descriptor: int) -> None:
         file.write(BODY[:size])
 
 
+def make_host(directory: Path) -> None:
+    """Make a host's directory, with the default policy."""
+    directory.mkdir(mode=0o700)
+    write_policy(directory, DEFAULT)
+
+
+def asked(**changes: Any) -> Asked:
+    """Return what a starter asks for: weights in the embedded engine, of slots unless said otherwise."""
+    release = Release(
+        get_model("mpyc"),
+        PI_RW_SLOTS.input_forms["slots"],
+        Fraction(1),
+        Fraction(1, 2**40),
+        unit=PrivacyUnit.CLIENT,
+    )
+    return replace(asked_of(WeightsStatistic(spec=PI_RW_SLOTS), release, None), **changes)
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Work]:
-    (tmp_path / "host").mkdir(mode=0o700)
+    make_host(tmp_path / "host")
     with ExitStack() as stack:
-        yield Work(tmp_path / "host", stack, read_body)
+        made = Work(tmp_path / "host", stack, read_body)
+        made.propose(asked())
+        yield made
 
 
 def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path) -> None:
@@ -63,88 +83,24 @@ def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path
     assert [path.name for path in taken.parent.iterdir()] == ["0a.share"]
 
 
-@pytest.mark.parametrize("argument", ["-D", "--output=x", "a b", "", "$(x)", "a\nb"])
-def test_no_argument_becomes_an_option(argument: str, work: Work) -> None:
-    with pytest.raises(HostUnfitError, match="what no command of FairShares asks for"):
-        work.prepare(**PREPARE, arguments=["3", argument], addresses=[("127.0.0.1", 1)] * 3)
-
-
-def test_noise_comes_from_all_parties(work: Work) -> None:
-    """A program that was told of fewer would draw its noise from fewer parties' bits."""
-    with pytest.raises(UnsupportedError, match="pi_lap was laid out for 2 parties"):
-        work.prepare(**PREPARE, arguments=["2", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
-
-
-@pytest.mark.parametrize("widths", [[], [0], [58], [60], [59, 59], [1] * 59])
-def test_whoever_asks_cannot_take_noise_away(widths: list[int], work: Work) -> None:
-    """Integers with fewer random bits have zeros for the others, and the noise would be known."""
-    asked = {**PREPARE, "fair_bits": [(width, 1) for width in widths]}
-    with pytest.raises(UnsupportedError, match="draw other numbers of random bits than its noise takes"):
-        work.prepare(**asked, arguments=["3", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
-
-
-@pytest.mark.parametrize("epsilon", ["1/0", "x", "21"])
-def test_no_epsilon_without_noise(epsilon: str, work: Work) -> None:
-    with pytest.raises(UnsupportedError, match="no noise for its arguments"):
-        work.prepare(**PREPARE, arguments=["3", "1", epsilon, "40"], addresses=[("127.0.0.1", 1)] * 3)
-
-
-def test_no_run_without_keys_and_no_party_unprepared(work: Work) -> None:
-    with pytest.raises(HostUnfitError, match=r"No own certificate is there; run \./inv hosts\.setup"):
-        work.prepare(**PREPARE, arguments=["3", "1", "1", "40"], addresses=[("127.0.0.1", 1)] * 3)
+def test_no_party_unprepared(work: Work) -> None:
     for request in (work.state, lambda: work.start(1.0), lambda: work.go({})):
         with pytest.raises(HostUnfitError, match="has prepared no party"):
             request()
 
 
-@pytest.mark.mpspdz("ring")
-def test_clients_are_told_what_runs(work: Work) -> None:
-    """Whoever starts a run writes invitations as it likes; a host does not run one thing and tell another."""
-    told: dict[str, Any] = {
-        "task": "weights",
-        "model": "ring",
-        "input_form": "product",
-        "domain": {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10},
-        "epsilon": "1",
-        "delta": "1/1099511627776",
-        "neighboring_relation": "add_or_remove_one",
-    }
-    certificates = ["first", "second"]
-    promised = read_terms(told, "x").job(certificates)
-    asked: dict[str, Any] = {
-        "run": "0" * 32,
-        "party": 0,
-        "model": "ring",
-        "protocol": "pi_rw",
-        "arguments": list(promised.arguments),
-        "fair_bits": [list(pair) for pair in promised.fair_bits],
-        "addresses": [("127.0.0.1", 1)] * 3,
-    }
-    clients: dict[str, Any] = {"terms": told, "certificates": certificates, "ports": (2, 3), "seconds": 1.0}
-    with pytest.raises(HostUnfitError, match="No own certificate is there"):  # beyond that check
-        work.prepare(**asked, clients=Sending(**clients))
-    more = read_terms({**told, "epsilon": "2"}, "x").job(certificates)
-    assert more.arguments != promised.arguments
-    cases: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
-        ({"arguments": list(more.arguments), "fair_bits": more.fair_bits}, {}),
-        ({}, {"terms": {**told, "epsilon": "2"}}),
-        ({}, {"terms": {**told, "delta": "1/1024"}}),
-        ({}, {"terms": {**told, "epsilon": "2/2"}}),
-        ({}, {"terms": {**told, "model": "sy-rep-ring"}}),
-        ({}, {"terms": {**told, "input_form": "split"}}),
-        ({}, {"terms": {**told, "neighboring_relation": "replace_one"}}),
-        ({}, {"terms": {**told, "domain": {**told["domain"], "groups": ["a", "b", "c"]}}}),
-        ({}, {"certificates": [*certificates, "third"]}),
-        ({"fair_bits": promised.fair_bits[1:]}, {}),
-        ({"protocol": "pi_rw_weights"}, {}),
-    )
-    for changes, others in cases:
-        with pytest.raises(HostUnfitError, match="something else than clients are told"):
-            work.prepare(**{**asked, **changes}, clients=Sending(**{**clients, **others}))
-
-    more_said = Sending(**{**clients, "terms": {**told, "note": "only you can read this"}})
-    with pytest.raises(ShareError, match="for a run that this version can describe: it has an unknown key"):
-        work.prepare(**asked, clients=more_said)
+def test_nothing_is_taken_for_no_release(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        work = Work(tmp_path, stack, read_body)
+        for request in (
+            lambda: work.put_file("0a.share", 5),
+            lambda: work.check_uploads(0, ANY.to_json()),
+            lambda: work.aggregate(0),
+            lambda: work.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
+        ):
+            with pytest.raises(HostUnfitError, match="No release was proposed to it"):
+                request()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_shares(work: Work) -> None:
@@ -173,7 +129,7 @@ def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
     """An agent that hears nothing more ends, and removes what it holds."""
-    (tmp_path / "host").mkdir(mode=0o700)
+    make_host(tmp_path / "host")
     with subprocess.Popen(
         [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
@@ -182,14 +138,21 @@ def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
     ) as agent:
         assert agent.stdin is not None and agent.stdout is not None
         agent.stdin.write(wire.encode({"do": "nonsense"}))
+        agent.stdin.write(wire.encode({"do": "propose", "asked": asdict(asked())}))
         agent.stdin.write(wire.encode({"do": "put_file", "name": "0a.share", "bytes": 5}) + BODY)
         agent.stdin.flush()
-        said = [line for line in iter(agent.stdout.readline, b'{"ok": null}\n') if line.strip()]
-        assert said[0] == wire.encode(wire.READY) and b"does not know the request 'nonsense'" in said[1]
+        said = []
+        while said.count(b'{"ok": null}\n') < 2:
+            line = agent.stdout.readline()
+            said += [line] if line.strip() else []
+        assert (
+            said[0] == wire.encode({"agent": wire.VERSION})
+            and b"does not know the request 'nonsense'" in said[1]
+        )
         assert list((tmp_path / "host").glob(f"{PREFIX}*/received/0a.share"))
         agent.stdin.close()
         assert agent.wait(20) == 1
-    assert list((tmp_path / "host").iterdir()) == []
+    assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
 
 
 REQUESTS: tuple[dict[str, Any], ...] = (
@@ -203,9 +166,12 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"do": "check_uploads", "party": 0, "rules": {}},
     {"do": "check_uploads", "party": 0, "rules": {"domain": None, "clients": True}},
     {"do": "pin", "party": 0, "certificates": {"mpyc": {"x": ""}}},
-    {"do": "prepare", **PREPARE, "arguments": [], "addresses": [], "clients": {"terms": {}}},
-    {"do": "prepare", **PREPARE, "protocol": "x", "arguments": [], "addresses": [["127.0.0.1", 1]] * 3},
-    {"do": "prepare", **PREPARE, "party": 3, "arguments": [], "addresses": [["127.0.0.1", 1]] * 3},
+    {"do": "prepare", **PREPARE, "addresses": [], "clients": {"terms": {}}},
+    {"do": "prepare", **PREPARE, "protocol": "x", "addresses": [["127.0.0.1", 1]] * 3},
+    {"do": "prepare", **PREPARE, "addresses": [["127.0.0.1", 1]] * 3},
+    {"do": "propose"},
+    {"do": "propose", "asked": {"task": "weights"}},
+    {"do": "put_file", "name": "0a.share", "bytes": True},
     {"do": "start", "seconds": "1"},
     {"do": "kill", "more": 1},
 )
@@ -213,20 +179,20 @@ REQUESTS: tuple[dict[str, Any], ...] = (
 
 def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
     """None of it ends the agent, or does anything."""
-    (tmp_path / "host").mkdir(mode=0o700)
-    asked = [*REQUESTS, {"do": "stop_listening"}, {"do": "bye"}]
+    make_host(tmp_path / "host")
+    requests = [*REQUESTS, {"do": "stop_listening"}, {"do": "bye"}]
     done = subprocess.run(
         [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        input=b"".join(map(wire.encode, asked)),
+        input=b"".join(map(wire.encode, requests)),
         capture_output=True,
         check=True,
     )
     ready, *answers, last = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
-    assert ready == wire.READY and last == {"ok": None} and len(answers) == len(REQUESTS)
+    assert ready == {"agent": wire.VERSION} and last == {"ok": None} and len(answers) == len(REQUESTS)
     for request, answer in zip(REQUESTS, answers, strict=True):
         assert answer["error"][0] in ("HostUnfitError", "RecordDomainError"), (request, answer)
-    assert list((tmp_path / "host").iterdir()) == []
+    assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
 
 
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
@@ -239,7 +205,7 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)}")
         cleanup.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
-    assert {path.name for path in host.iterdir()} == {own.name, "results"}
+    assert {path.name for path in host.iterdir()} == {own.name, "results", FILE}
     assert not list((host / "results").iterdir())
 
 

@@ -1,0 +1,114 @@
+"""Stands between whoever starts a run and a host's party: derives the job, checks it, charges it, signs it.
+
+The starter says which release it wants, see `Asked`. The host works out by itself what that spends; program,
+arguments and noise follow from it, and from the inputs that the host has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import Job
+from harness.errors import HostUnfitError, ShareError
+from harness.hosts import policy
+from harness.inputs.record_schema import RecordDomain
+from harness.pipeline.party_inputs import PartyInputs, sent_inputs
+from harness.pipeline.run import RunSettings, event_of, make_job, terms_of
+from harness.pipeline.terms import Asked, read_terms
+from harness.privacy.ledger.charge import Account, Entry
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of
+from protocols.spec import SHARES
+
+
+class Guard:
+    """One run, as its host allows it.
+
+    Guarantees: nothing runs that the host's policy, the clients' terms or the engine refuse, nor before the
+    host's own ledger has the exact charge.  [test: tests/harness/hosts/test_guard.py]
+    Args: directory: the host's own; starter: whom the host's command line names, "" if nobody.
+    Raises: PolicyError; OptionError: this version does not know the release; UnsupportedError.
+    """
+
+    def __init__(self, directory: Path, asked: Asked, starter: str) -> None:
+        self._directory, self.asked = directory, asked
+        self._rule = policy.read_policy(directory).rule_for(asked, starter)
+        self.statistic, self.release = asked.statistic_and_release()
+        RunSettings(self.release).check_supported(self.statistic.spec)
+        self.event: PrivacyEvent | None = None
+        self.inputs: PartyInputs | None = None
+        self.compared = 0
+        # Of shares the ledger knows which were used, and lets nobody use them twice unnamed.
+        of_shares = self.release.form.path is SHARES
+        population = asked.population or (None if of_shares else policy.UNNAMED)
+        budget = self._rule.budget if population else None
+        self._account = Account(Ledger(directory / policy.LEDGER), population, budget)
+        self._entry = Entry(self._account)
+
+    def _give_budget(self) -> None:
+        """Have the ledger keep to the policy's limit, if it is not the one that it has."""
+        ledger, name, budget = self._account.ledger, self._account.population, self._account.budget
+        if name is None or budget is None:
+            return
+        for each in ledger.populations():
+            if key_of(each.name) == key_of(name) and each.budget != budget:
+                ledger.set_budget(name, budget)
+
+    def event_in(self, domain: RecordDomain, uploads: tuple[str, ...] = ()) -> PrivacyEvent:
+        """Return what the release spends on records of this domain. Raises: as `Statistic.prepare`."""
+        prepared = self.statistic.prepare(self.release, domain)
+        return event_of(prepared, self.statistic.name, self._directory, uploads)
+
+    def job(self, inputs: PartyInputs) -> Job:
+        """Return the job, once nothing is left that could refuse it but its charge.
+
+        Raises: ShareError; PolicyError; BudgetError, PopulationError, LedgerError; as `Statistic.prepare`.
+        """
+        kind = self.statistic.kind
+        if inputs.domain.kind is not kind:
+            held, needed = inputs.domain.kind.described, kind.described
+            raise ShareError(
+                f"These shares are of records with {held}; {self.statistic.name} needs {needed}."
+            )
+        prepared = self.statistic.prepare(self.release, inputs.domain)
+        prepared.check(inputs.clients)
+        job = make_job(prepared, inputs)
+        event = event_of(prepared, self.statistic.name, self._directory, inputs.batches)
+        policy.refuse_beyond(self._rule, event)
+        self._give_budget()
+        self._entry.check(event)
+        self.event, self.inputs, self.compared = event, inputs, job.compared
+        return job
+
+    def sent(self, terms: dict[str, Any], certificates: Sequence[str]) -> PartyInputs:
+        """Return the inputs of clients that send, if they are told what is asked for.
+
+        Raises: HostUnfitError: another release; ShareError: there are no such terms.
+        """
+        said = read_terms(terms, "What clients are told")
+        own = terms_of(self.statistic.name, self.release, said.domain)
+        if own != terms or said.statistic.spec is not self.statistic.spec:
+            raise HostUnfitError("It was asked to run something else than clients are told.")
+        form, model = self.release.form, self.release.model
+        return sent_inputs(said.domain, certificates, form, model, terms)
+
+    @property
+    def uploads_hash(self) -> str:
+        """A hash of the uploads' identities, or of the certificates of clients that send."""
+        assert self.inputs is not None
+        sending = self.inputs.sending
+        names = [each.certificate for each in sending.uploads] if sending else self.inputs.batches
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
+    def charge(self) -> None:
+        """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""
+        assert self.event is not None
+        self._give_budget()
+        self._entry.start(self.event)
+
+    def settle(self, status: Status) -> None:
+        """Write what became of the run, if it was charged."""
+        self._entry.settle(status, 1.0)

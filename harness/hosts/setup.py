@@ -1,0 +1,100 @@
+"""What only a host's owner may do: make its keys, accept the other parties' certificates, write its policy.
+
+Started on the host as `python -m harness.hosts.setup DIRECTORY` by `./inv hosts.setup`, over a login that may
+run any command; a key whose forced command is the agent cannot start it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import CertificateError
+from harness.hosts import keys, policy
+from harness.hosts.agent import Line, serve
+from harness.system.documents import Refusal, as_type, read_json
+from harness.system.files import write_whole
+
+SCHEMA = 1
+
+
+class Setup:
+    """One host's set-up. Args: directory: the host's own, made if need be."""
+
+    is_running = False
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.handlers = {"setup": self.setup, "pin": self.pin}
+
+    def ended(self) -> None:
+        """Nothing runs here."""
+
+    def setup(self, party: int, renew: bool, policy_text: str | None) -> dict[str, str]:
+        """Make this host's directory, keys and policy, if need be; return its certificates by engine.
+
+        Args: policy_text: None: the default, unless there is a policy. Raises: HostUnfitError; PolicyError.
+        """
+        made = keys.make_keys(self._directory, party, renew=renew)
+        if policy_text is not None or not (self._directory / policy.FILE).exists():
+            policy.write_policy(self._directory, policy_text or policy.DEFAULT)
+        return made
+
+    def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
+        """Hold on to other parties' certificates, by engine and party. Raises: CertificateError."""
+        keys.pin(self._directory, party, {name: keys.by_party(texts) for name, texts in certificates.items()})
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """One party's certificates, as its owner gives them to the others' owners."""
+
+    party: int
+    certificates: dict[str, str]
+
+
+def exported(directory: Path, party: int) -> Path:
+    """Return the file of a host's certificates that its owner gives to the other hosts' owners."""
+    return directory / f"party-{party}.certificates"
+
+
+def set_up_here(
+    directory: Path, party: int, renew: bool, policy_text: str | None, others: Sequence[Path]
+) -> dict[str, dict[int, str]]:
+    """Set up the host that this machine is; return all certificates that it has, by engine and party.
+
+    Args: others: the files of other hosts' certificates.
+    Raises: CertificateError; HostUnfitError; PolicyError.
+    """
+    host = Setup(directory)
+    own = host.setup(party, renew, policy_text)
+    write_whole(
+        exported(directory, party),
+        json.dumps({"schema": SCHEMA, "party": party, "certificates": own}).encode(),
+    )
+    for path in others:
+        refusal = Refusal(
+            CertificateError, str(path), "a host's certificates", "ask its owner for them again"
+        )
+        found = as_type(_Exported, read_json(path, refusal, SCHEMA), refusal)
+        host.pin(party, {name: {str(found.party): text} for name, text in found.certificates.items()})
+    held = keys.pinned(directory)
+    return {name: {party: text, **held[name]} for name, text in own.items()}
+
+
+def main(arguments: list[str]) -> int:
+    """Serve a host's owner; return the process's exit code."""
+
+    def work(_stack: ExitStack, _line: Line) -> Any:
+        return Setup(Path(arguments[0]))
+
+    return serve("setup", work)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
