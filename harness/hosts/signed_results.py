@@ -32,9 +32,9 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 class Statement:
     """What a host says of a run in which its party took part.
 
-    Attributes: uploads: how many, and the hash of their identities, of clients that send that of their
-    certificates; compared: integers, by the program; peers: SHA-256 of the other parties' certificates that it held, by party; epsilon, delta:
-    what the run spent, exactly; outputs: what was revealed.
+    Attributes: uploads: a hash of their identities, of clients that send that of their certificates;
+    compared: integers, by the program; peers: SHA-256 of the other parties' certificates that it held, by
+    party; epsilon, delta: what the run spent, exactly; outputs: what was revealed.
     """
 
     run: str
@@ -87,6 +87,8 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
     found = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
     signers = [(_checked(one, refusal), fingerprint(one.certificate.encode())) for one in found.signed]
     signers.sort(key=lambda signer: signer[0].party)
+    if not signers:
+        refusal.say("nobody signed")
     first = signers[0][0]
     for statement, _ in signers:
         peers = {str(other.party): held for other, held in signers if other.party != statement.party}
@@ -97,8 +99,10 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
     try:
         statistic, release = first.asked.statistic_and_release()
         prepared = statistic.prepare(release, domain_from_json(first.domain, "The signed domain"))
-        made = prepared.read({name: tuple(values) for name, values in first.outputs.items()}, first.clients)
-    except FairSharesError as error:
+        made = prepared.read(
+            {name: tuple(first.outputs[name]) for name in statistic.spec.outputs}, first.clients
+        )
+    except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
     if [each.party for each, _ in signers] != list(range(release.model.parties)):
         refusal.say(f"not each of the {release.model.parties} parties signed, once")

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from harness.engines.parties.certificates import fingerprint, make_key
-from harness.engines.registry import choose_model
+from harness.engines.registry import choose_model, engine_of
 from harness.errors import HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.connection import Connection
@@ -140,6 +140,12 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
     return found
 
 
+def own_certificates(hosts: Site) -> list[Path]:
+    """Return the certificate of each host's own key, for the engine of these tests."""
+    engine = engine_of(MODEL).name
+    return [hosts.directory(i) / "keys" / engine / f"P{i}.pem" for i in range(MODEL.parties)]
+
+
 def run_in(directory: Path) -> str:
     """Return the run whose record is on a host."""
     (record,) = (directory / "results").iterdir()
@@ -180,6 +186,17 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     assert "This machine saw no share, no key and no random bit" in done.stdout
     kept = [files - before[i] for i, files in enumerate(below(hosts))]  # as nobody said that it was read
     assert kept == [{f"results/{run_in(hosts.directory(0))}.json"}] * len(kept)
+
+    known = [fingerprint(path.read_bytes()) for path in own_certificates(hosts)]
+    (hosts.home / "known.txt").write_text("\n".join(known))
+    verified = call("verify", "results", "--fingerprints", "known.txt", cwd=hosts.home)
+    assert verified.returncode == 0 and "hosts signed these results" in verified.stdout, verified.stderr
+    (hosts.home / "known.txt").write_text("\n".join(reversed(known)))
+    verified = call("verify", "results", "--fingerprints", "known.txt", cwd=hosts.home)
+    assert verified.returncode == 1 and "other certificates than --fingerprints names" in verified.stderr
+    (hosts.home / "results" / "weights.json").write_text(json.dumps({**weights, "weights": []}))
+    verified = call("verify", "results", cwd=hosts.home)
+    assert verified.returncode == 1 and "its 'weights' is another; do not use" in verified.stderr
 
     refused = call(*RUN[:-1], "again", *ledger, cwd=hosts.home)
     assert refused.returncode == 1 and "budget" in refused.stderr and not (hosts.home / "again").exists()
@@ -338,8 +355,7 @@ def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
     forged.write_text(json.dumps({**json.loads(invitations[0].read_text()), **own}))
     refused = call("send", "--records", "0.csv", "--invitation", str(forged), cwd=hosts.home)
     assert refused.returncode == 1 and "refused or ended the connection" in refused.stderr
-    keys = [hosts.directory(i) / "keys" / "mp-spdz" / f"P{i}.pem" for i in range(MODEL.parties)]
-    known.write_text("\n".join(fingerprint(path.read_bytes()) for path in keys))
+    known.write_text("\n".join(fingerprint(path.read_bytes()) for path in own_certificates(hosts)))
     pinned = ["--invitation", str(invitations[0]), "--fingerprints", str(known)]
     first = start("send", "--records", "0.csv", *pinned, cwd=hosts.home)
     second = call("send", "--records", "1.csv", "--invitation", str(invitations[1]), cwd=hosts.home)

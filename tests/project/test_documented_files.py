@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from dataclasses import fields as fields_of
 from fractions import Fraction
 from pathlib import Path
@@ -20,13 +21,18 @@ from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.evaluation.before_after import METRICS
 from harness.hosts import fleet
 from harness.hosts.inventory import Host
+from harness.hosts.policy import Rule
+from harness.hosts.setup import exported, set_up_here
+from harness.hosts.signed_results import Statement, sign
 from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.run import terms_of
+from harness.pipeline.terms import asked_of
 from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.releases.base import Release
+from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.spec import SPLIT
@@ -170,6 +176,14 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     record = {**facts, "model": "mpyc", "ended": "", "lines": ["OUT counts [1, 2]"]}
     yield "<run>.json", fleet._together([{**record, "party": i} for i in range(3)])
     yield "<run>.json", fleet._together([{**record, "party": 0}])
+    statement = Statement(
+        *("r", 0, asked_of(WeightsStatistic(), asked, None), domain.to_json(), 1, "", "", "", 0, {"1": ""}),
+        *("1", "0", {"counts": [1]}, ""),
+    )
+    set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
+    own = place / "host" / "keys" / "embedded" / "P0.pem"
+    yield "signatures.json", {"schema": 1, "signed": [sign(statement, own)], "statement": asdict(statement)}
+    yield "party-<i>.certificates", json.loads(exported(place / "host", 0).read_text())
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())
     yield "thresholds.json", {"thresholds": {"a": ThresholdRule((0.0, 1.0), (0.5, 0.5)).to_json()}}
@@ -201,7 +215,15 @@ def test_every_field_that_is_written_is_on_the_page(written: dict[str, set[str]]
 
 @pytest.mark.mpspdz("ring", "rep4-ring")
 def test_every_field_on_the_page_is_written(written: dict[str, set[str]]) -> None:
-    read = {"domain.json", "hosts.toml", "evaluation.csv", "<name>.aggregate", "fairshares.toml", ""}
+    read = {
+        "domain.json",
+        "hosts.toml",
+        "policy.toml",
+        "evaluation.csv",
+        "<name>.aggregate",
+        "fairshares.toml",
+        "",
+    }
     assert {
         name: vain
         for name, each in LISTED.items()
@@ -213,6 +235,8 @@ def test_fields_that_are_read() -> None:
     assert {field.partition(".")[0] for field in LISTED["domain.json"]} == {
         each.name for each in fields_of(record_schema._Declared)
     }
+    rules = {f"population[].{each.name}" for each in fields_of(Rule)}
+    assert set(LISTED["policy.toml"]) == {"starters", *rules}
     assert set(LISTED["hosts.toml"]) == {each.name for each in fields_of(Host)}
 
 

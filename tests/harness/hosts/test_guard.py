@@ -1,0 +1,369 @@
+"""What a host does not do whoever starts runs on it: a row of the table in docs/how-to/hosts.md each."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.parties.certificates import make_key
+from harness.errors import (
+    BudgetError,
+    CertificateError,
+    HostUnfitError,
+    LedgerError,
+    OptionError,
+    PolicyError,
+    PopulationError,
+    ShareError,
+    UnsupportedError,
+    UsedUploadsError,
+)
+from harness.hosts.policy import FILE, LEDGER
+from harness.hosts.work import Sending, Work
+from harness.pipeline.terms import asked_of
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Status
+from harness.releases.base import Release
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import get_model
+from harness.system.documents import Refusal, call
+from harness.system.files import PREFIX
+from protocols.accounting.calibration import Budget, NeighboringRelation
+from protocols.spec import CLIENTS, PI_RW
+from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, write_rules
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> list[Path]:
+    return make_hosts(tmp_path)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as made:
+        yield made
+
+
+class Party:
+    """Takes the place of a process; says whether it was let go."""
+
+    number, gone = 0, False
+
+    def go(self, _certificates: object) -> None:
+        self.gone = True
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def spent(host: Path) -> list[tuple[str, Fraction, Status]]:
+    """Return what a host's ledger has: of whom, ε, and what became of the run."""
+    return [
+        (each.name, charge.exact.epsilon, charge.status)
+        for each in Ledger(host / LEDGER).populations()
+        for charge in each.charges
+    ]
+
+
+def go(work: Work, party: Party | None = None) -> Party:
+    """Let a prepared party go, of which nothing runs."""
+    found = party or Party()
+    work._party = found  # type: ignore[assignment]
+    work.go({})
+    return found
+
+
+@pytest.mark.parametrize("request_", ["setup", "pin", "renew", "policy", "make_keys"])
+def test_no_request_touches_keys_or_policy(request_: str, hosts: list[Path], stack: ExitStack) -> None:
+    assert request_ not in Starter(hosts[0], stack).work.handlers
+
+
+def test_whatever_is_asked_keys_and_policy_stay(hosts: list[Path], stack: ExitStack) -> None:
+    before = digest(hosts[0])
+    work = Starter(hosts[0], stack).prepared(asked())
+    for handler in set(work.handlers.values()):
+        for arguments in ({}, {"party": 1}, {"run": "0" * 32}):
+            refusal = Refusal(HostUnfitError, "it", "right", "no")
+            with ExitStack() as ignored:
+                ignored.push(lambda *_: True)
+                call(handler, dict(arguments), refusal)
+    assert digest(hosts[0]) == before
+
+
+def digest(host: Path) -> str:
+    paths = [*sorted((host / "keys").rglob("*")), host / FILE]
+    found = [(str(path), path.read_bytes() if path.is_file() else b"") for path in paths]
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
+def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitStack, tmp_path: Path) -> None:
+    """It runs with the parties whose certificates its owner accepted, and charges nothing for others."""
+    work = Starter(hosts[0], stack).prepared(asked())
+    own = make_key(tmp_path, "P1", "MPyC party 1").read_text()
+    work._party = party = Party()  # type: ignore[assignment]
+    with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
+        work.go({"1": own})
+    assert not party.gone and spent(hosts[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules", "error", "said"),
+    [
+        ({"epsilon": "3"}, RULE, PolicyError, "epsilon_per_run = 2; this one needs ε = 2.9"),
+        ({"delta": "1/1024"}, RULE + 'delta_per_run = "2^-30"', PolicyError, "delta_per_run"),
+        ({}, RULE + 'tasks = ["gap"]', PolicyError, "does not allow 'weights' .*tasks: 'gap'"),
+        ({}, RULE + 'models = ["ring"]', PolicyError, "does not allow 'mpyc' .*models: 'ring'"),
+        ({}, RULE + 'unit = "client"', PolicyError, "does not allow 'record' .*unit: 'client'"),
+        ({}, RULE + 'relation = "replace_one"', PolicyError, "wants relation = 'replace_one'"),
+        ({"population": "laons"}, RULE, PolicyError, "no population 'laons' .did you mean 'loans'"),
+        ({"population": None}, RULE, PolicyError, "names no population 'unnamed'"),
+        ({}, 'starters = ["alice"]\n' + RULE, PolicyError, "lets this ssh key, .* start nothing .starters."),
+        ({"protocol": "pi_cf"}, RULE, OptionError, "none that this version knows"),
+        ({"options": {"reweighing": "balanced"}, "protocol": "pi_lap"}, RULE, OptionError, "none that this"),
+        ({"options": {"no": 1}}, RULE, OptionError, "none that this version knows"),
+        ({"epsilon": "0"}, RULE, OptionError, "none that this version knows"),
+        ({"epsilon": "1e9"}, RULE, OptionError, "none that this version knows"),
+        ({"epsilon": "21"}, RULE.replace("= 2", "= 30").replace("= 4", "= 30"), OptionError, "No noise fits"),
+        ({"input_form": "slots"}, RULE, OptionError, "none that this version knows"),
+        ({"input_path": "clients"}, RULE, UnsupportedError, "needs MP-SPDZ"),
+        ({"input_form": "product"}, RULE, ShareError, "takes product over"),
+        ({"relation": "zero_out_one", "unit": "client"}, RULE, OptionError, "."),
+    ],
+)
+def test_a_starter_chooses_nothing_that_the_owner_did_not_allow(
+    changes: dict[str, Any],
+    rules: str,
+    error: type[Exception],
+    said: str,
+    hosts: list[Path],
+    stack: ExitStack,
+) -> None:
+    """And nothing was charged, or is running, when it is refused; the connection is of no more use."""
+    write_rules(hosts[0], rules)
+    starter = Starter(hosts[0], stack)
+    with pytest.raises(error, match=said) as raised:
+        starter.prepared(asked(**changes))
+    assert "\n" not in str(raised.value)
+    with pytest.raises(HostUnfitError, match="has prepared no party"):
+        starter.work.go({})
+    assert spent(hosts[0]) == [] and starter.work._party is None
+
+
+def test_forms_that_a_model_does_not_protect_are_refused(hosts: list[Path], stack: ExitStack) -> None:
+    """One active server could reveal a client's value by multiplying plain shares."""
+    run = asked(model="sy-rep-ring", input_form="product")
+    with pytest.raises(UnsupportedError, match="which one active"):
+        Starter(hosts[0], stack).prepared(run)
+
+
+@pytest.mark.parametrize("name", ["protocol", "arguments", "fair_bits", "model", "epsilon"])
+def test_program_arguments_and_noise_are_the_hosts_own(
+    name: str, hosts: list[Path], stack: ExitStack
+) -> None:
+    work = Starter(hosts[0], stack).work
+    said = {"run": "0" * 32, "party": 0, "addresses": [], name: []}
+    with pytest.raises(HostUnfitError, match=f"unknown key '{name}'"):
+        call(work.prepare, said, Refusal(HostUnfitError, "The request", "known", "no"))
+
+
+def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(
+    hosts: list[Path], stack: ExitStack
+) -> None:
+    work = Starter(hosts[0], stack).prepared(asked())
+    assert spent(hosts[0]) == []
+
+    class Failing(Party):
+        def go(self, _certificates: object) -> None:
+            (self.charged,) = spent(hosts[0])
+            raise KeyboardInterrupt
+
+    failing = Failing()
+    with pytest.raises(KeyboardInterrupt):
+        go(work, failing)
+    name, epsilon, status = failing.charged
+    assert name == "loans" and Fraction(99, 100) < epsilon <= 1 and status is Status.RUNNING
+    assert spent(hosts[0]) == [failing.charged]
+
+
+def test_repeats_are_charged_until_nothing_is_left(hosts: list[Path]) -> None:
+    """The starter's own ledger, or none, changes nothing about that."""
+    for left in (3, 2, 1, 0):
+        with ExitStack() as stack:
+            starter = Starter(hosts[0], stack)
+            assert go(starter.prepared(asked())).gone
+            assert len(spent(hosts[0])) == 4 - left
+    with ExitStack() as stack:
+        starter = Starter(hosts[0], stack)
+        with pytest.raises(BudgetError, match=r"has ε = .* left of its budget of 4,"):
+            starter.prepared(asked())
+        assert go(Starter(hosts[1], stack).prepared(asked(), 1)).gone  # of which only this host had a share
+
+
+def test_a_budget_follows_the_policy(hosts: list[Path], stack: ExitStack) -> None:
+    assert go(Starter(hosts[0], stack).prepared(asked())).gone
+    write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1.5"'))
+    with pytest.raises(BudgetError, match=r"of its budget of 1\.5,"):
+        Starter(hosts[0], stack).prepared(asked())
+    write_rules(hosts[0], RULE)
+    Starter(hosts[0], stack).prepared(asked())
+
+
+def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path], stack: ExitStack) -> None:
+    write_rules(hosts[0], RULE.replace("loans", "*"))
+    assert go(Starter(hosts[0], stack).prepared(asked())).gone
+    with pytest.raises(PopulationError, match="were charged to 'loans', not to 'others'"):
+        Starter(hosts[0], stack).prepared(asked(population="others"))
+    with pytest.raises(UsedUploadsError, match="went into a run before"):
+        Starter(hosts[0], stack).prepared(asked(population=None))
+
+
+def test_two_starters_at_once_do_not_both_get_what_is_left(hosts: list[Path], stack: ExitStack) -> None:
+    write_rules(hosts[0], RULE.replace("epsilon = 4", "epsilon = 1"))
+    works = [Starter(hosts[0], stack).prepared(asked()) for _ in range(2)]
+    parties, refused = [Party(), Party()], []
+
+    def let_go(work: Work, party: Party) -> None:
+        try:
+            go(work, party)
+        except BudgetError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=let_go, args=pair) for pair in zip(works, parties, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(party.gone for party in parties) == [False, True] and len(refused) == 1
+    assert len(spent(hosts[0])) == 1
+
+
+def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> None:
+    """What was checked stays what runs: no other release, no other inputs under the same charge."""
+    work = Starter(hosts[0], stack).prepared(asked())
+    for again in (
+        lambda: work.propose(asked(epsilon="1/1000")),
+        lambda: work.aggregate(0),
+        lambda: work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3),
+    ):
+        with pytest.raises(HostUnfitError, match="already; a connection is for one run"):
+            again()
+
+
+def test_one_honest_host_is_enough_to_refuse(hosts: list[Path], stack: ExitStack) -> None:
+    """The others, and the starter, do as they like: without its share nothing of a client can be opened."""
+    write_rules(hosts[0], RULE.replace("loans", "others"))
+    for i in (1, 2):
+        write_rules(hosts[i], '[[population]]\nname = "*"\nepsilon = 1000000\ndelta = 0.5\n')
+    with pytest.raises(PolicyError, match="names no population 'loans'"):
+        Starter(hosts[0], stack).prepared(asked())
+    for i in (1, 2):
+        assert go(Starter(hosts[i], stack).prepared(asked(epsilon="20"), i)).gone
+    assert spent(hosts[0]) == [] and not list(hosts[0].glob(f"{PREFIX}*/party"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda host: (host / FILE).unlink(), "has no policy, so it runs nothing of another's"),
+        (lambda host: (host / FILE).chmod(0o622), "Others can change .*policy.toml"),
+        (lambda host: (host / FILE).write_text("epsilon = "), "is not a policy: it is not TOML"),
+    ],
+)
+def test_without_a_policy_nothing_runs(damage: Any, said: str, hosts: list[Path], stack: ExitStack) -> None:
+    damage(hosts[0])
+    starter = Starter(hosts[0], stack)
+    with pytest.raises(PolicyError, match=said):
+        starter.prepared(asked())
+    with pytest.raises(HostUnfitError, match="No release was proposed"):
+        starter.work.aggregate(0)
+
+
+def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], stack: ExitStack) -> None:
+    work = Starter(hosts[0], stack).prepared(asked())
+    Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
+    assert work._guard is not None
+    work._guard._account.ledger._database = replace(work._guard._account.ledger._database, timeout_s=0.1)
+    with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        party = Party()
+        with pytest.raises(LedgerError, match="another program has kept it locked"):
+            go(work, party)
+    assert not party.gone
+
+
+def test_a_damaged_ledger_refuses_and_is_kept(hosts: list[Path], stack: ExitStack) -> None:
+    (hosts[0] / LEDGER).write_bytes(b"not a ledger" * 100)
+    with pytest.raises(LedgerError, match="it is no database, or its beginning is damaged"):
+        Starter(hosts[0], stack).prepared(asked())
+    assert (hosts[0] / LEDGER).read_bytes() == b"not a ledger" * 100
+
+
+def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> None:
+    write_rules(hosts[0], 'starters = ["alice"]\n' + RULE)
+    Starter(hosts[0], stack, "alice").prepared(asked())
+    with pytest.raises(PolicyError, match="lets 'bob' start nothing"):
+        Starter(hosts[0], stack, "bob").prepared(asked())
+
+
+@pytest.mark.mpspdz("ring")
+def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
+    """Whoever starts a run writes invitations as it likes; a host does not run one thing and tell another."""
+    told: dict[str, Any] = {
+        "task": "weights",
+        "model": "ring",
+        "input_form": "product",
+        "domain": {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10},
+        "epsilon": "1",
+        "delta": "1/1099511627776",
+        "neighboring_relation": "add_or_remove_one",
+    }
+    form = PI_RW.input_forms["product"].by(CLIENTS)
+    release = Release(get_model("ring"), form, Fraction(1), Fraction(1, 2**40))
+    clients: dict[str, Any] = {"certificates": ["one", "two"], "ports": (0, 0), "seconds": 1.0}
+    replaced = replace(release, relation=NeighboringRelation.REPLACE_ONE)
+    cases: tuple[tuple[dict[str, Any], Any], ...] = (
+        ({}, asked_of(WeightsStatistic(), replace(release, epsilon=Fraction(2)), "loans")),
+        ({}, asked_of(WeightsStatistic(), replace(release, delta=Fraction(1, 1024)), "loans")),
+        ({"epsilon": "2"}, None),
+        ({"delta": "1/1024"}, None),
+        ({"epsilon": "2/2"}, None),
+        ({"model": "sy-rep-ring"}, None),
+        ({"input_form": "split"}, None),
+        ({"neighboring_relation": "replace_one"}, None),
+        ({}, asked_of(WeightsStatistic(), replaced, "loans")),
+    )
+    right = asked_of(WeightsStatistic(), release, "loans")
+
+    def prepare(run: Any, terms: dict[str, Any]) -> None:
+        with ExitStack() as stack:
+            work = Starter(hosts[0], stack).work
+            work.propose(run)
+            work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3, Sending(terms=terms, **clients))
+
+    for changes, run in cases:
+        with pytest.raises(HostUnfitError, match="something else than clients are told"):
+            prepare(run or right, {**told, **changes})
+    with pytest.raises(ShareError, match="for a run that this version can describe: it has an unknown key"):
+        prepare(right, {**told, "note": "only you can read this"})
+    prepare(right, told)
+
+
+def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
+    work = Starter(hosts[0], stack).work
+    work.propose(asked())
+    with pytest.raises(HostUnfitError, match="before it had any inputs"):
+        work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+    shutil.move(hosts[1] / "shares", hosts[0] / "shares" / "party-0")
+    with pytest.raises(ShareError):
+        work.aggregate(0)

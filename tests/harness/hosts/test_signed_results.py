@@ -1,0 +1,169 @@
+"""Results that hosts signed: what follows from the signatures stands, anything else is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.parties.certificates import fingerprint, make_key
+from harness.errors import SignatureError
+from harness.hosts.signed_results import Statement, sign, verify
+from harness.pipeline.run import SIGNATURES, privacy_of, result_files
+from harness.system.result_files import write_json
+from tests.support.starters import DOMAIN, MODEL, asked
+
+COUNTS = [4, 7, 1, 12]
+HASH = "0f" * 32
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> list[Path]:
+    return [make_key(tmp_path, f"P{i}", f"MPyC party {i}") for i in range(3)]
+
+
+@pytest.fixture
+def results(tmp_path: Path, keys: list[Path]) -> Path:
+    """Return the directory of a run's results, as it is when all is well."""
+    made = tmp_path / "results"
+    made.mkdir()
+    statistic, release = asked().statistic_and_release()
+    prepared = statistic.prepare(release, DOMAIN)
+    privacy = privacy_of(prepared, 0)
+    found = prepared.read({"counts": tuple(COUNTS)}, 50)
+    for name, fields in result_files(statistic, found, privacy).items():
+        write_json(made / name, fields)
+    ran = {"task": "weights", "model": "mpyc", "engine": MODEL.engine, "engine_version": "MPyC"}
+    write_json(made / "manifest.json", {**ran, "program_hash": HASH, "privacy": privacy, "mpc_s": 1.0})
+    write(made, [statement(i, keys) for i in range(3)], keys)
+    return made
+
+
+def statement(party: int, keys: list[Path], **changes: Any) -> Statement:
+    statistic, release = asked().statistic_and_release()
+    spent = statistic.prepare(release, DOMAIN).plan.exact
+    peers = {str(i): fingerprint(path.read_bytes()) for i, path in enumerate(keys) if i != party}
+    made = Statement(
+        *("0" * 32, party, asked(), DOMAIN.to_json(), 50, "aa", HASH, "MPyC", 0, peers),
+        *(str(spent.epsilon), str(spent.delta), {"counts": COUNTS}, f"2026-01-01T00:00:0{party}+00:00"),
+    )
+    return replace(made, **changes)
+
+
+def write(directory: Path, statements: list[Statement], keys: list[Path]) -> None:
+    signed = [sign(each, path) for each, path in zip(statements, keys, strict=True)]
+    write_json(directory / SIGNATURES, {"schema": 1, "signed": signed})
+
+
+def edit(path: Path, change: Change) -> None:
+    fields = json.loads(path.read_text())
+    change(fields)
+    path.write_text(json.dumps(fields))
+
+
+def of_the_first(**changes: str) -> Change:
+    return lambda found: found["signed"][0].update(changes)
+
+
+def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> None:
+    found = verify(results)
+    assert [each.party for each, _ in found] == [0, 1, 2]
+    assert [text for _, text in found] == [fingerprint(path.read_bytes()) for path in keys]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("weights.json", lambda f: f["noisy_counts"][0].__setitem__(0, 5.5), "its 'noisy_counts' is another"),
+        ("weights.json", lambda f: f["privacy"].update(epsilon=0.1), "its 'privacy' is another"),
+        ("weights.json", lambda f: f.update(more=1), "it has fields of its own"),
+        ("weights.json", lambda f: f.pop("weights"), "its 'weights' is another"),
+        ("manifest.json", lambda f: f.update(program_hash="1"), "its 'program_hash' is another"),
+        ("manifest.json", lambda f: f.update(model="ring"), "its 'model' is another"),
+        ("manifest.json", lambda f: f.update(task="gap"), "its 'task' is another"),
+        ("manifest.json", lambda f: f["privacy"].update(epsilon_exact="1/10"), "its 'privacy' is another"),
+        (SIGNATURES, lambda f: f["signed"].pop(), "ran with parties of other certificates"),
+        (SIGNATURES, lambda f: f["signed"].clear(), "nobody signed"),
+        (SIGNATURES, lambda f: f["signed"].append(f["signed"][0]), "not each of the 3 parties signed, once"),
+        (SIGNATURES, of_the_first(signature="00"), "a signature is not its certificate's"),
+        (SIGNATURES, of_the_first(signature="x"), "a signature is not its certificate's"),
+        (SIGNATURES, of_the_first(certificate="x"), "a signature is not its certificate's"),
+        (SIGNATURES, of_the_first(statement="{}"), "a signature is not its certificate's"),
+        (SIGNATURES, lambda f: f["signed"][0].update(f["signed"][1]), "certificates|once"),
+        (SIGNATURES, lambda f: f.update(schema=2), "schema"),
+    ],
+)
+def test_whatever_is_changed_is_refused(name: str, change: Change, said: str, results: Path) -> None:
+    edit(results / name, change)
+    with pytest.raises(SignatureError, match=said) as raised:
+        verify(results)
+    assert "do not use these results" in str(raised.value)
+
+
+def test_every_byte_of_a_signed_statement_counts(results: Path) -> None:
+    whole = (results / SIGNATURES).read_bytes()
+    first = whole.index(b'"statement"') + 14
+    last = whole.index(b'"', whole.index(b"}", first))
+    for place in range(first, last, 7):
+        (results / SIGNATURES).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(SignatureError):
+            verify(results)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"outputs": {"counts": [5, 7, 1, 12]}}, "parties 0 and 1 signed different runs"),
+        ({"epsilon": "1/100"}, "parties 0 and 1 signed different runs"),
+        ({"uploads": "bb"}, "parties 0 and 1 signed different runs"),
+        ({"program_hash": "1"}, "parties 0 and 1 signed different runs"),
+        ({"asked": asked(epsilon="2")}, "parties 0 and 1 signed different runs"),
+        ({"peers": {"0": "x", "2": "y"}}, "party 1 ran with parties of other certificates"),
+    ],
+)
+def test_hosts_that_did_not_sign_the_same_are_named(
+    changes: dict[str, Any], said: str, results: Path, keys: list[Path]
+) -> None:
+    statements = [statement(i, keys) for i in range(3)]
+    statements[1] = replace(statements[1], **changes)
+    write(results, statements, keys)
+    with pytest.raises(SignatureError, match=said):
+        verify(results)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epsilon": "1/100"}, "another ε or δ than this version computes"),
+        ({"outputs": {"counts": [4, 7, 1]}}, "no result follows"),
+        ({"outputs": {}}, "no result follows"),
+        ({"asked": asked(protocol="pi_lap")}, "no result follows"),
+    ],
+)
+def test_what_all_hosts_sign_has_to_make_a_result(
+    changes: dict[str, Any], said: str, results: Path, keys: list[Path]
+) -> None:
+    write(results, [statement(i, keys, **changes) for i in range(3)], keys)
+    with pytest.raises(SignatureError, match=said):
+        verify(results)
+
+
+def test_a_starter_that_signs_itself_has_other_certificates(
+    results: Path, keys: list[Path], tmp_path: Path
+) -> None:
+    """Its keys fit its words; so the fingerprints have to be those that the hosts' owners say."""
+    (tmp_path / "own").mkdir()
+    own = [make_key(tmp_path / "own", f"P{i}", f"MPyC party {i}") for i in range(3)]
+    write(results, [statement(i, own) for i in range(3)], own)
+    known = {fingerprint(path.read_bytes()) for path in keys}
+    assert not known & {text for _, text in verify(results)}
+
+
+def test_results_that_no_host_signed(tmp_path: Path) -> None:
+    with pytest.raises(SignatureError, match=f"Cannot read .*{SIGNATURES}"):
+        verify(tmp_path)

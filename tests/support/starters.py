@@ -1,0 +1,84 @@
+"""A host for tests, and what a starter asks of it: by the agent's own requests, as a hostile one would."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.engines.registry import engines
+from harness.hosts import keys
+from harness.hosts.policy import FILE
+from harness.hosts.work import Work
+from harness.inputs.encoding import shared_over
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
+from harness.inputs.shares import share
+from harness.pipeline.terms import Asked, asked_of
+from harness.releases.base import Release, Statistic
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import get_model
+from protocols.spec import PI_RW, SHARES
+
+MODEL = get_model("mpyc")
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
+RULE = '[[population]]\nname = "loans"\nepsilon = 4\ndelta = "2^-20"\nepsilon_per_run = 2\n'
+
+
+def asked(statistic: Statistic[Any] | None = None, **changes: Any) -> Asked:
+    """Return what a starter asks for: weights of the loans at ε = 1 unless said otherwise."""
+    chosen = statistic or WeightsStatistic()
+    form = PI_RW.input_forms["split"].by(SHARES)
+    release = Release(MODEL, form, Fraction(1), Fraction(1, 2**40))
+    return replace(asked_of(chosen, release, "loans"), **changes)
+
+
+def records(rows: int = 1) -> ClientRecords:
+    """Return one client's."""
+    each = np.zeros(rows, dtype=np.int64)
+    return ClientRecords(DOMAIN, np.array(["me"], dtype=object), each, each, each)
+
+
+def make_hosts(directory: Path, policy: str = RULE, clients: int = 1) -> list[Path]:
+    """Return hosts' directories: set up, with each its shares of the same clients, and this policy."""
+    hosts = [directory / f"host-{i}" for i in range(MODEL.parties)]
+    own = [keys.make_keys(host, i, renew=False) for i, host in enumerate(hosts)]
+    certificates = {name: {i: texts[name] for i, texts in enumerate(own)} for name in engines()}
+    for i, host in enumerate(hosts):
+        keys.pin(host, i, certificates)
+        write_rules(host, policy)
+    form = PI_RW.input_forms["split"]
+    for _ in range(clients):
+        share(records(), form, shared_over(form, MODEL.domain), MODEL.parties, directory / "shares")
+    for i, host in enumerate(hosts):
+        (directory / "shares" / f"party-{i}").rename(host / "shares")
+    return hosts
+
+
+def write_rules(host: Path, policy: str) -> None:
+    """Write a host's policy, as its owner would."""
+    (host / FILE).write_text(policy)
+    (host / FILE).chmod(0o600)
+
+
+class Starter:
+    """A connection to a host's agent, in this process. Attributes: work: what answers."""
+
+    def __init__(self, host: Path, stack: ExitStack, name: str = "") -> None:
+        self.work = Work(host, stack, _nothing, name)
+
+    def prepared(self, run: Asked, party: int = 0) -> Work:
+        """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
+        self.work.propose(run)
+        self.work.aggregate(party)
+        self.work.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
+        return self.work
+
+
+def _nothing(_size: int, descriptor: int) -> None:
+    os.close(descriptor)
