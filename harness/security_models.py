@@ -52,8 +52,8 @@ class Model:
     def security_bits(self, compared: int) -> int | None:
         """Return b: in a run the engine's security fails with probability 2^-b at most; None: no such term.
 
-        Computes: checks fail at the first cheat or not at all, as one that is noticed ends the run; masks fail
-        one by one, so that their probabilities add up.
+        Computes: checks fail at the first cheat or not at all, as one that is noticed ends the run; masks
+        fail one by one, so that their probabilities add up.
         [test: tests/harness/pipeline/test_manifest.py]
         Args: compared: how many integers the program compares.
         """

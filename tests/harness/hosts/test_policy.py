@@ -25,8 +25,8 @@ def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     write_policy(host, DEFAULT)
     assert (host / FILE).stat().st_mode & 0o777 == 0o600
     rule = read_policy(host).rule_for(asked(population="whoever"), "")
-    assert (rule.budget.epsilon, rule.budget.delta) == (10, Fraction(1, 2**30))
-    assert (rule.per_run.epsilon, rule.per_run.delta) == (4, Fraction(1, 2**36))
+    assert (rule.budget.epsilon, rule.budget.delta) == (Fraction(10), Fraction(1, 2**30))
+    assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
     assert (rule.tasks, rule.models) == (list(STATISTICS), list(MODELS))
 
 

@@ -141,7 +141,7 @@ def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
         agent.stdin.write(wire.encode({"do": "propose", "asked": asdict(asked())}))
         agent.stdin.write(wire.encode({"do": "put_file", "name": "0a.share", "bytes": 5}) + BODY)
         agent.stdin.flush()
-        said = []
+        said: list[bytes] = []
         while said.count(b'{"ok": null}\n') < 2:
             line = agent.stdout.readline()
             said += [line] if line.strip() else []
