@@ -233,7 +233,7 @@ def gap(
     Args: as `weights`, and
         value: how well the model works for the client: a number, or a fraction of counts as "17/20".
         range: the ends of the range that values may have, declared.
-        steps: values are rounded to so many on each side of the range's centre; default: 1000.
+        steps: values are rounded to so many on each side of the range's center; default: 1000.
     Returns: gaps by pair of groups, means and sizes by group.
     Raises: as `weights`.
     """

@@ -89,7 +89,7 @@ class Privacy:
     """What a release gives away at most: (ε, δ)-differential privacy, with the exact bounds.
 
     Attributes: epsilon, delta: rounded up; epsilon_exact, delta_exact: rational; unit: what is protected, a
-    record or a client; relation: between neighbouring data sets.
+    record or a client; relation: between neighboring data sets.
     """
 
     epsilon: float

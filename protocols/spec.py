@@ -256,9 +256,7 @@ PI_ROC = ProtocolSpec(
     arguments=("parties", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
     input_forms={SCORED_SPLIT.name: SCORED_SPLIT},
     outputs=("nodes",),
-    revealed=(
-        "noisy counts of records per (group, label, block of neighbouring score bins), to all parties",
-    ),
+    revealed=("noisy counts of records per (group, label, block of neighboring score bins), to all parties",),
     release=_blocks_of_bins,
 )
 

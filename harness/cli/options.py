@@ -66,7 +66,7 @@ RANGE = optional(
 )
 STEPS = optional(
     whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
-    "values are rounded to so many steps on each side of the range's centre; default: 1000",
+    "values are rounded to so many steps on each side of the range's center; default: 1000",
 )
 INPUT_FORM = optional(
     as_given,
@@ -273,7 +273,7 @@ class AuditOptions(Options):
     groups = optional(_SIZE, "of a release: how many; default: 2")
     labels = optional(_SIZE, "of a release: how many; default: 2")
     thresholds = optional(_SIZE, "of the release `thresholds`: how many; default: 1001")
-    steps = optional(_SIZE, "of the release gap: how many on each side of the range's centre; default: 1000")
+    steps = optional(_SIZE, "of the release gap: how many on each side of the range's center; default: 1000")
     neighboring_relation = RELATION.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )

@@ -217,14 +217,14 @@ class ThresholdsOptions(ReleaseOptions):
     objective = usual(
         "accuracy_score",
         one_of(in_module("harness.postprocessing.thresholds.choose:OBJECTIVES")),
-        "what to maximise under the constraint: accuracy_score (default) or balanced_accuracy_score",
+        "what to maximize under the constraint: accuracy_score (default) or balanced_accuracy_score",
     )
     tolerance = optional(
         parse_tolerance,
         "largest difference between groups that the constraint allows; default: 0, with --deterministic "
         "the least achievable",
     )
-    deterministic = switch("one threshold per group, no randomisation")
+    deterministic = switch("one threshold per group, no randomization")
     positive_label = POSITIVE_LABEL
     blocks = usual(
         "tree",

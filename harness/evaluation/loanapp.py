@@ -39,7 +39,7 @@ EXCLUDED = {
     "decided with the label or after it": ("typur", "inson"),
     "the lender's own finding or handling": ("gdlin", "unver", "review", "rep", "thick", "inss"),
     "a group that the law protects in its own right": ("male", "married", "old", "dep"),
-    "describes the neighbourhood, not the applicant": ("min30", "suffolk", "mi", "bd", "vr"),
+    "describes the neighborhood, not the applicant": ("min30", "suffolk", "mi", "bd", "vr"),
     "derived from columns that are used": ("mortno", "mortperf", "mortlat1", "mortlat2", "chist", "multi"),
     "repeats columns that are used": ("appinc",),
     "codes whose meaning is not documented": ("emp", "yjob"),

@@ -88,7 +88,7 @@ def _empirical(audited: Audited) -> str:
     at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
     return (
         f"Empirical: {audited.name}, ε = {exact_text(audited.epsilon)}: δ is at least {at_least:.3f}. "
-        f"One event tells neighbours apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence "
+        f"One event tells neighbors apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence "
         f"1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ revealed; another event may do "
         "better."
     )
@@ -108,10 +108,10 @@ def _releases(audits: Sequence[Audited]) -> Table:
         ]
         rows.append(row)
     return Table(
-        ["release, neighbouring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
+        ["release, neighboring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
         rows,
         "lrrrrr",
-        caption="Moved: how many noisy values two neighbours differ in, from the linear map that is noised.",
+        caption="Moved: how many noisy values two neighbors differ in, from the linear map that is noised.",
         if_wide=["ε at 10⁻⁶"],
     )
 

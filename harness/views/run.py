@@ -131,7 +131,7 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
             for name, each in guarantees.items()
         },
         "The guarantee at every ε: what has probability p on one data set has e^ε · p + δ at most on its "
-        "neighbour. The dot is the guarantee as it is stated.",
+        "neighbor. The dot is the guarantee as it is stated.",
     )
 
 

@@ -297,7 +297,7 @@ class MechanismL(Mechanism):
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= MAX_STEPS:
             raise ValueError(
-                f"the grid has 1 to {MAX_STEPS} steps on each side of the centre, not {self.steps}"
+                f"the grid has 1 to {MAX_STEPS} steps on each side of the center, not {self.steps}"
             )
         if _budget(self.epsilon_2) != self.epsilon_2:
             raise ValueError("epsilon_2 must be a multiple of 10^-9")

@@ -171,7 +171,7 @@ def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     options += ["--out", "results"]
     done = call("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=here)
     assert done.returncode == 1
-    assert "Error: Without randomisation, equalized_odds within a tolerance of 0 is met only" in done.stderr
+    assert "Error: Without randomization, equalized_odds within a tolerance of 0 is met only" in done.stderr
     assert {path.name for path in (here / "results").iterdir()} == {"curves.json", "manifest.json"}
     check_curves(read(here / "results" / "curves.json"))
 

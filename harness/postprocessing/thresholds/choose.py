@@ -219,9 +219,9 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
     """Say what would help. A rate's error from noise is about that of a count over the group's size."""
     least = math.ceil(least_tolerance(task) * 1000) / 1000
     message = (
-        f"Without randomisation, {task.constraint} within a tolerance of {tolerance:g} is met only by "
+        f"Without randomization, {task.constraint} within a tolerance of {tolerance:g} is met only by "
         f"accepting everybody, or nobody, in all groups. Allow a tolerance of {least:g}, or let decisions "
-        "be randomised: choosing again on the same curves (--curves) costs no epsilon."
+        "be randomized: choosing again on the same curves (--curves) costs no epsilon."
     )
     if curves.noise is not None:
         error = float(curves.noise.standard_errors().max())
