@@ -157,6 +157,19 @@ class ShareOptions(Options):
     positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
     check = switch("say which records would be left out, and share nothing")
     cap = CAP_OF_SHARES.but(help=f"to protect all records of a client: {CAP_OF_SHARES.help}")
+    epsilon = optional(
+        parse_epsilon,
+        "the most ε that all runs on this upload may spend together; a run that would spend more leaves it "
+        "out; default: no limit",
+    )
+    delta = optional(parse_delta, "with --epsilon: the most δ, likewise; default: 2^-30")
+    for_tasks = optional(
+        parse_names, "with --epsilon: the only tasks that may use it; default: all that its records fit"
+    )
+    privacy_unit = optional(
+        parse_unit,
+        "with --epsilon: what a run has to protect at least: record (default) or client (all its records)",
+    )
 
 
 PARTY = required(parse_party, "number of the party, from 0", "0")

@@ -35,8 +35,17 @@ from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
 from harness.inputs.aggregation import ANY, UploadPolicy, common_uploads, report_from_json
+from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.shares import SUFFIX
-from harness.pipeline.party_inputs import PartyInputs, Source, feed_heads, kind_of_run, sound_uploads
+from harness.pipeline.party_inputs import (
+    PartyInputs,
+    Source,
+    Uncovered,
+    all_covered,
+    feed_heads,
+    kind_of_run,
+    sound_uploads,
+)
 from harness.pipeline.terms import Asked
 from harness.releases.base import Release
 from harness.security_models import Model
@@ -144,20 +153,26 @@ class HostsRunner(Runner):
             yield
 
     def feed(
-        self, form: InputForm, scratch: Path, progress: Progress, rules: UploadPolicy = ANY
+        self,
+        form: InputForm,
+        scratch: Path,
+        progress: Progress,
+        rules: UploadPolicy = ANY,
+        uncovered: Uncovered = all_covered,
     ) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
 
         Where an upload's form keeps its client to a cap, hosts say first which uploads are sound there, and
         all leave out those that are not sound at every party.
-        Args: rules: what uploads have to be.
+        Args: rules: what uploads have to be; uncovered: as for `Source.describe`, of uploads sent from here.
         Raises: ShareError: they do not go together, or are for another model or input form.
         """
         without: Sequence[list[str] | None] = [None] * len(self._hosts)
         excluded: Mapping[str, int] = {}
+        policies = None
         if self._shares is not None:
             progress("send")
-            files, excluded = _files_to_send(self._shares, form, self.model, rules)
+            files, excluded, policies = _files_to_send(self._shares, form, self.model, rules, uncovered)
             at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
         progress("aggregate")
         if self._shares is None and form.capped == ENFORCED:
@@ -173,7 +188,8 @@ class HostsRunner(Runner):
         for path, aggregate in zip(heads, aggregates, strict=True):
             path.write_text(aggregate["head"])
         uploaded = tuple(int(aggregate["bytes"]) for aggregate in aggregates)
-        return replace(feed_heads(heads, form, self.model, uploaded, rules), excluded=excluded)
+        inputs = feed_heads(heads, form, self.model, uploaded, rules)
+        return replace(inputs, excluded=excluded, policies=inputs.policies if policies is None else policies)
 
     def _agree(
         self, form: InputForm, rules: UploadPolicy
@@ -266,19 +282,25 @@ class HostsSource(Source):
     hosts: HostsRunner
     policy: UploadPolicy
 
-    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:
-        return self.hosts.feed(release.form, scratch, progress, self.policy)
+    def describe(
+        self, release: Release, scratch: Path, progress: Progress, uncovered: Uncovered = all_covered
+    ) -> PartyInputs:
+        return self.hosts.feed(release.form, scratch, progress, self.policy, uncovered)
 
 
 def _files_to_send(
-    shares: Path, form: InputForm, model: Model, rules: UploadPolicy
-) -> tuple[list[list[Path]], Mapping[str, int]]:
-    """Return each party's files, and how many uploads are left out of them, by why."""
+    shares: Path, form: InputForm, model: Model, rules: UploadPolicy, uncovered: Uncovered
+) -> tuple[list[list[Path]], Mapping[str, int], Mapping[str, ClientPolicy] | None]:
+    """Return each party's files, how many uploads are left out, by why, and the policies of the others.
+
+    Of aggregates, their headers say what the policies of all clients allow.
+    """
     files = [_share_files(shares, party) for party in range(model.parties)]
     if any(shares.glob("party-*.aggregate")):
-        return files, {}
-    taken, excluded = sound_uploads(shares, form, model, rules)
-    return [every if some is None else list(some) for every, some in zip(files, taken, strict=True)], excluded
+        return files, {}, None
+    taken, excluded, policies = sound_uploads(shares, form, model, rules, uncovered)
+    chosen = [every if some is None else list(some) for every, some in zip(files, taken, strict=True)]
+    return chosen, excluded, policies
 
 
 def _share_files(shares: Path, party: int) -> list[Path]:

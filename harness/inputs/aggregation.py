@@ -123,6 +123,17 @@ class Agreement:
     taken: frozenset[str]
     left_out: Mapping[str, int]
 
+    @property
+    def batches(self) -> frozenset[str]:
+        """The `batch` of each upload that is taken."""
+        return frozenset(map(_batch, self.taken))
+
+    def without(self, uncovered: Collection[str]) -> Agreement:
+        """Return what is left of it in a run that some policies do not cover. Args: as for a report."""
+        taken = frozenset(each for each in self.taken if _batch(each) not in uncovered)
+        more = len(self.taken) - len(taken)
+        return Agreement(taken, {**self.left_out, UNCOVERED: more} if more else self.left_out)
+
 
 @dataclass(frozen=True)
 class _Policy:

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,16 +24,20 @@ from harness.errors import ShareError
 from harness.inputs.aggregation import (
     ANY,
     HINT,
+    UNCOVERED,
     Aggregator,
     UploadPolicy,
     aggregate,
     check_aggregates,
     common_uploads,
+    described,
     extract_values,
     paths_of,
+    read_header,
     read_uploads,
     uploads_at,
 )
+from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
@@ -42,6 +46,9 @@ from harness.releases.base import Release
 from harness.security_models import Model
 from harness.system.progress import part as one_of
 from protocols.spec import CLIENTS, ENFORCED, InputForm
+
+# Of uploads of a domain, by `batch`: those whose clients' policies do not cover the run.
+Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
 
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
@@ -53,7 +60,8 @@ class PartyInputs:
     Attributes: rows: clients, or records where each has a row; values: a file per party, or None; sending:
     the clients that send, if they do; batches: of shares, their identities, if they stay; uploaded: bytes
     of these shares' files, per party, empty if they are not known; share_s: how long sharing took here;
-    excluded: how many uploads were left out at every party alike, by why.
+    excluded: how many uploads were left out at every party alike, by why; policies: of the clients of these
+    batches who have one.
     """
 
     domain: RecordDomain
@@ -66,6 +74,7 @@ class PartyInputs:
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
+    policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:
@@ -89,13 +98,21 @@ class PartyInputs:
         return found
 
 
+def all_covered(_domain: RecordDomain, _policies: Mapping[str, ClientPolicy]) -> Collection[str]:
+    """Return none: what is charged finds out whether clients allow it."""
+    return ()
+
+
 class Source(ABC):
     """Where the inputs of a run come from; asked twice, so that what cannot run is refused in between."""
 
     @abstractmethod
-    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:
+    def describe(
+        self, release: Release, scratch: Path, progress: Progress, uncovered: Uncovered = all_covered
+    ) -> PartyInputs:
         """Return what is public of the inputs, without values.
 
+        Args: uncovered: says which uploads to leave out, as their clients do not allow the run.
         Raises: ShareError: they do not go together, or are for another model, input form or domain.
         """
 
@@ -121,7 +138,13 @@ class RecordsSource(Source):
 
     records: ClientRecords
 
-    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:  # noqa: ARG002
+    def describe(
+        self,
+        release: Release,
+        scratch: Path,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+        uncovered: Uncovered = all_covered,  # noqa: ARG002
+    ) -> PartyInputs:
         nothing = [None] * release.model.parties
         return PartyInputs(self.records.domain, self.records.clients, 1, self.records.clients, nothing)
 
@@ -174,7 +197,9 @@ class SharesSource(Source):
     directory: Path
     policy: UploadPolicy = ANY
 
-    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:
+    def describe(
+        self, release: Release, scratch: Path, progress: Progress, uncovered: Uncovered = all_covered
+    ) -> PartyInputs:
         form, model = release.form, release.model
         aggregates = sorted(self.directory.glob("party-*.aggregate"))
         parties = len(aggregates or [path for path in self.directory.glob("party-*") if path.is_dir()])
@@ -191,13 +216,13 @@ class SharesSource(Source):
         progress("aggregate")
         if aggregates:
             return replace(feed_heads(aggregates, form, model, policy=self.policy), values=aggregates)
-        uploads, excluded = sound_uploads(self.directory, form, model, self.policy)
+        uploads, excluded, policies = sound_uploads(self.directory, form, model, self.policy, uncovered)
         written = [scratch / f"party-{i}.aggregate" for i in range(parties)]
         for i, (path, taken) in enumerate(zip(written, uploads, strict=True)):
             with one_of(i, parties):
                 aggregate(i, self.directory / f"party-{i}", path, taken)
         heads = feed_heads(written, form, model, policy=self.policy)
-        return replace(heads, values=written, excluded=excluded)
+        return replace(heads, values=written, excluded=excluded, policies=policies)
 
     def deliver(
         self,
@@ -224,7 +249,13 @@ class InvitedSource(Source):
     directory: Path
     clients: int
 
-    def describe(self, release: Release, scratch: Path, progress: Progress) -> PartyInputs:  # noqa: ARG002
+    def describe(
+        self,
+        release: Release,
+        scratch: Path,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+        uncovered: Uncovered = all_covered,  # noqa: ARG002
+    ) -> PartyInputs:
         nothing = [None] * release.model.parties
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
@@ -269,22 +300,45 @@ def _extracted(aggregates: Sequence[Path], scratch: Path) -> list[Path]:
 
 
 def sound_uploads(
-    shares: Path, form: InputForm, model: Model, policy: UploadPolicy = ANY
-) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int]]:
+    shares: Path,
+    form: InputForm,
+    model: Model,
+    policy: UploadPolicy = ANY,
+    uncovered: Uncovered = all_covered,
+) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int], Mapping[str, ClientPolicy]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
     Where an upload's form keeps its client to a cap, those that are not sound at every party, or of another
     kind than most, are left out. In other forms clients are trusted, so what is not right is an error.
-    Args: policy: what uploads have to be.
-    Returns: each party's, None for all that there are; how many are left out, by why.
+    In all forms those are left out whose clients' policies do not cover the run.
+    Args: policy: what uploads have to be; uncovered: as for `Source.describe`.
+    Returns: each party's, None for all that there are; how many are left out, by why; the clients' policies.
+    Raises: ShareError: none is left.
     """
-    if form.capped != ENFORCED:
-        return [None] * model.parties, {}
     own = [shares / f"party-{i}" for i in range(model.parties)]
     found = [uploads_at(i, directory, policy) for i, directory in enumerate(own)]
-    agreement = common_uploads(found, kind_of_run(form, model))
-    paths = [paths_of(agreement.taken, each, own[each.party]) for each in found]
-    return paths, agreement.left_out
+    policies = {batch: one for each in found for batch, one in each.policies.items()}
+    agreement = common_uploads(found, kind_of_run(form, model)) if form.capped == ENFORCED else None
+    if agreement:
+        policies = {batch: policies[batch] for batch in agreement.batches & policies.keys()}
+    kinds = {found[0].sound[each] for each in agreement.taken} if agreement else set(found[0].sound.values())
+    bad: Collection[str] = ()
+    if policies and kinds:  # else there is nothing to judge, or an error that says why not
+        declared = found[0].domains[min(kinds).domain]
+        bad = uncovered(domain_from_json(declared, "the shares' header"), policies)
+    kept = {batch: one for batch, one in policies.items() if batch not in bad}
+    paths: list[list[Path] | None] = [None] * model.parties
+    left_out: Mapping[str, int] = {UNCOVERED: len(bad)} if bad else {}
+    if agreement:
+        agreement = agreement.without(bad)
+        left_out = agreement.left_out
+        paths = [paths_of(agreement.taken, each, own[each.party]) for each in found]
+    elif bad:
+        every = [sorted(directory.glob(f"*{SUFFIX}")) for directory in own]
+        paths = [[path for path in some if read_header(path).batch not in bad] for some in every]
+    if [] in paths:
+        raise ShareError(f"No upload is left for this run: {described(left_out)}.")
+    return paths, left_out, kept
 
 
 def kind_of_run(form: InputForm, model: Model) -> tuple[str, str, int]:
@@ -335,8 +389,9 @@ def inputs_in(
         header.batches,
         header.rows,
         [None] * model.parties,
-        batches=_batches(head, policy),
+        batches=(batches := _batches(head, policy)),
         uploaded=uploaded,
+        policies=dict.fromkeys(batches, header.policy) if header.policy else {},
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -13,11 +14,12 @@ from harness.engines.base import PROGRAMS, Job, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError
+from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline import manifest as report
 from harness.pipeline.party_inputs import PartyInputs, Source
 from harness.privacy.ledger.charge import Account, Entry, entry
-from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent
+from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, uncovered
 from harness.privacy.statement import privacy_fields
 from harness.releases.base import PreparedRelease, Release, Statistic
 from harness.system.result_files import check_new, new_directory, write_json
@@ -88,18 +90,28 @@ def run_release(
     started, task, release = time.monotonic(), task or statistic.name, settings.release
     settings.check_supported(statistic.spec)
     with entry(settings.account) as charging, new_directory(out) as partial:
-        described = source.describe(release, partial, progress)
+
+        @cache
+        def prepared_for(domain: RecordDomain) -> PreparedRelease[R]:
+            if domain.kind is not statistic.kind:
+                held, needed = domain.kind.described, statistic.kind.described
+                raise ShareError(
+                    f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have "
+                    "to share again, with the right --task."
+                )
+            progress("plan")
+            return statistic.prepare(release, domain)
+
+        def not_covered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
+            event = event_of(prepared_for(domain), task, out)
+            return uncovered(policies, event, settings.account.ledger.spent_on(policies))
+
+        described = source.describe(release, partial, progress, not_covered)
         domain = described.domain
-        if domain.kind is not statistic.kind:
-            held, needed = domain.kind.described, statistic.kind.described
-            raise ShareError(
-                f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have to "
-                "share again, with the right --task."
-            )
-        progress("plan")
-        prepared = statistic.prepare(release, domain)  # refused before anything is shared
+        prepared = prepared_for(domain)  # refused before anything is shared
         prepared.check(described.clients)
         event = event_of(prepared, task, out, described.batches)
+        event = replace(event, policies=described.policies)
         asked = Guarantee(release.epsilon, release.delta)
         if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
             event = replace(event, exact=asked, noise=None)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.inputs.aggregation import UNCOVERED
 from tests.support.command import call, files_below, refused
 
 DECLARED = ("--groups", "a,b", "--labels", "0,1", "--max-count", "2", "--model", "mpyc")
@@ -49,3 +52,69 @@ def test_a_file_that_cannot_be_read_is_refused(here: Path) -> None:
         "share", "--records", "mine.csv", *DECLARED, "--out", "s", cwd=here
     )
     assert "--out is missing" in refused("share", "--records", "mine.csv", *DECLARED, cwd=here)
+
+
+def policies(shares: Path) -> list[Any]:
+    """Return the policies in the headers of one party's files."""
+    files = sorted((shares / "party-1").iterdir())
+    return [json.loads(path.read_bytes().partition(b"\n")[0])["policy"] for path in files]
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        ((), None),
+        (("--epsilon", "1.5"), (["weights", "count"], "3/2", "1/1073741824", "record")),
+        (("--epsilon", "2", "--for-tasks", "count"), (["count"], "2", "1/1073741824", "record")),
+        (
+            ("--epsilon", "1e-1", "--delta", "1e-6", "--privacy-unit", "client"),
+            (["weights", "count"], "1/10", "1/1000000", "client"),
+        ),
+    ],
+)
+def test_what_a_client_allows_is_in_every_partys_file(
+    options: tuple[str, ...], policy: Any, here: Path
+) -> None:
+    done = call("share", "--records", "mine.csv", *DECLARED, *options, "--out", "s", cwd=here)
+    assert done.returncode == 0
+    expected = policy and dict(zip(("tasks", "epsilon", "delta", "unit"), policy, strict=True))
+    assert policies(here / "s") == [expected]
+    assert ("Who has a file can read your policy in it: " in done.stdout) == (policy is not None)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--for-tasks", "count"), "--for-tasks goes with --epsilon, the most ε that runs on the upload may"),
+        (("--delta", "1e-6"), "--delta goes with --epsilon"),
+        (("--privacy-unit", "client"), "--privacy-unit goes with --epsilon"),
+        (
+            ("--epsilon", "1", "--for-tasks", "weights,gap"),
+            "--for-tasks must be weights or count; got 'gap'.",
+        ),
+        (("--epsilon", "one"), "--epsilon must be a number above 0 and at most 20"),
+        (("--epsilon", "1", "--privacy-unit", "me"), "--privacy-unit must be record or client; got 'me'."),
+    ],
+)
+def test_policies_that_make_no_sense(options: tuple[str, ...], told: str, here: Path) -> None:
+    assert told in refused("share", "--records", "mine.csv", *DECLARED, *options, "--out", "s", cwd=here)
+
+
+def test_a_run_leaves_out_whoever_does_not_allow_it_and_counts_what_each_upload_spends(here: Path) -> None:
+    """Of three clients one allows another task only, and one no second run."""
+    for policy in ((), ("--epsilon", "1"), ("--epsilon", "9", "--for-tasks", "count")):
+        options = ("--records", "mine.csv", *DECLARED, *policy, "--out", "s")
+        assert call("share", *options, cwd=here).returncode == 0
+    release = ("--model", "mpyc", "--epsilon", "0.9", "--ledger", "ledger", "--population", "p")
+    for run, left_out in (("first", 1), ("second", 2)):
+        done = call("weights", "--shares", "s", *release, "--out", run, cwd=here)
+        assert done.returncode == 0, done.stderr
+        assert f"by all parties alike: {left_out} {UNCOVERED}." in done.stdout
+        inputs = json.loads((here / run / "manifest.json").read_text())["inputs"]
+        assert inputs["clients"] == 3 - left_out and inputs["excluded_because"] == {UNCOVERED: left_out}
+    (here / "a").mkdir()
+    for party in "012":
+        options = ("--party", party, "--shares", "s", "--out", f"a/party-{party}.aggregate")
+        assert call("aggregate", *options, cwd=here).returncode == 0
+    told = refused("weights", "--shares", "a", *release, "--out", "third", cwd=here)
+    assert "The policies of clients do not cover this run, in 3 of its 3 uploads" in told

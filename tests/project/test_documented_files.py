@@ -139,7 +139,7 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
         (place / "one.csv").write_text(f"client_id,group,label\nc{k},a,0\n")
         made(
             place, "share", "--records", "one.csv", "--groups", "a,b", "--labels", "0,1", "--cap", "1",
-            "--model", MODEL, "--out", "shares",
+            "--model", MODEL, "--epsilon", "20", "--out", "shares",
         )  # fmt: skip
     own = place / "shares" / "party-0"
     upload, damaged = sorted(own.iterdir())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 from harness.cli.commands.choices import chosen_form, declared_domain, score_cut, with_cap
 from harness.cli.options import AggregateOptions, ShareOptions, UploadsOptions
+from harness.cli.parsers import parse_choice
 from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
@@ -21,18 +23,23 @@ from harness.inputs.aggregation import (
     uploads_at,
     write_uploads,
 )
+from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind, read_domain
 from harness.inputs.records import read_records
 from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
+from harness.privacy.ledger.populations import spent_text
 from harness.releases.registry import STATISTICS
 from harness.views.releases import confusion as cut_view
 from harness.views.run import STEPS
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.noise.truncated import Guarantee
 from protocols.spec import SLOTS
 
 # What shares can be for; counts with a relative error take those of weights.
 TASKS = {name: statistic for name, statistic in STATISTICS.items() if name != "count"}
+
+DELTA = Fraction(1, 2**30)  # that a client's policy has unless it says another; that of `send`
 
 
 def share(options: ShareOptions) -> None:
@@ -53,6 +60,7 @@ def share(options: ShareOptions) -> None:
     cut = score_cut(options)
     if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
+    policy = _policy(options, kind)
     with steps(STEPS) as begin:
         begin("records")
         found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut, say=announce)
@@ -63,7 +71,7 @@ def share(options: ShareOptions) -> None:
             return
         begin("share")
         over = shared_over(form, model.domain)
-        batches = share_in_parts(found, form, over, model.parties, options.out)
+        batches = share_in_parts(found, form, over, model.parties, options.out, policy)
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     if cut is not None:
         say(cut_view.direction(cut, domain))
@@ -72,6 +80,27 @@ def share(options: ShareOptions) -> None:
         f"{plain(str(options.out / 'party-<i>' / (uploads + SUFFIX)))}. "
         "Send each party its own file only, and share once: a second upload counts as another client's."
     )
+    if policy:
+        say(
+            f"Who has a file can read your policy in it: {', '.join(policy.tasks)}; in all at most "
+            f"{spent_text(Guarantee(Fraction(policy.epsilon), Fraction(policy.delta)))}, per {policy.unit}."
+        )
+
+
+def _policy(options: ShareOptions, kind: RecordKind) -> ClientPolicy | None:
+    """Return what the client allows, None for every run. Raises: OptionError: options do not go together."""
+    if options.epsilon is None:
+        for name in ("delta", "for_tasks", "privacy_unit"):
+            if options.texts[name]:
+                flag = ShareOptions.declared[name].flag
+                raise OptionError(
+                    f"{flag} goes with --epsilon, the most ε that runs on the upload may spend."
+                )
+        return None
+    fitting = [name for name, statistic in STATISTICS.items() if statistic.kind is kind]
+    tasks = [parse_choice("--for-tasks", task, fitting) for task in options.for_tasks or fitting]
+    unit = options.privacy_unit or PrivacyUnit.RECORD
+    return ClientPolicy(tuple(tasks), str(options.epsilon), str(options.delta or DELTA), unit)
 
 
 def uploads(options: UploadsOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from harness.inputs.aggregation import (
     MISDIRECTED,
     NOT_THE_SAME,
     RENAMED,
+    UNCOVERED,
     UNDECLARED,
     UNREADABLE,
     WRONG_SIZE,
@@ -35,6 +37,7 @@ from harness.inputs.aggregation import (
     uploads_at,
     write_uploads,
 )
+from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain, RecordKind
@@ -44,6 +47,7 @@ from harness.inputs.shares import share
 from harness.pipeline.party_inputs import SharesSource, feed_heads, sound_uploads
 from harness.releases.base import Release
 from harness.security_models import MODELS, Model
+from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
 from tests.support.misbehaving import (
     MISBEHAVIOURS,
@@ -82,7 +86,7 @@ def three_uploads(shares: Path) -> str:
 
 def taken(shares: Path, out: Path, rules: UploadPolicy = ANY) -> tuple[list[int], Mapping[str, int]]:
     """Return the codes that parties take of these uploads, sorted, and how many are left out, by why."""
-    uploads, left_out = sound_uploads(shares, SLOTS, RING, rules)
+    uploads, left_out, _ = sound_uploads(shares, SLOTS, RING, rules)
     out = out / f"taken-{len(list(out.iterdir()))}"
     aggregates = [out / f"{i}.aggregate" for i in range(PARTIES)]
     for i, path in enumerate(aggregates):
@@ -97,7 +101,7 @@ OF_HONEST = [0, 0, 0, 0, 1, 1, 2, 4]
 def fed(shares: Path, out: Path, form: InputForm, model: Model) -> tuple[list[bytes], Mapping[str, int]]:
     """Return what parties are fed of these uploads, byte by byte, and how many are left out, by why."""
     out.mkdir()
-    uploads, left_out = sound_uploads(shares, form, model)
+    uploads, left_out, _ = sound_uploads(shares, form, model)
     for i, paths in enumerate(uploads):
         aggregate(i, shares / f"party-{i}", out / f"{i}", paths)
     return [(out / f"{i}").read_bytes() for i in range(model.parties)], left_out
@@ -220,7 +224,7 @@ def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Pa
         share(client(0), SPLIT, RING.domain, PARTIES, shares)
     if of_run == 1:
         with pytest.raises(
-            ShareError, match=r"shares are split over ring64; .* slots takes slots over xor64"
+            ShareError, match=r"shares are split over ring64 for 3 parties; .* slots takes slots over xor64"
         ):
             SharesSource(shares).describe(RELEASE, tmp_path, lambda step: None)
     else:
@@ -309,3 +313,66 @@ def test_a_list_of_each_party_is_needed(tmp_path: Path) -> None:
         write_uploads(UploadReport(party, {"a": kind}, {}), tmp_path / f"party-{party}.uploads")
     with pytest.raises(ShareError, match="lists of 2 parties, of uploads for 3"):
         read_lists(tmp_path)
+
+
+ALLOWS = ClientPolicy(("weights",), "1", "1/2", PrivacyUnit.RECORD)
+
+
+@pytest.mark.parametrize("form", [SLOTS, SPLIT], ids=lambda form: form.name)
+def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path: Path) -> None:
+    """Whatever the form; who asks is told the domain that uploads are of, and the policies there are."""
+    shares, over = tmp_path / "shares", shared_over(form, RING.domain)
+    free = [share(client(1), form, over, PARTIES, shares) for _ in range(2)]
+    kept = share(client(1), form, over, PARTIES, shares, ALLOWS)
+    gone = [share(client(1), form, over, PARTIES, shares, ALLOWS) for _ in range(2)]
+    seen: list[object] = []
+
+    def uncovered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> list[str]:
+        seen.append((domain, dict(policies)))
+        return gone
+
+    paths, left_out, policies = sound_uploads(shares, form, RING, ANY, uncovered)
+    assert seen == [(DOMAIN, dict.fromkeys([kept, *gone], ALLOWS))]
+    for i, each in enumerate(paths):
+        assert each is not None and {path.stem for path in each} == {*free, kept}
+        assert {path.parent.name for path in each} == {f"party-{i}"}
+    assert left_out == {UNCOVERED: 2} and policies == {kept: ALLOWS}
+    release = replace(RELEASE, form=form)
+    fed = SharesSource(shares).describe(release, tmp_path, lambda step: None, uncovered)
+    assert (fed.clients, fed.excluded, fed.policies) == (3, {UNCOVERED: 2}, {kept: ALLOWS})
+    for batch in free:
+        misbehave(Path.unlink, shares, batch, range(PARTIES))
+    with pytest.raises(ShareError, match=f"No upload is left for this run: 3 {UNCOVERED}"):
+        sound_uploads(shares, form, RING, ANY, lambda _, policies: list(policies))
+
+
+def test_an_upload_of_another_kind_has_no_say_in_what_a_run_is_judged_by(tmp_path: Path) -> None:
+    """Else a client who declares what no run can be of would end it."""
+    for domain in (DOMAIN, DOMAIN, MORE):
+        share(client(1, domain=domain), SLOTS, XOR, PARTIES, tmp_path, ALLOWS)
+    seen: list[RecordDomain] = []
+
+    def uncovered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> list[str]:
+        seen.append(domain)
+        return []
+
+    sound_uploads(tmp_path, SLOTS, RING, ANY, uncovered)
+    assert seen == [DOMAIN]
+
+
+def test_in_a_form_that_trusts_clients_a_renamed_file_keeps_its_policy(tmp_path: Path) -> None:
+    for policy in (None, ALLOWS):
+        batch = share(client(1), SPLIT, RING.domain, PARTIES, tmp_path, policy)
+    path = tmp_path / "party-1" / f"{batch}.share"
+    path.rename(path.with_name("mine.share"))
+    paths, left_out, _ = sound_uploads(tmp_path, SPLIT, RING, ANY, lambda _, policies: list(policies))
+    assert [len(each or []) for each in paths] == [1, 1, 1] and left_out == {UNCOVERED: 1}
+
+
+def test_a_host_says_whose_policy_does_not_cover_a_run(tmp_path: Path) -> None:
+    batches = [share(client(1), SLOTS, XOR, PARTIES, tmp_path, ALLOWS) for _ in range(3)]
+    found = [uploads_at(i, tmp_path / f"party-{i}") for i in range(PARTIES)]
+    assert all(each.policies == dict.fromkeys(batches, ALLOWS) for each in found)
+    found[1] = report_from_json(found[1].without(batches[:1]).to_json(), "its list")
+    agreement = common_uploads(found)
+    assert agreement.batches == set(batches[1:]) and agreement.left_out == {UNCOVERED: 1}
