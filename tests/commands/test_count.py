@@ -39,6 +39,23 @@ def test_counts_and_what_they_protect(directory: Path) -> None:
     assert "records in a cell" in done.stdout and "charged the ε of the smallest" in done.stdout
 
 
+@pytest.mark.parametrize("groups", ["ab", "abcde"])
+def test_more_comparisons_are_more_likely_to_fail(groups: str, directory: Path) -> None:
+    """One for each cell and power of 2 between the offset and the largest count."""
+    domain = {"groups": [*groups], "labels": ["0", "1"], "max_count": 100}
+    (directory / "domain.json").write_text(json.dumps(domain))
+    options = (
+        "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --model mpyc --out found"
+    )
+    done = command("count", *options.split(), cwd=directory)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((directory / "found" / "count.json").read_text())
+    compared = 2 * len(groups) * sum(found["offset"] < 1 << i <= found["offset"] + 2000 for i in range(64))
+    privacy = json.loads((directory / "found" / "manifest.json").read_text())["privacy"]
+    bits = 61 - (compared - 1).bit_length()
+    assert compared > 1 and privacy["mpc_statistical_security_bits"] == bits
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
