@@ -7,13 +7,14 @@ arguments and noise follow from it, and from the inputs that the host has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Job
 from harness.errors import HostUnfitError, ShareError
 from harness.hosts import policy
+from harness.hosts.signed_results import Intent
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.party_inputs import PartyInputs, sent_inputs
 from harness.pipeline.run import RunSettings, event_of, make_job, terms_of
@@ -34,13 +35,13 @@ class Guard:
     """
 
     def __init__(self, directory: Path, asked: Asked, starter: str) -> None:
-        self._directory, self.asked = directory, asked
+        self._directory, self._asked = directory, asked
         self._rule = policy.read_policy(directory).rule_for(asked, starter)
         self.statistic, self.release = asked.statistic_and_release()
         RunSettings(self.release).check_supported(self.statistic.spec)
         self.event: PrivacyEvent | None = None
-        self.inputs: PartyInputs | None = None
-        self.compared = 0
+        self._inputs: PartyInputs | None = None
+        self._compared = 0
         # Of shares the ledger knows which were used, and lets nobody use them twice unnamed.
         of_shares = self.release.form.path is SHARES
         population = asked.population or (None if of_shares else policy.UNNAMED)
@@ -80,7 +81,7 @@ class Guard:
         policy.refuse_beyond(self._rule, event)
         self._give_budget()
         self._entry.check(event)
-        self.event, self.inputs, self.compared = event, inputs, job.compared
+        self.event, self._inputs, self._compared = event, inputs, job.compared
         return job
 
     def sent(self, terms: dict[str, Any], certificates: Sequence[str]) -> PartyInputs:
@@ -95,13 +96,14 @@ class Guard:
         form, model = self.release.form, self.release.model
         return sent_inputs(said.domain, certificates, form, model, terms)
 
-    @property
-    def uploads_hash(self) -> str:
-        """A hash of the uploads' identities, or of the certificates of clients that send."""
-        assert self.inputs is not None
-        sending = self.inputs.sending
-        names = [each.certificate for each in sending.uploads] if sending else self.inputs.batches
-        return hashlib.sha256("\n".join(names).encode()).hexdigest()
+    def intent(self, nonces: Sequence[str], party: int, facts: Mapping[str, Any]) -> Intent:
+        """Return what is about to run. Args: facts: of the prepared program."""
+        assert self._inputs is not None
+        domain, sending = self._inputs.domain.to_json(), self._inputs.sending
+        names = [each.certificate for each in sending.uploads] if sending else self._inputs.batches
+        uploads = hashlib.sha256("\n".join(names).encode()).hexdigest()
+        ran = (facts["program_hash"], facts["engine_version"], self._compared)
+        return Intent(list(nonces), party, self._asked, domain, self._inputs.clients, uploads, *ran)
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""

@@ -11,11 +11,14 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from harness.engines.parties.certificates import check, make_key
 from harness.engines.registry import engines
 from harness.errors import CertificateError, HostUnfitError
 from harness.system.files import scratch_directory, write_whole
+
+T = TypeVar("T")
 
 LIFETIME = timedelta(days=365)
 DIRECTORY = "keys"
@@ -25,11 +28,11 @@ _NUMBER = re.compile(r"[0-9]{1,3}")
 Certificates = Mapping[str, Mapping[int, str]]  # by engine and party, PEM
 
 
-def by_party(certificates: Mapping[str, str]) -> dict[int, str]:
-    """Return certificates by their parties' numbers. Raises: HostUnfitError: a name is no number."""
-    if not all(map(_NUMBER.fullmatch, certificates)):
+def by_party(found: Mapping[str, T]) -> dict[int, T]:
+    """Return what comes by the parties' numbers. Raises: HostUnfitError: a name is no number."""
+    if not all(map(_NUMBER.fullmatch, found)):
         raise HostUnfitError("It was told certificates of what is no party.")
-    return {int(other): text for other, text in certificates.items()}
+    return {int(party): one for party, one in found.items()}
 
 
 def own_certificates(directory: Path, party: int) -> dict[str, str]:

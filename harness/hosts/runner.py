@@ -59,10 +59,17 @@ _KILL_S = 5.0
 class RemoteProcess(PartyProcess):
     """A party on a host, as this machine sees it."""
 
-    def __init__(self, connection: Connection, pool: ThreadPoolExecutor, timeout_s: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        pool: ThreadPoolExecutor,
+        timeout_s: float,
+        agreed: Mapping[int, dict[str, str]],
+    ) -> None:
         host = connection.host
         self.name = f"Party {host.party} (on {host.address})"
         self._connection, self._pool, self._timeout_s = connection, pool, timeout_s
+        self._agreed = agreed
         self._certificate: Future[str] | None = None
 
     def start(self) -> None:
@@ -76,8 +83,8 @@ class RemoteProcess(PartyProcess):
         except Late:
             return None
 
-    def go(self, certificates: Mapping[int, str]) -> None:
-        self._connection.ask("go", certificates=certificates)
+    def go(self, certificates: Mapping[int, str]) -> None:  # noqa: ARG002
+        self._connection.ask("go", agreed=self._agreed)  # it has the others' certificates itself
 
     def exit_code(self) -> int | None:
         ended = self._connection.ended
@@ -221,10 +228,12 @@ class HostsRunner(Runner):
             raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
-        prepared = self._prepare(job, run, timeout_s)
+        prepared, nonces = self._prepare(job, run, timeout_s)
+        signed = at_once(lambda one: one.ask("agree", nonces=nonces), self._connections)
+        agreed = dict(enumerate(signed))
         progress("run")
         with ThreadPoolExecutor(len(self._connections)) as pool:
-            parties = [RemoteProcess(one, pool, timeout_s) for one in self._connections]
+            parties = [RemoteProcess(one, pool, timeout_s, agreed) for one in self._connections]
             fronts = [host.client_reached for host in self._hosts]
             logs = run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
@@ -232,8 +241,11 @@ class HostsRunner(Runner):
         ends = [one.ended or {} for one in self._connections]
         return replace(result, signed=tuple(end["signed"] for end in ends if "signed" in end))
 
-    def _prepare(self, job: Job, run: str, timeout_s: float) -> Prepared:
-        """Have each host compile the program from its own sources; all have to get the same."""
+    def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[str]]:
+        """Have each host compile the program from its own sources; all have to get the same.
+
+        Returns: the program, and the nonces that hosts drew, by party.
+        """
 
         def prepare(connection: Connection) -> dict[str, Any]:
             addresses = [host.reached for host in self._hosts]
@@ -265,14 +277,10 @@ class HostsRunner(Runner):
                         f"{host.title} has another {what.replace('_', ' ')} than {self._hosts[0].name}; "
                         "no party was started."
                     )
-        return Prepared(
-            job,
-            self.model,
-            prepared[0]["engine_version"],
-            prepared[0]["program_hash"],
-            tuple(prepared[0]["compile_options"]),
-            max(facts["compile_s"] for facts in prepared),
-        )
+        first = prepared[0]
+        program = (first["engine_version"], first["program_hash"], tuple(first["compile_options"]))
+        slowest = max(facts["compile_s"] for facts in prepared)
+        return Prepared(job, self.model, *program, slowest), [facts["nonce"] for facts in prepared]
 
 
 @dataclass(frozen=True)

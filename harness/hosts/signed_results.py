@@ -1,14 +1,16 @@
-"""What each host signs of a run: what ran, on which uploads, with whom, what it spent and what it revealed.
+"""What each host signs: before a run, what it is about to run; after it, with whom, and what that revealed.
 
-All that a result says follows from it, so whoever has the signatures needs no trust in the starter.
+No host begins unless all others signed the same. All that a result says follows from the signatures after it:
+whoever has them needs no trust in the starter.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -16,28 +18,28 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.engines.parties.certificates import fingerprint
-from harness.errors import FairSharesError, SignatureError
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.run import SIGNATURES, privacy_of, result_files
 from harness.pipeline.terms import Asked
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 
+T = TypeVar("T")
+
 SCHEMA = 1
-_PREFIX = b"FairShares signed result 1\n"  # so that no other message of this key can be taken for one
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
 @dataclass(frozen=True)
-class Statement:
-    """What a host says of a run in which its party took part.
+class Intent:
+    """What a host is about to run, and does not run unless all others say the same.
 
-    Attributes: uploads: a hash of their identities, of clients that send that of their certificates;
-    compared: integers, by the program; peers: SHA-256 of the other parties' certificates that it held, by
-    party; epsilon, delta: what the run spent, exactly; outputs: what was revealed.
+    Attributes: nonces: of all hosts, by party, each drawn for this run; uploads: a hash of their identities,
+    of clients that send that of their certificates; compared: integers, by the program.
     """
 
-    run: str
+    nonces: list[str]
     party: int
     asked: Asked
     domain: dict[str, Any]
@@ -46,6 +48,17 @@ class Statement:
     program_hash: str
     engine_version: str
     compared: int
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a host says of a run in which its party took part.
+
+    Attributes: peers: SHA-256 of the other parties' certificates that it held, by party; epsilon, delta: what
+    the run spent, exactly; outputs: what was revealed.
+    """
+
+    ran: Intent
     peers: dict[str, str]
     epsilon: str
     delta: str
@@ -55,9 +68,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class Signed:
-    """A statement as text, and the host's signature of it. certificate: the host's own, PEM."""
+    """What a host said, as text, and its signature. certificate: the host's own, PEM."""
 
-    statement: str
+    said: str
     signature: str
     certificate: str
 
@@ -67,12 +80,30 @@ class _Signatures:
     signed: list[Signed]
 
 
-def sign(statement: Statement, own: Path) -> dict[str, str]:
-    """Return a host's signature of a statement. Args: own: its certificate, with the key beside it."""
+def sign(said: Intent | Statement, own: Path) -> dict[str, str]:
+    """Return what a host says, signed. Args: own: its certificate, with the key beside it."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    text = json.dumps(asdict(statement), sort_keys=True)
-    return asdict(Signed(text, key.sign(_PREFIX + text.encode(), _ALGORITHM).hex(), own.read_text()))
+    text = json.dumps(asdict(said), sort_keys=True)
+    return asdict(Signed(text, key.sign(_to_sign(type(said), text), _ALGORITHM).hex(), own.read_text()))
+
+
+def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int, str]) -> None:
+    """Check that every other party's host is about to run the same.
+
+    Guarantees: where two hosts begin, and hold each other's certificates, both run the same: each draws a
+    nonce for its connection, and has no second run before that connection ends.
+    [test: tests/harness/hosts/test_guard.py]
+    Args: agreed: by party; held: the certificates of the other parties that this host holds.
+    Raises: CertificateError: one has another certificate; HostUnfitError: one did not sign the same.
+    """
+    for party, certificate in held.items():
+        signed = agreed.get(party)
+        if signed is None or signed.certificate != certificate:
+            raise CertificateError(f"Party {party} has another certificate than this host holds of it.")
+        refusal = Refusal(HostUnfitError, f"What party {party} signed", "this run", "start it again")
+        if _checked(Intent, signed, refusal) != replace(own, party=party):
+            refusal.say("it is about to run something else")
 
 
 def verify(directory: Path) -> list[tuple[Statement, str]]:
@@ -85,37 +116,40 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
     """
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
     found = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
-    signers = [(_checked(one, refusal), fingerprint(one.certificate.encode())) for one in found.signed]
-    signers.sort(key=lambda signer: signer[0].party)
+    signers = [
+        (_checked(Statement, one, refusal), fingerprint(one.certificate.encode())) for one in found.signed
+    ]
+    signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
         refusal.say("nobody signed")
-    first = signers[0][0]
+    ran, first = signers[0][0].ran, signers[0][0]
     for statement, _ in signers:
-        peers = {str(other.party): held for other, held in signers if other.party != statement.party}
+        party = statement.ran.party
+        peers = {str(other.ran.party): held for other, held in signers if other.ran.party != party}
         if statement.peers != peers:
-            refusal.say(f"party {statement.party} ran with parties of other certificates")
+            refusal.say(f"party {party} ran with parties of other certificates")
         if _shared(statement) != _shared(first):
-            refusal.say(f"parties {first.party} and {statement.party} signed different runs")
+            refusal.say(f"parties {ran.party} and {party} signed different runs")
     try:
-        statistic, release = first.asked.statistic_and_release()
-        prepared = statistic.prepare(release, domain_from_json(first.domain, "The signed domain"))
+        statistic, release = ran.asked.statistic_and_release()
+        prepared = statistic.prepare(release, domain_from_json(ran.domain, "The signed domain"))
         made = prepared.read(
-            {name: tuple(first.outputs[name]) for name in statistic.spec.outputs}, first.clients
+            {name: tuple(first.outputs[name]) for name in statistic.spec.outputs}, ran.clients
         )
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
-    if [each.party for each, _ in signers] != list(range(release.model.parties)):
+    if [each.ran.party for each, _ in signers] != list(range(release.model.parties)):
         refusal.say(f"not each of the {release.model.parties} parties signed, once")
-    privacy = privacy_of(prepared, first.compared)
+    privacy = privacy_of(prepared, ran.compared)
     exact = (privacy["epsilon_exact"], privacy["delta_exact"])
     if exact != (first.epsilon, first.delta):
         refusal.say("they signed another ε or δ than this version computes for that run")
     manifest = {
-        "task": first.asked.task,
+        "task": ran.asked.task,
         "model": release.model.name,
         "engine": release.model.engine,
-        "engine_version": first.engine_version,
-        "program_hash": first.program_hash,
+        "engine_version": ran.engine_version,
+        "program_hash": ran.program_hash,
         "privacy": privacy,
     }
     follows = {**result_files(statistic, made, privacy), "manifest.json": manifest}
@@ -131,16 +165,21 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
     return signers
 
 
-def _checked(one: Signed, refusal: Refusal) -> Statement:
-    """Return a statement whose signature is its certificate's."""
+def _checked(kind: type[T], one: Signed, refusal: Refusal) -> T:
+    """Return what was said, if the signature is its certificate's, and for this kind."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
-        key.verify(bytes.fromhex(one.signature), _PREFIX + one.statement.encode(), _ALGORITHM)
+        key.verify(bytes.fromhex(one.signature), _to_sign(kind, one.said), _ALGORITHM)
     except (InvalidSignature, ValueError, AssertionError):
         refusal.say("a signature is not its certificate's")
-    return as_type(Statement, parse_json(one.statement.encode(), refusal), refusal)
+    return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
 
 
-def _shared(statement: Statement) -> dict[str, Any]:
-    return {**asdict(statement), "party": 0, "peers": {}, "ended": ""}
+def _to_sign(kind: type[Any], text: str) -> bytes:
+    """Return the message to sign: no other one of this key, of TLS or of another kind, begins so."""
+    return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()
+
+
+def _shared(statement: Statement) -> Statement:
+    return replace(statement, ran=replace(statement.ran, party=0), peers={}, ended="")

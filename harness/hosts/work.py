@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -23,11 +24,11 @@ from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
-from harness.errors import CertificateError, HostUnfitError, PartyFailedError, PolicyError, ShareError
+from harness.errors import HostUnfitError, PartyFailedError, PolicyError, ShareError
 from harness.hosts import cleanup, keys
 from harness.hosts.guard import Guard
 from harness.hosts.policy import read_policy
-from harness.hosts.signed_results import Statement, sign
+from harness.hosts.signed_results import Intent, Signed, Statement, check_agreement, sign
 from harness.inputs.aggregation import (
     UploadReport,
     aggregate,
@@ -43,7 +44,7 @@ from harness.pipeline.party_inputs import PartyInputs, inputs_in
 from harness.pipeline.terms import Asked
 from harness.privacy.ledger.populations import Status
 from harness.security_models import get_model
-from harness.system.files import scratch_directory, writable_by_others, write_whole
+from harness.system.files import held_alone, scratch_directory, writable_by_others, write_whole
 from protocols.spec import SHARES
 
 # What has to be the same everywhere, by what messages call it.
@@ -58,7 +59,7 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compile
 _RUN = re.compile(r"[0-9a-f]{32}")
 _REQUESTS = (
     *("check", "listen", "stop_listening", "reach", "propose", "put_file", "check_uploads", "aggregate"),
-    *("prepare", "start", "go", "state", "kill", "forget", "collect", "clean"),
+    *("prepare", "agree", "start", "go", "state", "kill", "forget", "collect", "clean"),
 )
 _NONCE_BYTES = 16
 _CONNECT_S = 5.0
@@ -97,6 +98,8 @@ class Work:
         self._engine = ""
         self._listening: list[socket.socket] = []
         self._record: dict[str, Any] = {}
+        self._nonce = secrets.token_hex(_NONCE_BYTES)
+        self._intent: Intent | None = None
         self.is_running = False
         self.handlers = {name: getattr(self, name) for name in _REQUESTS}
 
@@ -127,7 +130,7 @@ class Work:
 
     def listen(self, port: int) -> str:
         """Listen where the party will, or its gateway, and greet who comes; return the greeting."""
-        greeting = os.urandom(_NONCE_BYTES).hex()
+        greeting = secrets.token_hex(_NONCE_BYTES)
         listening = self._stack.enter_context(_listening(port))
         self._listening.append(listening)
 
@@ -240,6 +243,7 @@ class Work:
         """
         _once(self._party, "prepared a party")
         guard = self._guarded()
+        self._hold_alone()
         model = guard.release.model
         if not _RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
@@ -267,7 +271,18 @@ class Work:
             "arguments": list(job.arguments),
             **facts,
         }
-        return facts
+        return {**facts, "nonce": self._nonce}
+
+    def agree(self, nonces: list[str]) -> dict[str, str]:
+        """Sign what this host is about to run; see `check_agreement`. Args: nonces: of all parties, in order.
+
+        Raises: HostUnfitError: its own is another.
+        """
+        party, guard = self._laid_out().number, self._guarded()
+        if nonces[party : party + 1] != [self._nonce]:
+            raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
+        self._intent = guard.intent(nonces, party, self._record)
+        return sign(self._intent, self._own_certificate)
 
     def _lay_out(
         self,
@@ -296,16 +311,15 @@ class Work:
             raise PartyFailedError(f"{party.name} was not ready after {seconds:g} s.")
         return certificate
 
-    def go(self, certificates: dict[str, str]) -> None:
+    def go(self, agreed: dict[str, Signed]) -> None:
         """Charge the run to the host's own ledger, then let the party begin, with the certificates it holds.
 
-        Args: certificates: the parties' own, as whoever started them says; they have to be the same.
-        Raises: CertificateError: one is not.
+        Args: agreed: what each party's host signed. Raises: as `check_agreement`; as `Guard.charge`.
         """
-        party, held = self._laid_out(), keys.pinned(self._directory)[self._engine]
-        for other, certificate in keys.by_party(certificates).items():
-            if other != party.number and held.get(other) != certificate:
-                raise CertificateError(f"Party {other} has another certificate than this host holds of it.")
+        party, held = self._laid_out(), self._peers
+        if self._intent is None or self.is_running:
+            raise HostUnfitError("It has agreed to no run that is still to begin.")
+        check_agreement(self._intent, keys.by_party(agreed), held)
         self._guarded().charge()
         party.go(held)
         self.is_running = True
@@ -336,28 +350,39 @@ class Work:
 
     def _signed(self, lines: Sequence[str]) -> dict[str, str]:
         """Return this host's signature of what its party revealed."""
-        guard, record = self._guarded(), self._record
+        guard = self._guarded()
         assert guard.event is not None
-        assert guard.inputs is not None
+        assert self._intent is not None
         outputs = parse_outputs([lines], guard.statistic.spec.outputs)
-        party, held = record["party"], keys.pinned(self._directory)[self._engine]
         statement = Statement(
-            record["run"],
-            party,
-            guard.asked,
-            guard.inputs.domain.to_json(),
-            guard.inputs.clients,
-            guard.uploads_hash,
-            record["program_hash"],
-            record["engine_version"],
-            guard.compared,
-            {str(i): fingerprint(held[i].encode()) for i in range(guard.release.model.parties) if i != party},
+            self._intent,
+            {str(party): fingerprint(text.encode()) for party, text in self._peers.items()},
             str(guard.event.exact.epsilon),
             str(guard.event.exact.delta),
             {name: list(values) for name, values in outputs.items()},
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        return sign(statement, self._directory / keys.DIRECTORY / self._engine / f"P{party}.pem")
+        return sign(statement, self._own_certificate)
+
+    @property
+    def _own_certificate(self) -> Path:
+        return self._directory / keys.DIRECTORY / self._engine / f"P{self._laid_out().number}.pem"
+
+    @property
+    def _peers(self) -> dict[int, str]:
+        """The certificates that this host holds of the run's other parties."""
+        own, parties = self._laid_out().number, self._guarded().release.model.parties
+        held = keys.pinned(self._directory)[self._engine]
+        return {party: held[party] for party in range(parties) if party != own}
+
+    def _hold_alone(self) -> None:
+        """Let no other connection prepare a run until this one ends. Raises: HostUnfitError: one has."""
+        descriptor = held_alone(self._directory)
+        if descriptor is None:
+            raise HostUnfitError(
+                "Another run is under way on it; wait for its end, or end it by ./inv hosts.clean."
+            )
+        self._stack.callback(os.close, descriptor)
 
     def kill(self) -> None:
         """End the party, if there is one."""

@@ -83,6 +83,15 @@ def remove_unless_held(directory: Path) -> None:
         os.close(descriptor)
 
 
+def held_alone(directory: Path) -> int | None:
+    """Return a descriptor until whose end no other process gets one for this directory; None if one has."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 def _is_still(directory: Path, descriptor: int) -> bool:
     """Return whether what was opened is still there under that name."""
     try:

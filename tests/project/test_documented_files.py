@@ -23,7 +23,7 @@ from harness.hosts import fleet
 from harness.hosts.inventory import Host
 from harness.hosts.policy import Rule
 from harness.hosts.setup import exported, set_up_here
-from harness.hosts.signed_results import Statement, sign
+from harness.hosts.signed_results import Intent, Statement, sign
 from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.run import terms_of
@@ -176,13 +176,11 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     record = {**facts, "model": "mpyc", "ended": "", "lines": ["OUT counts [1, 2]"]}
     yield "<run>.json", fleet._together([{**record, "party": i} for i in range(3)])
     yield "<run>.json", fleet._together([{**record, "party": 0}])
-    statement = Statement(
-        *("r", 0, asked_of(WeightsStatistic(), asked, None), domain.to_json(), 1, "", "", "", 0, {"1": ""}),
-        *("1", "0", {"counts": [1]}, ""),
-    )
+    intent = Intent(["n"], 0, asked_of(WeightsStatistic(), asked, None), domain.to_json(), 1, "", "", "", 0)
+    statement = Statement(intent, {"1": ""}, "1", "0", {"counts": [1]}, "")
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
     own = place / "host" / "keys" / "embedded" / "P0.pem"
-    yield "signatures.json", {"schema": 1, "signed": [sign(statement, own)], "statement": asdict(statement)}
+    yield "signatures.json", {"schema": 1, "signed": [sign(statement, own)], "said": asdict(statement)}
     yield "party-<i>.certificates", json.loads(exported(place / "host", 0).read_text())
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())

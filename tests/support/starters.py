@@ -14,6 +14,7 @@ import numpy as np
 from harness.engines.registry import engines
 from harness.hosts import keys
 from harness.hosts.policy import FILE
+from harness.hosts.signed_results import Signed, sign
 from harness.hosts.work import Work
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain
@@ -71,6 +72,18 @@ class Starter:
 
     def __init__(self, host: Path, stack: ExitStack, name: str = "") -> None:
         self.work = Work(host, stack, _nothing, name)
+
+    def go(self, hosts: list[Path], **others: Any) -> None:
+        """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
+        party = self.work._laid_out().number
+        nonces = [self.work._nonce if i == party else f"{i}" for i in range(MODEL.parties)]
+        signed = {str(party): self.work.agree(nonces)}
+        assert self.work._intent is not None
+        for i, host in enumerate(hosts):
+            own = host / "keys" / "embedded" / f"P{i}.pem"
+            if i != party:
+                signed[str(i)] = sign(replace(self.work._intent, **{"party": i, **others}), own)
+        self.work.go({name: Signed(**one) for name, one in signed.items()})
 
     def prepared(self, run: Asked, party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""

@@ -112,12 +112,12 @@ def verify(options: VerifyOptions) -> None:
             f"{options.results} was signed by hosts with other certificates than --fingerprints names, in "
             "the order of the parties; do not use it."
         )
-    hosts = [{"party": each.party, "sha256": text, "ended": each.ended} for each, text in signers]
+    hosts = [{"party": each.ran.party, "sha256": text, "ended": each.ended} for each, text in signers]
     first = signers[0][0]
     if options.json:
         print(json.dumps({"signed_by": hosts, "epsilon": first.epsilon, "delta": first.delta}, indent=2))
         return
-    what = f"{first.asked.task} of {first.clients} clients in model {first.asked.model}"
+    what = f"{first.ran.asked.task} of {first.ran.clients} clients in model {first.ran.asked.model}"
     spent = Guarantee(Fraction(first.epsilon), Fraction(first.delta))
     show(*view.signers(hosts, what, spent, compared=known is not None))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -29,6 +28,7 @@ from harness.errors import (
     UsedUploadsError,
 )
 from harness.hosts.policy import FILE, LEDGER
+from harness.hosts.signed_results import Signed, sign
 from harness.hosts.work import Sending, Work
 from harness.pipeline.terms import asked_of
 from harness.privacy.ledger.entries import Ledger
@@ -76,12 +76,19 @@ def spent(host: Path) -> list[tuple[str, Fraction, Status]]:
     ]
 
 
-def go(work: Work, party: Party | None = None) -> Party:
-    """Let a prepared party go, of which nothing runs."""
-    found = party or Party()
-    work._party = found  # type: ignore[assignment]
-    work.go({})
-    return found
+def ran(hosts: list[Path], party: int = 0, found: Party | None = None, **changes: Any) -> Party:
+    """Prepare a party on its host and let it go, of which nothing runs; return it."""
+    with ExitStack() as stack:
+        starter = Starter(hosts[party], stack)
+        return let_go(starter, starter.prepared(asked(**changes), party), hosts, found)
+
+
+def let_go(starter: Starter, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
+    made = found or Party()
+    made.number = work._laid_out().number
+    work._party = made  # type: ignore[assignment]
+    starter.go(hosts)
+    return made
 
 
 @pytest.mark.parametrize("request_", ["setup", "pin", "renew", "policy", "make_keys"])
@@ -109,12 +116,55 @@ def digest(host: Path) -> str:
 
 def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitStack, tmp_path: Path) -> None:
     """It runs with the parties whose certificates its owner accepted, and charges nothing for others."""
-    work = Starter(hosts[0], stack).prepared(asked())
-    own = make_key(tmp_path, "P1", "MPyC party 1").read_text()
-    work._party = party = Party()  # type: ignore[assignment]
+    starter = Starter(hosts[0], stack)
+    starter.prepared(asked())
+    own = make_key(tmp_path, "P1", "MPyC party 1")
+    work = starter.work
+    nonces = [work._nonce, "1", "2"]
+    signed = {"0": work.agree(nonces)}
+    assert work._intent is not None
+    signed |= {str(i): sign(replace(work._intent, party=i), own) for i in (1, 2)}
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
-        work.go({"1": own})
-    assert not party.gone and spent(hosts[0]) == []
+        work.go({name: Signed(**one) for name, one in signed.items()})
+    with pytest.raises(CertificateError, match="Party 1 has another certificate"):
+        work.go({"0": Signed(**signed["0"])})
+    assert spent(hosts[0]) == []
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"asked": asked(epsilon="2")},
+        {"asked": asked(population="others")},
+        {"program_hash": "other"},
+        {"uploads": "other"},
+        {"clients": 2},
+        {"nonces": ["0", "1", "2"]},
+    ],
+)
+def test_hosts_do_not_run_different_things(
+    others: dict[str, Any], hosts: list[Path], stack: ExitStack
+) -> None:
+    """As a starter could ask each for something else, to open what one alone adds no noise to."""
+    starter = Starter(hosts[0], stack)
+    starter.prepared(asked())
+    with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: .* something else"):
+        starter.go(hosts, **others)
+    assert spent(hosts[0]) == []
+
+
+def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack) -> None:
+    """Else what it signed for one could let others begin another one."""
+    work = Starter(hosts[0], stack).prepared(asked())
+    with pytest.raises(HostUnfitError, match="not the one that it prepared"):
+        work.agree(["0", "1", "2"])
+    with ExitStack() as other, pytest.raises(HostUnfitError, match="Another run is under way on it; wait"):
+        Starter(hosts[0], other).prepared(asked(epsilon="2"))
+    with pytest.raises(HostUnfitError, match="agreed to no run"):
+        work.go({})
+    stack.close()
+    with ExitStack() as other:
+        Starter(hosts[0], other).prepared(asked(epsilon="2"))
 
 
 @pytest.mark.parametrize(
@@ -177,75 +227,48 @@ def test_program_arguments_and_noise_are_the_hosts_own(
         call(work.prepare, said, Refusal(HostUnfitError, "The request", "known", "no"))
 
 
-def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(
-    hosts: list[Path], stack: ExitStack
-) -> None:
-    work = Starter(hosts[0], stack).prepared(asked())
-    assert spent(hosts[0]) == []
-
+def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(hosts: list[Path]) -> None:
     class Failing(Party):
+        charged: tuple[str, Fraction, Status]
+
         def go(self, _certificates: object) -> None:
             (self.charged,) = spent(hosts[0])
             raise KeyboardInterrupt
 
     failing = Failing()
     with pytest.raises(KeyboardInterrupt):
-        go(work, failing)
+        ran(hosts, found=failing)
     name, epsilon, status = failing.charged
     assert name == "loans" and Fraction(99, 100) < epsilon <= 1 and status is Status.RUNNING
-    assert spent(hosts[0]) == [failing.charged]
+    assert [each[:2] for each in spent(hosts[0])] == [(name, epsilon)]
 
 
 def test_repeats_are_charged_until_nothing_is_left(hosts: list[Path]) -> None:
     """The starter's own ledger, or none, changes nothing about that."""
-    for left in (3, 2, 1, 0):
-        with ExitStack() as stack:
-            starter = Starter(hosts[0], stack)
-            assert go(starter.prepared(asked())).gone
-            assert len(spent(hosts[0])) == 4 - left
-    with ExitStack() as stack:
-        starter = Starter(hosts[0], stack)
-        with pytest.raises(BudgetError, match=r"has ε = .* left of its budget of 4,"):
-            starter.prepared(asked())
-        assert go(Starter(hosts[1], stack).prepared(asked(), 1)).gone  # of which only this host had a share
+    for count in range(1, 5):
+        assert ran(hosts).gone
+        assert len(spent(hosts[0])) == count
+    with pytest.raises(BudgetError, match=r"has ε = .* left of its budget of 4,"):
+        ran(hosts)
+    assert ran(hosts, 1).gone  # of which only this host had a part
 
 
-def test_a_budget_follows_the_policy(hosts: list[Path], stack: ExitStack) -> None:
-    assert go(Starter(hosts[0], stack).prepared(asked())).gone
+def test_a_budget_follows_the_policy(hosts: list[Path]) -> None:
+    assert ran(hosts).gone
     write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1.5"'))
     with pytest.raises(BudgetError, match=r"of its budget of 1\.5,"):
-        Starter(hosts[0], stack).prepared(asked())
+        ran(hosts)
     write_rules(hosts[0], RULE)
-    Starter(hosts[0], stack).prepared(asked())
+    assert ran(hosts).gone
 
 
-def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path], stack: ExitStack) -> None:
+def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path]) -> None:
     write_rules(hosts[0], RULE.replace("loans", "*"))
-    assert go(Starter(hosts[0], stack).prepared(asked())).gone
+    assert ran(hosts).gone
     with pytest.raises(PopulationError, match="were charged to 'loans', not to 'others'"):
-        Starter(hosts[0], stack).prepared(asked(population="others"))
+        ran(hosts, population="others")
     with pytest.raises(UsedUploadsError, match="went into a run before"):
-        Starter(hosts[0], stack).prepared(asked(population=None))
-
-
-def test_two_starters_at_once_do_not_both_get_what_is_left(hosts: list[Path], stack: ExitStack) -> None:
-    write_rules(hosts[0], RULE.replace("epsilon = 4", "epsilon = 1"))
-    works = [Starter(hosts[0], stack).prepared(asked()) for _ in range(2)]
-    parties, refused = [Party(), Party()], []
-
-    def let_go(work: Work, party: Party) -> None:
-        try:
-            go(work, party)
-        except BudgetError as error:
-            refused.append(str(error))
-
-    threads = [threading.Thread(target=let_go, args=pair) for pair in zip(works, parties, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(party.gone for party in parties) == [False, True] and len(refused) == 1
-    assert len(spent(hosts[0])) == 1
+        ran(hosts, population=None)
 
 
 def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> None:
@@ -268,7 +291,7 @@ def test_one_honest_host_is_enough_to_refuse(hosts: list[Path], stack: ExitStack
     with pytest.raises(PolicyError, match="names no population 'loans'"):
         Starter(hosts[0], stack).prepared(asked())
     for i in (1, 2):
-        assert go(Starter(hosts[i], stack).prepared(asked(epsilon="20"), i)).gone
+        assert ran(hosts, i, epsilon="20").gone
     assert spent(hosts[0]) == [] and not list(hosts[0].glob(f"{PREFIX}*/party"))
 
 
@@ -290,15 +313,15 @@ def test_without_a_policy_nothing_runs(damage: Any, said: str, hosts: list[Path]
 
 
 def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], stack: ExitStack) -> None:
-    work = Starter(hosts[0], stack).prepared(asked())
+    starter, party = Starter(hosts[0], stack), Party()
+    work = starter.prepared(asked())
     Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
     assert work._guard is not None
     work._guard._account.ledger._database = replace(work._guard._account.ledger._database, timeout_s=0.1)
     with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
         other.execute("BEGIN IMMEDIATE")
-        party = Party()
         with pytest.raises(LedgerError, match="another program has kept it locked"):
-            go(work, party)
+            let_go(starter, work, hosts, party)
     assert not party.gone
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import SignatureError
-from harness.hosts.signed_results import Statement, sign, verify
+from harness.hosts.signed_results import Intent, Statement, sign, verify
 from harness.pipeline.run import SIGNATURES, privacy_of, result_files
 from harness.system.result_files import write_json
 from tests.support.starters import DOMAIN, MODEL, asked
@@ -44,13 +44,15 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     return made
 
 
-def statement(party: int, keys: list[Path], **changes: Any) -> Statement:
+def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, **changes: Any) -> Statement:
+    """Return what a host signs. Args: ran: what it ran otherwise; changes: what else it says."""
     statistic, release = asked().statistic_and_release()
     spent = statistic.prepare(release, DOMAIN).plan.exact
     peers = {str(i): fingerprint(path.read_bytes()) for i, path in enumerate(keys) if i != party}
+    intent = Intent(["0", "1", "2"], party, asked(), DOMAIN.to_json(), 50, "aa", HASH, "MPyC", 0)
     made = Statement(
-        *("0" * 32, party, asked(), DOMAIN.to_json(), 50, "aa", HASH, "MPyC", 0, peers),
-        *(str(spent.epsilon), str(spent.delta), {"counts": COUNTS}, f"2026-01-01T00:00:0{party}+00:00"),
+        *(replace(intent, **(ran or {})), peers, str(spent.epsilon), str(spent.delta), {"counts": COUNTS}),
+        f"2026-01-01T00:00:0{party}+00:00",
     )
     return replace(made, **changes)
 
@@ -72,7 +74,7 @@ def of_the_first(**changes: str) -> Change:
 
 def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> None:
     found = verify(results)
-    assert [each.party for each, _ in found] == [0, 1, 2]
+    assert [each.ran.party for each, _ in found] == [0, 1, 2]
     assert [text for _, text in found] == [fingerprint(path.read_bytes()) for path in keys]
 
 
@@ -93,7 +95,7 @@ def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> N
         (SIGNATURES, of_the_first(signature="00"), "a signature is not its certificate's"),
         (SIGNATURES, of_the_first(signature="x"), "a signature is not its certificate's"),
         (SIGNATURES, of_the_first(certificate="x"), "a signature is not its certificate's"),
-        (SIGNATURES, of_the_first(statement="{}"), "a signature is not its certificate's"),
+        (SIGNATURES, of_the_first(said="{}"), "a signature is not its certificate's"),
         (SIGNATURES, lambda f: f["signed"][0].update(f["signed"][1]), "certificates|once"),
         (SIGNATURES, lambda f: f.update(schema=2), "schema"),
     ],
@@ -107,7 +109,7 @@ def test_whatever_is_changed_is_refused(name: str, change: Change, said: str, re
 
 def test_every_byte_of_a_signed_statement_counts(results: Path) -> None:
     whole = (results / SIGNATURES).read_bytes()
-    first = whole.index(b'"statement"') + 14
+    first = whole.index(b'"said"') + 9
     last = whole.index(b'"', whole.index(b"}", first))
     for place in range(first, last, 7):
         (results / SIGNATURES).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
@@ -120,9 +122,9 @@ def test_every_byte_of_a_signed_statement_counts(results: Path) -> None:
     [
         ({"outputs": {"counts": [5, 7, 1, 12]}}, "parties 0 and 1 signed different runs"),
         ({"epsilon": "1/100"}, "parties 0 and 1 signed different runs"),
-        ({"uploads": "bb"}, "parties 0 and 1 signed different runs"),
-        ({"program_hash": "1"}, "parties 0 and 1 signed different runs"),
-        ({"asked": asked(epsilon="2")}, "parties 0 and 1 signed different runs"),
+        ({"ran": {"party": 1, "uploads": "bb"}}, "parties 0 and 1 signed different runs"),
+        ({"ran": {"party": 1, "program_hash": "1"}}, "parties 0 and 1 signed different runs"),
+        ({"ran": {"party": 1, "asked": asked(epsilon="2")}}, "parties 0 and 1 signed different runs"),
         ({"peers": {"0": "x", "2": "y"}}, "party 1 ran with parties of other certificates"),
     ],
 )
@@ -130,7 +132,7 @@ def test_hosts_that_did_not_sign_the_same_are_named(
     changes: dict[str, Any], said: str, results: Path, keys: list[Path]
 ) -> None:
     statements = [statement(i, keys) for i in range(3)]
-    statements[1] = replace(statements[1], **changes)
+    statements[1] = statement(1, keys, **changes)
     write(results, statements, keys)
     with pytest.raises(SignatureError, match=said):
         verify(results)
@@ -142,7 +144,7 @@ def test_hosts_that_did_not_sign_the_same_are_named(
         ({"epsilon": "1/100"}, "another ε or δ than this version computes"),
         ({"outputs": {"counts": [4, 7, 1]}}, "no result follows"),
         ({"outputs": {}}, "no result follows"),
-        ({"asked": asked(protocol="pi_lap")}, "no result follows"),
+        ({"ran": {"asked": asked(protocol="pi_lap")}}, "no result follows"),
     ],
 )
 def test_what_all_hosts_sign_has_to_make_a_result(
@@ -162,6 +164,16 @@ def test_a_starter_that_signs_itself_has_other_certificates(
     write(results, [statement(i, own) for i in range(3)], own)
     known = {fingerprint(path.read_bytes()) for path in keys}
     assert not known & {text for _, text in verify(results)}
+
+
+def test_what_is_signed_before_a_run_is_no_result(results: Path, keys: list[Path]) -> None:
+    signed = [sign(statement(i, keys).ran, path) for i, path in enumerate(keys)]
+    said = [json.dumps(asdict(statement(i, keys)), sort_keys=True) for i in range(3)]
+    forged = [{**one, "said": text} for one, text in zip(signed, said, strict=True)]
+    for each in (signed, forged):
+        write_json(results / SIGNATURES, {"schema": 1, "signed": each})
+        with pytest.raises(SignatureError, match="a signature is not its certificate's"):
+            verify(results)
 
 
 def test_results_that_no_host_signed(tmp_path: Path) -> None:
