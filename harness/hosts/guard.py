@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Job
-from harness.errors import HostUnfitError, ShareError
+from harness.errors import FairSharesError, HostUnfitError, ShareError
 from harness.hosts import policy
 from harness.hosts.signed_results import Intent
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.aggregation import UploadReport
+from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.party_inputs import PartyInputs, sent_inputs
 from harness.pipeline.run import RunSettings, event_of, make_job, terms_of
 from harness.pipeline.terms import Asked, read_terms
 from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of
+from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
+from harness.releases.base import PreparedRelease
 from protocols.spec import SHARES
 
 
@@ -58,10 +63,25 @@ class Guard:
             if key_of(each.name) == key_of(name) and each.budget != budget:
                 ledger.set_budget(name, budget)
 
-    def event_in(self, domain: RecordDomain, uploads: tuple[str, ...] = ()) -> PrivacyEvent:
-        """Return what the release spends on records of this domain. Raises: as `Statistic.prepare`."""
-        prepared = self.statistic.prepare(self.release, domain)
-        return event_of(prepared, self.statistic.name, self._directory, uploads)
+    def judged(self, report: UploadReport) -> UploadReport:
+        """Return what this party has of uploads, without those whose clients do not allow the run.
+
+        Uploads of a domain that the release is not for are left to whoever compares what parties have.
+        """
+        of_domain: dict[str, dict[str, ClientPolicy]] = {}
+        for batch, kind in report.sound_batches.items() if report.policies else ():
+            if batch in report.policies:
+                of_domain.setdefault(kind.domain, {})[batch] = report.policies[batch]
+        bad: set[str] = set()
+        for name, policies in of_domain.items():
+            with suppress(FairSharesError):
+                domain = domain_from_json(report.domains[name], "The uploads' header")
+                event = self._event(self.statistic.prepare(self.release, domain))
+                bad |= uncovered(policies, event, self._account.ledger.spent_on(policies))
+        return report.without(bad)
+
+    def _event(self, prepared: PreparedRelease[Any]) -> PrivacyEvent:
+        return event_of(prepared, self.statistic.name, self._directory)
 
     def job(self, inputs: PartyInputs) -> Job:
         """Return the job, once nothing is left that could refuse it but its charge.
@@ -77,7 +97,7 @@ class Guard:
         prepared = self.statistic.prepare(self.release, inputs.domain)
         prepared.check(inputs.clients)
         job = make_job(prepared, inputs)
-        event = event_of(prepared, self.statistic.name, self._directory, inputs.batches)
+        event = replace(self._event(prepared), uploads=inputs.batches, policies=inputs.policies)
         policy.refuse_beyond(self._rule, event)
         self._give_budget()
         self._entry.check(event)

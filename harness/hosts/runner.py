@@ -34,7 +34,14 @@ from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.inputs.aggregation import ANY, UploadPolicy, common_uploads, report_from_json
+from harness.inputs.aggregation import (
+    ANY,
+    UNCOVERED,
+    UploadPolicy,
+    common_uploads,
+    described,
+    report_from_json,
+)
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.party_inputs import (
@@ -169,20 +176,20 @@ class HostsRunner(Runner):
     ) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
 
-        Where an upload's form keeps its client to a cap, hosts say first which uploads are sound there, and
-        all leave out those that are not sound at every party.
+        Hosts say first which uploads are sound there, and which their clients' policies cover. All leave out
+        those that are not at every party; see `_agree`.
         Args: rules: what uploads have to be; uncovered: as for `Source.describe`, of uploads sent from here.
         Raises: ShareError: they do not go together, or are for another model or input form.
         """
         without: Sequence[list[str] | None] = [None] * len(self._hosts)
         excluded: Mapping[str, int] = {}
-        policies = None
+        policies: Mapping[str, ClientPolicy] | None = {}  # of uploads that hosts have, these judge themselves
         if self._shares is not None:
             progress("send")
             files, excluded, policies = _files_to_send(self._shares, form, self.model, rules, uncovered)
             at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
         progress("aggregate")
-        if self._shares is None and form.capped == ENFORCED:
+        if self._shares is None:
             without, excluded = self._agree(form, rules)
 
         def ask(pair: tuple[Connection, list[str] | None]) -> dict[str, Any]:
@@ -201,7 +208,10 @@ class HostsRunner(Runner):
     def _agree(
         self, form: InputForm, rules: UploadPolicy
     ) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
-        """Return what each host leaves out of what is sound there, and how many uploads that are, by why."""
+        """Return what each host leaves out of what is sound there, and how many uploads that are, by why.
+
+        Where clients are trusted to keep to a cap, that is only what their own policies do not cover.
+        """
         answers = at_once(
             lambda one: one.ask("check_uploads", _SENDING_S, party=one.host.party, rules=rules.to_json()),
             self._connections,
@@ -211,7 +221,16 @@ class HostsRunner(Runner):
         reports = [
             report_from_json(answer, host.title) for answer, host in zip(answers, self._hosts, strict=True)
         ]
+        bad = {name for each in reports for name, why in each.unsound.items() if why == UNCOVERED}
+        if form.capped != ENFORCED and not bad:
+            return [None] * len(answers), {}
         agreement = common_uploads(reports, kind_of_run(form, self.model))
+        others = {why: count for why, count in agreement.left_out.items() if why != UNCOVERED}
+        if form.capped != ENFORCED and others:
+            raise ShareError(
+                f"Hosts have uploads that are not sound: {described(others)}; remove them at every host, or "
+                "have them sent again."
+            )
         return [sorted(set(each.sound) - agreement.taken) for each in reports], agreement.left_out
 
     def run(

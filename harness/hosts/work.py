@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -190,7 +190,7 @@ class Work:
         shares = self._shares_of(party)
         if any(shares.glob("*.aggregate")):
             return None
-        self._report = uploads_at(party, shares, policy_from_json(rules))
+        self._report = self._guarded().judged(uploads_at(party, shares, policy_from_json(rules)))
         return self._report.to_json()
 
     def aggregate(self, party: int, without: list[str] | None = None) -> dict[str, Any]:
@@ -214,6 +214,9 @@ class Work:
                 taken = paths_of(set(self._report.sound) - set(without), self._report, shares)
             aggregate(party, shares, aggregated, taken)
         inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
+        if inputs.policies and not ready:  # each client's own, in place of what all of them allow
+            own = (self._report or uploads_at(party, shares)).policies
+            inputs = replace(inputs, policies={each: own[each] for each in inputs.batches if each in own})
         self._values, self._inputs = extract_values(aggregated, scratch / "values"), inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()

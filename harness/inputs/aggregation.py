@@ -100,6 +100,11 @@ class UploadReport:
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict, compare=False)
     domains: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
 
+    @property
+    def sound_batches(self) -> dict[str, UploadKind]:
+        """The kinds of those that it would take, by `batch`."""
+        return {_batch(identity): kind for identity, kind in self.sound.items()}
+
     def without(self, uncovered: Collection[str]) -> UploadReport:
         """Return the report of a run that some policies do not cover. Args: uncovered: `batch` of each."""
         sound = {each: kind for each, kind in self.sound.items() if _batch(each) not in uncovered}

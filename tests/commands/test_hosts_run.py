@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ from harness.hosts.connection import Connection
 from harness.hosts.policy import LEDGER
 from harness.inputs.aggregation import read_header
 from harness.inputs.rings import RINGS
+from harness.inputs.shares import SALT_BYTES
 from harness.privacy.ledger.entries import Ledger
 from harness.system.files import PREFIX
 from tests.support.command import call, files_below, finish, processes_below, start
@@ -119,16 +121,25 @@ def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
     """Return what nobody but its party may hold, by what it is, in the forms that it may come in."""
-    found: dict[str, list[bytes]] = {"keys": [b"PRIVATE KEY"], "shares": [], "bits": []}
+    found: dict[str, list[bytes]] = {
+        "keys": [b"PRIVATE KEY"],
+        "shares": [],
+        "bits": [],
+        "salts": [],
+        "hashes": [],
+    }
     for i in range(MODEL.parties):
         keys = [path.read_bytes().split(b"\n")[1] for path in hosts.directory(i).rglob("*.key")]
         found["keys"] += keys
         (upload,) = (hosts.directory(i) / "shares").glob("*.share")
-        payload = upload.read_bytes().split(b"\n", 1)[1]
-        header = read_header(upload)
+        following, header = upload.read_bytes().split(b"\n", 1)[1], read_header(upload)
+        salt, payload = following[:SALT_BYTES], following[SALT_BYTES:]
+        found["salts"] += [salt, salt.hex().encode()]
+        found["hashes"] += hashes_of(payload)
         if header.content == "seed":
             found["shares"] += [payload, payload.hex().encode()]
             payload = header.domain.to_bytes(header.domain.expand(payload, header.values))
+            found["hashes"] += hashes_of(payload)
         size = RINGS[MODEL.domain.name].value_bytes
         values = [payload[at : at + size] for at in range(0, len(payload), size)]
         found["shares"] += values[:8]
@@ -138,6 +149,12 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
             found["bits"] += [word.encode(), int(word).to_bytes(8, "little")]
     assert len(found["bits"]) > 4 and len(found["shares"]) > 10 and len(found["keys"]) > MODEL.parties
     return found
+
+
+def hashes_of(payload: bytes) -> list[bytes]:
+    """Return what would let whoever has it test a guess at a share, or at a sum of them."""
+    found = [hashlib.sha256(payload), hashlib.sha512(payload), hashlib.sha1(payload)]
+    return [text for each in found for text in (each.digest(), each.hexdigest().encode())]
 
 
 def own_certificates(hosts: Site) -> list[Path]:

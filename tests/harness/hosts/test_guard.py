@@ -30,6 +30,10 @@ from harness.errors import (
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.signed_results import Signed, sign
 from harness.hosts.work import Sending, Work
+from harness.inputs.aggregation import ANY, UNCOVERED, report_from_json
+from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.encoding import shared_over
+from harness.inputs.shares import share
 from harness.pipeline.terms import asked_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
@@ -38,9 +42,9 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from harness.system.documents import Refusal, call
 from harness.system.files import PREFIX
-from protocols.accounting.calibration import Budget, NeighboringRelation
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.spec import CLIENTS, PI_RW
-from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, write_rules
+from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, records, write_rules
 
 
 @pytest.fixture
@@ -390,3 +394,58 @@ def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitS
     shutil.move(hosts[1] / "shares", hosts[0] / "shares" / "party-0")
     with pytest.raises(ShareError):
         work.aggregate(0)
+
+
+ALLOWED = ClientPolicy(("weights",), "1", "1/1024", PrivacyUnit.RECORD)
+
+
+def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
+    """What an upload has spent is added up by each host; a starter that leaves nobody out is refused."""
+    one = share_more(hosts, tmp_path, ALLOWED)
+
+    def run(**changes: Any) -> tuple[str, ...]:
+        with ExitStack() as stack:
+            starter = Starter(hosts[0], stack)
+            work = starter.work
+            work.propose(asked(**changes))
+            work.check_uploads(0, ANY.to_json())
+            work.aggregate(0, without=[])
+            work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+            assert work._inputs is not None
+            let_go(starter, work, hosts)
+            return work._inputs.batches
+
+    assert one in run(epsilon="1/2") and one in run(epsilon="1/2")
+    assert one not in run(epsilon="1/2")
+    with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 2"):
+        ran(hosts, epsilon="1/2")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "covered"),
+    [
+        (ALLOWED, True),
+        (replace(ALLOWED, tasks=("gap",)), False),
+        (replace(ALLOWED, unit=PrivacyUnit.CLIENT), False),
+        (replace(ALLOWED, epsilon="9/10"), False),
+        (replace(ALLOWED, delta="1/1000000000000000"), False),
+    ],
+)
+def test_a_client_says_for_what_its_upload_may_be_used(
+    allowed: ClientPolicy, covered: bool, hosts: list[Path], tmp_path: Path, stack: ExitStack
+) -> None:
+    one = share_more(hosts, tmp_path, allowed)
+    work = Starter(hosts[0], stack).work
+    work.propose(asked())
+    report = report_from_json(work.check_uploads(0, ANY.to_json()), "host")
+    assert (one in report.sound_batches, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
+
+
+def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy) -> str:
+    """Give each host its share of one more upload, with its client's policy; return its identity."""
+    form = PI_RW.input_forms["split"]
+    batch = share(records(), form, shared_over(form, MODEL.domain), MODEL.parties, tmp_path / "more", allowed)
+    for i, host in enumerate(hosts):
+        for path in (tmp_path / "more" / f"party-{i}").iterdir():
+            path.rename(host / "shares" / path.name)
+    return batch
