@@ -221,6 +221,16 @@ class SendOptions(Options):
         "a file with the SHA-256 of each party's certificate, a line each, party 0 first; nothing is sent to "
         "parties with others",
     )
+    population = usual(
+        "me",
+        parse_population,
+        "whose records these are, a name of your choice, which is charged what the run spends; none: nobody "
+        "counts",
+    )
+    budget = BUDGET.but(
+        help="the population's total ε, or ε,δ, for example 3 or 3,1e-6; sends nothing beyond it"
+    )
+    ledger = LEDGER
 
 
 class LedgerOptions(Options):

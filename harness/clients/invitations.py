@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,13 +34,16 @@ class Invitation:
     servers: tuple[Server, ...]
     terms: dict[str, Any]
 
-    async def send(self, values: npt.NDArray[np.int64], seconds: float) -> int:
-        """Send the client's values; return how many bytes to each party. Raises: as `send_values`."""
+    async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
+        """Send the client's values; return how many bytes to each party.
+
+        Args: charge: as for `Sender`. Raises: as `send_values` and `charge`.
+        """
         with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
             certificate, key = Path(name) / "own.pem", Path(name) / "own.key"
             create_file(certificate, self.certificate.encode())
             create_file(key, self.key.encode())
-            sender = Sender(self.client, certificate, key, values)
+            sender = Sender(self.client, certificate, key, values, charge)
             return await send_values(sender, self.servers, self.terms, seconds)
 
 

@@ -31,14 +31,23 @@ _NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, socket.EAI_NO
 _PATIENCE_S = 2.0  # a party that fails is named before the client that lost it
 
 
+def _no_account() -> None:
+    """Count nothing: whoever plays the client does not keep its account."""
+
+
 @dataclass(frozen=True)
 class Sender:
-    """One client. Attributes: number: from 0; certificate, key: files, PEM; values: shape (n,), int64."""
+    """One client.
+
+    Attributes: number: from 0; certificate, key: files, PEM; values: shape (n,), int64; charge: called right
+    before the first message that depends on the values; what it raises ends the sending.
+    """
 
     number: int
     certificate: Path
     key: Path
     values: np.typing.NDArray[np.int64]
+    charge: Callable[[], None] = _no_account
 
 
 async def send_values(
@@ -96,6 +105,7 @@ async def _converse(
         await everywhere(lambda c: c.send(seed))
         opened = await everywhere(lambda c: c.receive(CHECKS * parts * masks.WORD_BYTES))
         check_masks(sender.number, own, offsets, seed, parts, opened)
+        sender.charge()
         masked = masks.to_bytes(sender.values.astype(np.int64).view(np.uint64) + own)
         await everywhere(lambda c: c.send(masked))
         if set(await everywhere(lambda c: c.receive(len(wire.ACCEPTED)))) != {wire.ACCEPTED}:

@@ -72,16 +72,20 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
         refused.returncode == 1 and "holds records of 2 clients; an invitation is for one" in refused.stderr
     )
     senders = [
-        start("send", "--records", name, "--invitation", str(path), cwd=tmp_path)
+        start("send", "--records", name, "--invitation", str(path), "--ledger", name[:4], cwd=tmp_path)
         for name, path in zip(("mine.csv", "none.csv"), invitations, strict=True)
     ]
     for k, sender in enumerate(senders):
         sent = finish(sender)
         assert sent.returncode == 0, sent.stderr
         assert f"Client {k}: all 4 parties have its values" in sent.stdout
+        assert "Spent in 1 run: ε = 20 and δ = 9.095e-13; no budget is set." in " ".join(sent.stdout.split())
     done = finish(parties)
     assert done.returncode == 0, done.stderr
     assert close(counts(tmp_path), [[300, 20], [0, 0]])
+    shown = json.loads(call("ledger", "--ledger", "mine", "--json", cwd=tmp_path).stdout)["populations"]
+    ((mine,),) = ([each["charges"] for each in shown],)
+    assert [(one["task"], one["epsilon_exact"], one["status"]) for one in mine] == [("weights", "20", "done")]
     assert list((tmp_path / "for-clients").iterdir()) == []
     assert processes_below(tmp_path) == {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import pytest
 
 from harness.clients.invitations import SCHEMA
 from harness.engines.parties.certificates import fingerprint, make_key
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent
 from harness.security_models import MODELS, Model
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.noise.truncated import Guarantee
 from tests.support.command import call
 
 TERMS = {
@@ -107,3 +112,32 @@ def test_terms_that_cannot_be_shown_are_refused(tmp_path: Path, changes: dict[st
     assert shown == ""
     assert error.startswith("Error: client-0.json is not for a run that this version can describe: ")
     assert error.endswith("; nothing was sent.")
+
+
+def test_a_client_keeps_an_account_of_what_it_has_sent_to(tmp_path: Path) -> None:
+    """What its budget does not cover gets no connection, and nothing is charged that was not sent to."""
+    ledger = Ledger(tmp_path / "own.sqlite")
+    account = ("--ledger", "own.sqlite", "--budget", "1.5")
+    _, error = send(tmp_path, *account)
+    assert "were not ready for its values" in error and not ledger.path.exists()
+    _, error = send(tmp_path, *account, epsilon="31/20")
+    assert error.endswith(
+        "Error: Population 'me' has ε = 1.5 left of its budget of 1.5, after 0 runs; this run needs ε = 1.55 "
+        "and δ = 9.095e-13. Nothing was sent."
+    )
+    record = PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE
+    spends = Guarantee(Fraction(1), Fraction(1, 2**40))
+    ledger.charge("me", Budget(Fraction(2)), PrivacyEvent("weights", "ring", spends, *record, Path("before")))
+    for name in ("me", "ME"):
+        _, error = send(tmp_path, "--ledger", "own.sqlite", "--population", name)
+        assert "has ε = 1 left of its budget of 2, after 1 run" in error and "Nothing was sent." in error
+    for others in (("--population", "none"), ("--population", "others", "--budget", "9")):
+        _, error = send(tmp_path, "--ledger", "own.sqlite", *others)
+        assert "were not ready for its values" in error
+    assert [each.name for each in ledger.populations()] == ["me"]
+
+
+def test_a_ledger_that_cannot_be_used_sends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "own.sqlite").write_text("?" * 100)
+    _, error = send(tmp_path, "--ledger", "own.sqlite")
+    assert "own.sqlite: it is no database" in error and error.endswith("Nothing was sent.")

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-from harness.cli.commands.choices import read_fingerprints
+from harness.cli.commands.choices import chosen_account, read_fingerprints
 from harness.cli.options import SendOptions
 from harness.cli.terminal import announce, plain, say
 from harness.clients.invitations import read_invitation
 from harness.clients.session import Server
 from harness.engines.parties.certificates import fingerprint
-from harness.errors import OptionError, ShareError
+from harness.errors import BudgetError, LedgerError, OptionError, ShareError
 from harness.inputs.encoding import as_upload, columns_of
 from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
-from harness.privacy.ledger.charge import SPENT
+from harness.privacy.ledger.charge import Entry
+from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
 from harness.privacy.statement import who_learns_nothing
+from harness.views import ledger as ledger_view
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
+from protocols.noise.truncated import Guarantee
 
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
@@ -34,7 +38,7 @@ def send(options: SendOptions) -> None:
     found = read_invitation(options.invitation)
     invitation = str(options.invitation)
     terms = read_terms(found.terms, invitation)
-    epsilon, form = terms.release.epsilon, terms.release.form
+    release, form = terms.release, terms.release.form
     for sentence in (*_sentences(terms), *_servers(found.servers, invitation, known)):
         say(plain(sentence))  # before anything is sent
     for name, letter in (("epsilon", "ε"), ("delta", "δ")):
@@ -49,12 +53,43 @@ def send(options: SendOptions) -> None:
         raise OptionError(
             f"{options.records} holds records of {own.clients} clients; an invitation is for one."
         )
-    SPENT.append(f"Values may have been sent, to a run that spends ε = {digits_up(epsilon, 4)}: count it.")
-    sent = asyncio.run(found.send(columns_of(as_upload(own, form, announce), form).ravel(), options.timeout))
+    event = PrivacyEvent(
+        terms.statistic.name,
+        release.model.name,
+        Guarantee(release.epsilon, release.delta),  # no run of these terms spends more
+        release.unit,
+        terms.relation,
+        options.invitation,
+    )
+    with _nothing_sent():
+        account = chosen_account(options.population, options.budget, options.ledger, of_uploads=False)
+        charging = Entry(account)
+        charging.check(event)  # parties would wait for a client that leaves after it has its masks
+
+    def charge() -> None:
+        with _nothing_sent():
+            charging.start(event)
+
+    values = columns_of(as_upload(own, form, announce), form).ravel()
+    sent = asyncio.run(found.send(values, options.timeout, charge))
+    with suppress(LedgerError):  # the charge stays, and is shown as aborted
+        charging.settle(Status.DONE, account.ledger.timeout_s)
+    say(plain(ledger_view.charge(charging, asked_for_none=True)))
     say(
         f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "
         f"({sent:,} bytes to each)."
     )
+
+
+@contextmanager
+def _nothing_sent() -> Iterator[None]:
+    """Say of what a ledger refuses that nothing was sent, where it says of a run that it was not started."""
+    try:
+        yield
+    except (BudgetError, LedgerError) as error:
+        said, _, _ = str(error).partition(NOT_STARTED)
+        kind = BudgetError if isinstance(error, BudgetError) else LedgerError
+        raise kind(f"{said.strip()} Nothing was sent.") from None
 
 
 def _sentences(terms: Terms) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import LedgerError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Population, PrivacyEvent, Status, exact_json
+from harness.privacy.ledger.populations import NOT_STARTED, Population, PrivacyEvent, Status, exact_json
 from protocols.accounting.calibration import Budget
 from protocols.accounting.rounding import digits_up
 
@@ -95,7 +95,7 @@ def _nothing_started() -> Iterator[None]:
     try:
         yield
     except LedgerError as error:
-        raise LedgerError(f"{error} No party was started.") from None
+        raise LedgerError(f"{error} {NOT_STARTED}") from None
 
 
 @contextmanager

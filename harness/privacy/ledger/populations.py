@@ -30,6 +30,9 @@ class Status(StrEnum):
     UNKNOWN = "unknown"  # it was started on another machine, or from another container
 
 
+NOT_STARTED = "No party was started."
+
+
 @dataclass(frozen=True)
 class NoiseEvent:
     """The noise of a release, so far as one record can move it: so many values, each by 1.
@@ -143,7 +146,7 @@ def refuse_overspending(population: Population, more: Guarantee) -> None:
         return
     raise BudgetError(
         f"Population {population.name!r} has {left_text(left)} left of its budget of {budget_text(budget)}, "
-        f"after {runs_text(population.charges)}; this run needs {spent_text(more)}. No party was started. "
+        f"after {runs_text(population.charges)}; this run needs {spent_text(more)}. {NOT_STARTED} "
         "Ask for less with --epsilon or --delta."
     )
 
@@ -173,7 +176,7 @@ def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> N
     if found := uncovered(release.policies, release, spent):
         raise BudgetError(
             f"The policies of clients do not cover this run, in {len(found)} of its {len(release.uploads)} "
-            f"uploads; {min(found)} is one. No party was started. Run it again on share files, which leaves "
+            f"uploads; {min(found)} is one. {NOT_STARTED} Run it again on share files, which leaves "
             "them out, or ask for less with --epsilon or --delta."
         )
 
