@@ -139,11 +139,12 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
         (place / "one.csv").write_text(f"client_id,group,label\nc{k},a,0\n")
         made(
             place, "share", "--records", "one.csv", "--groups", "a,b", "--labels", "0,1", "--cap", "1",
-            "--model", MODEL, "--epsilon", "20", "--out", "shares",
+            "--model", MODEL, "--out", "shares", *(("--epsilon", "20") if k else ()),
         )  # fmt: skip
     own = place / "shares" / "party-0"
     upload, damaged = sorted(own.iterdir())
-    yield "<upload>.share", json.loads(upload.read_bytes().splitlines()[0])
+    for each in (upload, damaged):
+        yield "<upload>.share", json.loads(each.read_bytes().splitlines()[0])
     damaged.write_bytes(b"?")
     made(place, "uploads", "--party", "0", "--shares", str(own), "--out", "list")
     yield "party-<i>.uploads", json.loads((place / "list").read_text())
