@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Job
-from harness.errors import FairSharesError, HostUnfitError, ShareError
+from harness.errors import FairSharesError, HostUnfitError, LedgerError, ShareError
 from harness.hosts import policy
 from harness.hosts.signed_results import Intent
 from harness.inputs.aggregation import UploadReport
@@ -23,7 +23,7 @@ from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.party_inputs import PartyInputs, sent_inputs
 from harness.pipeline.run import RunSettings, event_of, make_job, terms_of
 from harness.pipeline.terms import Asked, read_terms
-from harness.privacy.ledger.charge import Account, Entry
+from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
 from harness.releases.base import PreparedRelease
@@ -132,5 +132,6 @@ class Guard:
         self._entry.start(self.event)
 
     def settle(self, status: Status) -> None:
-        """Write what became of the run, if it was charged."""
-        self._entry.settle(status, 1.0)
+        """Write what became of the run, if it was charged; whatever that is, its charge stays."""
+        with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
+            self._entry.settle(status, ABORTED_TIMEOUT_S)

@@ -23,10 +23,8 @@ from protocols.accounting.calibration import Budget, NeighboringRelation, Privac
 from protocols.accounting.rounding import exact_number, exact_text
 
 FILE, LEDGER = "policy.toml", "ledger.sqlite"  # in the host's directory
-ANY, UNNAMED = (
-    "*",
-    "unnamed",
-)  # a rule for all populations without one; the population of a run that names none
+ANY = "*"  # stands for all populations without a rule of their own
+UNNAMED = "unnamed"  # the population of clients that send to a run that names none
 COMMAND = "./inv hosts.policy"
 DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
