@@ -97,8 +97,9 @@ def on_hosts(held_shares: bool, invited: bool) -> str:
             "what they sent is certain only if clients and hosts' owners compared certificates without it."
         )
     return (
-        f"Each party ran on its own host, which signed the result: ./inv verify checks that. {seen} Whoever can act as the hosts' users on more of them than "
-        "the model tolerates, by ssh for example, can see all records."
+        "Each party ran on its own host, which signed the result: ./inv verify checks that. "
+        f"{seen} Whoever can act as the hosts' users on more of them than the model tolerates, by ssh for "
+        "example, can see all records."
     )
 
 
