@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -483,15 +483,9 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
 
 def read_header(path: Path) -> Header:
     """Return a share file's header. Raises: ShareError: it is not a share file of a version known here."""
-    with _opened(path) as file:
-        return _header_in(file, path)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
-            yield file
+            return _header_in(file, path)
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
 
@@ -530,9 +524,9 @@ def _common(header: Header) -> tuple[Any, ...]:
 
 def _read(path: Path) -> tuple[Header, bytes]:
     """Return a share file's header, and what follows it; of an aggregate, after the list of its uploads."""
-    with _opened(path) as file:
-        header = _header_in(file, path)
-        if header.kind == "aggregate":
+    header = read_header(path)
+    with path.open("rb") as file:
+        for _ in range(2 if header.kind == "aggregate" else 1):
             file.readline()
         return header, file.read()
 
