@@ -348,16 +348,19 @@ def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path
 
 def test_an_upload_of_another_kind_has_no_say_in_what_a_run_is_judged_by(tmp_path: Path) -> None:
     """Else a client who declares what no run can be of would end it."""
-    for domain in (DOMAIN, DOMAIN, MORE):
-        share(client(1, domain=domain), SLOTS, XOR, PARTIES, tmp_path, ALLOWS)
     seen: list[RecordDomain] = []
 
     def uncovered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> list[str]:
         seen.append(domain)
         return []
 
-    sound_uploads(tmp_path, SLOTS, RING, ANY, uncovered)
-    assert seen == [DOMAIN]
+    for i in range(4):  # files come in any order
+        for most, other in ((DOMAIN, MORE), (MORE, DOMAIN)):
+            shares = tmp_path / f"{i}-{len(seen)}"
+            for domain in (most, most, other):
+                share(client(1, domain=domain), SLOTS, XOR, PARTIES, shares, ALLOWS)
+            sound_uploads(shares, SLOTS, RING, ANY, uncovered)
+    assert seen == [DOMAIN, MORE] * 4
 
 
 def test_in_a_form_that_trusts_clients_a_renamed_file_keeps_its_policy(tmp_path: Path) -> None:
