@@ -27,7 +27,8 @@ class Commands(Program):
 
         command = self.collection[name]
         rows = [(option, as_called(explained)) for option, explained in command.help_rows()]
-        print(f"Usage: {self.binary} {name}{' [options]' if rows else ''}\n\n{inspect.getdoc(command)}")
+        options = " [options]" if rows else ""
+        print(f"Usage: {self.binary} {name}{command.usage}{options}\n\n{inspect.getdoc(command)}")
         if rows:
             print("\nOptions:")
             self.print_columns(rows)

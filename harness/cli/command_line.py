@@ -212,6 +212,11 @@ class Command(Task[Callable[..., None]]):
             for name, option in self.options.items()
         ]
 
+    @property
+    def usage(self) -> str:
+        """What may be typed without its flag, as help says it."""
+        return f" {self.first.removeprefix('--').upper()}" if self.first else ""
+
     def help_rows(self) -> list[tuple[str, str]]:
         """Return each option, with what it takes, and its help, in the order of their names."""
         return [
@@ -226,7 +231,7 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
     Args: commands: by name; of_all: invoke's own options, and whether each takes a value.
     Raises: ParseError: there is no such command or option, or a value is missing or belongs to none.
     """
-    command, options, waiting, found = "", dict[str, bool](), "", []
+    command, options, first, waiting, found = "", dict[str, bool](), "", "", []
     for word in words:
         name, equals, _ = word.partition("=")
         if (name if not waiting else word) in options:
@@ -237,12 +242,10 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
         if waiting:
             waiting = ""
         elif word in commands:
-            command, options = (
-                word,
-                {each.flag: each.parse is not None for each in commands[word].options.values()},
-            )
-        elif command and commands[command].first and not word.startswith("-"):
-            word = f"{commands[command].first}={word}"
+            command, first = word, commands[word].first
+            options = {each.flag: each.parse is not None for each in commands[word].options.values()}
+        elif first and not word.startswith("-"):
+            word, first = f"{first}={word}", ""
         elif name in of_all:
             waiting = name if of_all[name] and not equals and not (name == "--help" and command) else ""
         else:

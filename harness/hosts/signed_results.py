@@ -114,6 +114,8 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
     [test: tests/harness/hosts/test_signed_results.py]
     Raises: SignatureError: names what is wrong.
     """
+    if not (directory / SIGNATURES).exists():
+        raise SignatureError(f"{directory} has no {SIGNATURES}: hosts.run writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
     found = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
     signers = [

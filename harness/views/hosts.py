@@ -12,7 +12,7 @@ from harness.privacy.ledger.populations import Population, runs_text, spent_text
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
-from protocols.accounting.rounding import exact_text
+from protocols.accounting.rounding import digits_down
 from protocols.noise.truncated import Guarantee
 
 CHECK_STEPS = {
@@ -167,7 +167,7 @@ def signers(
 
 
 def _limits(rule: Mapping[str, Any], which: str) -> str:
-    return ", ".join(exact_text(Fraction(rule[f"{name}{which}"])) for name in ("epsilon", "delta"))
+    return ", ".join(digits_down(Fraction(rule[f"{name}{which}"]), 4) for name in ("epsilon", "delta"))
 
 
 def _all_or(names: Sequence[str], every: Collection[str]) -> str:

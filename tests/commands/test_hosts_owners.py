@@ -92,3 +92,14 @@ def restrict_to_agent(hosts: Site, i: int) -> None:
     line = f'restrict,command="cd {PROJECT} && PYTHONPATH=$PWD exec {agent}" {public}\n'
     with (hosts.ssh_directory / "authorized_keys").open("a") as file:
         file.write(line)
+
+
+def test_what_is_verified_may_be_named_without_its_flag(tmp_path: Path) -> None:
+    for words in (["nowhere"], ["--results", "nowhere"]):
+        done = call("verify", *words, cwd=tmp_path)
+        assert (
+            done.returncode == 1 and "Error: nowhere has no signatures.json: hosts.run writes" in done.stderr
+        )
+    done = call("verify", "one", "two", cwd=tmp_path)
+    assert done.returncode == 1 and "'two' belongs to no option of verify" in done.stderr
+    assert "Usage: ./inv verify RESULTS [options]" in call("verify", "--help", cwd=tmp_path).stdout
