@@ -50,11 +50,13 @@ class PartyCosts:
 class Engine(Runner):
     """Runs `.mpc` programs, each party in a process and a directory of its own.
 
-    Attributes: name: in results and of keys; compiles: whether programs are compiled first, which takes time.
+    Attributes: name: in results and of keys; compiles: whether programs are compiled first, which takes time;
+    connects_down: whether each party connects to those with lower numbers, else to those with higher ones.
     """
 
     name: str
     compiles: bool
+    connects_down: bool
 
     @abstractmethod
     def version(self) -> str | None:

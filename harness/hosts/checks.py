@@ -100,7 +100,7 @@ def check_connected(reached: Sequence[tuple[Finding, Connection]], model: Model,
         _compare_versions([finding for finding, _ in answered])
         _compare_certificates([finding for finding, _ in answered], engine_of(model))
     progress("ports")
-    _reach_each_other([pair for pair in answered if "port" not in pair[0].faults])
+    _reach_each_other([pair for pair in answered if "port" not in pair[0].faults], engine_of(model))
 
 
 def skew_s(asked: float, said: float, answered: float) -> float:
@@ -210,13 +210,13 @@ def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
         )
 
 
-def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]]) -> None:
-    """Have each agent listen where its party will, and all that connect to it come: those before it."""
+def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]], engine: Engine) -> None:
+    """Have each agent listen where its party will, and all come whose parties will connect to it."""
     greetings = at_once(lambda pair: str(pair[1].ask("listen", port=pair[0].host.port)), pairs)
 
     def reach(number: int) -> None:
         finding, connection = pairs[number]
-        others = range(number + 1, len(pairs))
+        others = range(number) if engine.connects_down else range(number + 1, len(pairs))
         wanted = [(*pairs[other][0].host.reached, greetings[other]) for other in others]
         for other, fault in zip(others, connection.ask("reach", others=wanted), strict=True):
             if fault is not None:

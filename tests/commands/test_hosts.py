@@ -86,15 +86,15 @@ def test_a_clock_that_is_off_a_port_that_is_taken_a_stale_program(hosts: Site, t
 
 def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site, tmp_path: Path) -> None:
     """At the last, as behind a firewall or by a wrong address, something else may even answer."""
-    changed = hosts.with_host(0, mp_spdz_home=str(tmp_path)).with_host(1, directory=str(tmp_path / "none"))
     port = hosts.hosts[0].ssh_port
     elsewhere = dict.fromkeys(("reached_at", "client_reached_at"), f"127.0.0.1:{port}")
-    found = faults(changed.with_host(2, **elsewhere), "ring")
-    assert found.keys() >= {(0, "engine"), (1, "directory"), (2, "port"), (2, "clients")}
+    changed = hosts.with_host(0, mp_spdz_home=str(tmp_path)).with_host(2, directory=str(tmp_path / "none"))
+    found = faults(changed.with_host(1, **elsewhere), "ring")
+    assert found.keys() >= {(0, "engine"), (2, "directory"), (1, "port"), (1, "clients")}
     assert f"MP_SPDZ_HOME is {tmp_path}, but there is no compile.py in it" in found[0, "engine"]
-    assert f"There is no directory {tmp_path / 'none'}" in found[1, "directory"]
-    assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in found[2, "port"]
-    assert f"it for clients at 127.0.0.1:{port}: something else answers there" in found[2, "clients"]
+    assert f"There is no directory {tmp_path / 'none'}" in found[2, "directory"]
+    assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in found[1, "port"]
+    assert f"it for clients at 127.0.0.1:{port}: something else answers there" in found[1, "clients"]
 
 
 def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:

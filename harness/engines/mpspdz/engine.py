@@ -28,6 +28,7 @@ class MpSpdzEngine(Engine):
 
     name = "mp-spdz"
     compiles = True
+    connects_down = True
 
     def version(self) -> str | None:
         installation = find_installation()

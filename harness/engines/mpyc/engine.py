@@ -29,6 +29,7 @@ class EmbeddedEngine(Engine):
 
     name = "embedded"
     compiles = False
+    connects_down = False
 
     def version(self) -> str | None:
         try:
