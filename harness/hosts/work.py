@@ -453,7 +453,7 @@ def port_fault(whose: str, port: int) -> str | None:
     try:
         _listening(port).close()
     except OSError as error:
-        return f"{whose} cannot listen on port {port}: {error.strerror}."
+        return f"{whose} cannot listen on port {port}: {os.strerror(error.errno or 0)}."
     return None
 
 
