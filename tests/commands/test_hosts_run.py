@@ -25,9 +25,9 @@ from harness.hosts.policy import LEDGER
 from harness.inputs.aggregation import read_header
 from harness.inputs.rings import RINGS
 from harness.inputs.shares import SALT_BYTES
-from harness.privacy.ledger.entries import Ledger
 from harness.system.files import PREFIX
 from tests.support.command import call, files_below, finish, processes_below, start
+from tests.support.parties_on_hosts import charges, hold_midway, party_on
 from tests.support.running import until
 from tests.support.ssh import Site, copy_of_project, site
 
@@ -70,12 +70,6 @@ def below(hosts: Site) -> list[set[str]]:
     """Return what is on each host, but for the directory of results and the ledger, which stay."""
     stay = {"results", LEDGER, f"{LEDGER}-journal"}
     return [files_below(hosts.directory(i)) - stay for i in range(MODEL.parties)]
-
-
-def charges(directory: Path) -> list[tuple[str, str]]:
-    """Return what a host's own ledger says that these people spent, and what became of each run."""
-    (people,) = (each for each in Ledger(directory / LEDGER).populations() if each.name == "people")
-    return [(str(charge.exact.epsilon), str(charge.status)) for charge in people.charges]
 
 
 class Opened:
@@ -241,24 +235,13 @@ class Hit:
         (hosts.home / "hit.sqlite").unlink(missing_ok=True)  # else these uploads have been used
         self.before, self.home_before = below(hosts), files_below(hosts.home)
         self.process = start(*RUN, *PEOPLE, "--ledger", "hit.sqlite", cwd=hosts.home)
-        until(lambda: self.is_running(0) or self.process.poll() is not None)
-        assert self.process.poll() is None, self.process.communicate()
-        os.kill(self.party(0), signal.SIGSTOP)
-        until(lambda: all(map(self.is_running, range(MODEL.parties))))
+        hold_midway(self.process, [hosts.directory(i) for i in range(MODEL.parties)], MODEL)
 
     def processes(self, i: int) -> dict[int, Path]:
         return processes_below(self.hosts.directory(i))
 
     def party(self, i: int) -> int:
-        return next(pid for pid, cwd in self.processes(i).items() if cwd.name == "party")
-
-    def is_running(self, i: int) -> bool:
-        """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
-        for pid, cwd in self.processes(i).items():
-            machine = Path(f"/proc/{pid}/exe").readlink().name
-            if os.path.lexists(cwd / "Player-Data" / f"Input-P{i}-0"):
-                return MODEL.virtual_machine in (None, machine)
-        return False
+        return party_on(self.hosts.directory(i))
 
     def agent(self, i: int) -> int:
         """Return a host's agent: its party's parent."""

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.conftest import PROJECT
 from tests.support.running import until
 
 _CONFIG = """
-ListenAddress 127.0.0.1
+ListenAddress {address}
 Port {port}
 HostKey {directory}/host_key
 AuthorizedKeysFile {directory}/authorized_keys
@@ -34,6 +34,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
 Subsystem sftp /bin/false
+{more}
 """
 
 
@@ -44,7 +45,6 @@ class Site:
     hosts: tuple[Host, ...]
     home: Path
     ssh_directory: Path
-    sshd: subprocess.Popen[bytes]
 
     def directory(self, party: int) -> Path:
         """Return a host's own directory."""
@@ -94,18 +94,9 @@ def site(directory: Path, parties: int) -> Iterator[Site]:
 
 
 def _site(directory: Path, port: int, ports: list[int], client_ports: list[int]) -> Iterator[Site]:
-    sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if sshd is None:
-        pytest.skip("hosts are tried over ssh, and there is no sshd (of the package openssh-server)")
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)  # where it shuts parts of itself in, as root
     ssh, home = directory / "ssh", directory / "home"
-    for new in (ssh, home):
-        new.mkdir(mode=0o700)
-    public = write_key(ssh / "host_key")
-    (ssh / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
-    (ssh / "authorized_keys").write_text(write_key(ssh / "key") + "\n")
-    (ssh / "config").write_text(_CONFIG.format(port=port, directory=ssh))
+    home.mkdir(mode=0o700)
+    make_ssh_files(ssh, [f"[127.0.0.1]:{port}"])
     hosts = tuple(
         Host(
             party=i,
@@ -114,26 +105,48 @@ def _site(directory: Path, port: int, ports: list[int], client_ports: list[int])
             project=str(PROJECT),
             port=ports[i],
             client_port=client_ports[i],
-            ssh_user=getpass.getuser(),
             ssh_port=port,
-            key_file=str(ssh / "key"),
-            known_hosts=str(ssh / "known_hosts"),
+            **reached_by(ssh),
         )
         for i in range(len(ports))
     )
-    with (ssh / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sshd, "-D", "-e", "-f", ssh / "config"], stderr=log, start_new_session=True
-        )
+    process = start_sshd(ssh, "127.0.0.1", port)
     try:
-        made = Site(hosts, home, ssh, process)
+        made = Site(hosts, home, ssh)
         made.write()
-        until(lambda: _answers(port) or process.poll() is not None)
+        until(lambda: answers("127.0.0.1", port) or process.poll() is not None)
         assert process.poll() is None, (ssh / "log").read_text()
         yield made
     finally:
         process.terminate()
         process.wait()
+
+
+def make_ssh_files(ssh: Path, names: Iterable[str]) -> None:
+    """Make keys of a user and of an sshd, which know each other. Args: names: by which it is reached."""
+    ssh.mkdir(mode=0o700)
+    public = write_key(ssh / "host_key")
+    (ssh / "known_hosts").write_text("".join(f"{name} {public}\n" for name in names))
+    (ssh / "authorized_keys").write_text(write_key(ssh / "key") + "\n")
+
+
+def reached_by(ssh: Path) -> dict[str, str]:
+    """Return what of a host's description says how ssh gets in with these files."""
+    files = {"key_file": str(ssh / "key"), "known_hosts": str(ssh / "known_hosts")}
+    return {"ssh_user": getpass.getuser(), **files}
+
+
+def start_sshd(ssh: Path, address: str, port: int, more: str = "") -> subprocess.Popen[bytes]:
+    """Start an sshd with these files; skip the test where there is none. Args: more: lines of its own."""
+    sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if sshd is None:
+        pytest.skip("hosts are tried over ssh, and there is no sshd (of the package openssh-server)")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # where it shuts parts of itself in, as root
+    config = ssh / f"config-{address}"
+    config.write_text(_CONFIG.format(address=address, port=port, directory=ssh, more=more))
+    with (ssh / "log").open("ab") as log:
+        return subprocess.Popen([sshd, "-D", "-e", "-f", config], stderr=log, start_new_session=True)
 
 
 def copy_of_project(directory: Path, sitecustomize: str = "") -> Path:
@@ -148,6 +161,8 @@ def copy_of_project(directory: Path, sitecustomize: str = "") -> Path:
     return directory
 
 
-def _answers(port: int) -> bool:
+def answers(address: str, port: int) -> bool:
+    """Return whether something takes connections there."""
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        probe.settimeout(1.0)
+        return probe.connect_ex((address, port)) == 0

@@ -1,0 +1,349 @@
+"""Hosts with a network each, of which the documented ports alone are open, and what befalls hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.engines.registry import choose_model
+from harness.hosts.policy import FILE, LEDGER
+from harness.security_models import MODELS, Model
+from tests.support.command import call, files_below, finish, processes_below, start
+from tests.support.namespaces import (
+    CLIENT,
+    CLIENT_PORT,
+    PORT,
+    SSH_PORT,
+    STARTER,
+    NetworkedSite,
+    Rule,
+    networked_site,
+)
+from tests.support.parties_on_hosts import charges, hold_midway, party_on
+from tests.support.running import model_parameters, until
+from tests.support.ssh import answers, copy_of_project
+from tests.support.surroundings import small_disk
+
+MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
+POLICY = '[[population]]\nname = "*"\nepsilon = 1000\ndelta = "2^-20"\n'
+# Clients' records: 30 of group a and label 0, 20 of b and 1.
+RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
+NOISE = 40  # beyond it with probability below 1e-13, as the noise's atoms end there
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkedSite]:
+    """Yield three hosts that are set up."""
+    with networked_site(tmp_path_factory.mktemp("site"), MODEL) as made:
+        set_up(made, MODEL)
+        yield made
+
+
+@pytest.fixture
+def hosts(three: NetworkedSite) -> Iterator[NetworkedSite]:
+    """Yield the hosts as they were set up; nothing runs there, and no ledger has a charge."""
+    for i in range(MODEL.parties):
+        (three.directory(i) / LEDGER).unlink(missing_ok=True)
+    shutil.rmtree(three.home / "results", ignore_errors=True)
+    before = below(three)
+    yield three
+    three.write()
+    assert below(three) == before
+    until(lambda: not any(processes_below(three.directory(i)) for i in range(MODEL.parties)))
+
+
+def below(site: NetworkedSite) -> list[set[str]]:
+    """Return what is on each host, but for its ledger."""
+    stay = {LEDGER, "results"}
+    return [files_below(site.directory(host.party)) - stay for host in site.hosts]
+
+
+def set_up(site: NetworkedSite, model: Model) -> None:
+    """Set the hosts up; give each its shares of clients' records."""
+    (site.home / FILE).write_text(POLICY)
+    done = ask(site, "hosts.setup", "--policy", FILE)
+    assert done.returncode == 0, done.stderr
+    dealer = site.home.parent / "dealer"
+    dealer.mkdir()
+    rows = (f"c{i},{group},{label}\n" for i, (group, label) in enumerate(RECORDS))
+    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
+    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--model", model.name]
+    assert call("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer).returncode == 0
+    for i in range(model.parties):
+        shutil.copytree(dealer / "shares" / f"party-{i}", site.directory(i) / "shares")
+
+
+def ask(site: NetworkedSite, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on the starter."""
+    with site.inside(STARTER):
+        return call(*arguments, cwd=site.home)
+
+
+def run_of(model: Model, out: str = "results") -> list[str]:
+    return ["hosts.run", "--model", model.name, "--epsilon", "1", "--population", "people", "--out", out]
+
+
+def begin(site: NetworkedSite, *arguments: str) -> subprocess.Popen[str]:
+    """Start a command on the starter."""
+    with site.inside(STARTER):
+        return start(*arguments, cwd=site.home)
+
+
+def succeeds(site: NetworkedSite, model: Model) -> None:
+    """Check that a run ends well, near the true counts, and that all hosts sign it."""
+    shutil.rmtree(site.home / "results", ignore_errors=True)
+    done = ask(site, *run_of(model))
+    assert done.returncode == 0, done.stderr
+    holds(site, "results", (30, 0, 0, 20))
+
+
+def holds(site: NetworkedSite, out: str, true: Sequence[int]) -> None:
+    weights = json.loads((site.home / out / "weights.json").read_text())
+    counts = [count for row in weights["noisy_counts"] for count in row]
+    assert all(abs(count - one) < NOISE for count, one in zip(counts, true, strict=True))
+    verified = call("verify", out, cwd=site.home)
+    assert verified.returncode == 0, verified.stderr
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """Check that a command ended with one error; return it, on one line."""
+    assert done.returncode == 1 and done.stderr.count("Error: ") == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr[done.stderr.index("Error: ") :].split())
+
+
+def faults(site: NetworkedSite) -> dict[tuple[int, str], str]:
+    """Return what `hosts.check` says is wrong, by party and what it looked at."""
+    done = ask(site, "hosts.check", "--model", MODEL.name, "--json")
+    found = json.loads(done.stdout)
+    return {(one["party"], name): said for one in found for name, said in one["faults"].items()}
+
+
+def spent(site: NetworkedSite) -> list[list[str]]:
+    """Return what became of the runs that each host has charged."""
+    return [[status for _, status in charges(site.directory(host.party))] for host in site.hosts]
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_documented_ports_are_enough(model: Model, tmp_path: Path) -> None:
+    with networked_site(tmp_path, model) as site:
+        set_up(site, model)
+        succeeds(site, model)
+        assert spent(site) == [["done"]] * model.parties
+
+
+def test_a_closed_port_is_named(hosts: NetworkedSite) -> None:
+    """Each that is documented, one at a time or two that do not hide each other."""
+
+    def closed(at: int, *rules: Rule) -> None:
+        """Leave all documented ports of a host open but for these."""
+        hosts.open_only(at, hosts.documented(at) - set(rules))
+
+    def unreached(by: int, at: int) -> str:
+        there, here = hosts.hosts[at].address, hosts.hosts[by].address
+        way = f"host {here} (party {by}) cannot reach it at {there}:{PORT}: timed out; open the port to it"
+        return f"Host {there} (party {at}): {way}"
+
+    first, last = (2, 0) if MODEL.virtual_machine else (0, 2)  # the first connects to both others
+    party = {i: (hosts.hosts[i].address, PORT) for i in range(3)}
+    assert faults(hosts) == {}
+    closed(1, party[first])
+    closed(last, party[1], (None, CLIENT_PORT))
+    found = faults(hosts)
+    assert found.keys() == {(1, "port"), (last, "port"), (last, "clients")}
+    assert found[1, "port"].startswith(unreached(first, 1))
+    assert found[last, "port"].startswith(unreached(1, last))
+    assert f":{CLIENT_PORT}: timed out; open the port to clients" in found[last, "clients"]
+    said = refused(ask(hosts, *run_of(MODEL)))
+    assert unreached(first, 1) in said and said.endswith("No party was started.")
+    assert spent(hosts) == [[], [], []]
+    closed(1)
+    closed(last, party[first])
+    closed(first, (None, CLIENT_PORT))
+    found = faults(hosts)
+    assert found.keys() == {(last, "port"), (first, "clients")}
+    assert found[last, "port"].startswith(unreached(first, last))
+    closed(last)
+    closed(first, *(rule for rule in hosts.documented(first) if rule[1] == SSH_PORT))
+    found = faults(hosts)
+    assert found.keys() == {(first, "ssh")} and "ssh cannot reach it: timed out" in found[first, "ssh"]
+    closed(first)
+    assert faults(hosts) == {}
+
+
+@needs_proc
+@pytest.mark.mpspdz("ring")
+def test_a_client_on_another_network_reaches_the_gateways_only(hosts: NetworkedSite) -> None:
+    rows = "".join(f"me,{group},{label}\n" for group, label in RECORDS)
+    (hosts.home / "records.csv").write_text("client_id,group,label\n" + rows)
+    options = ["--invite", "invited", "--clients", "1", "--groups", "a,b", "--labels", "0,1"]
+    run = begin(hosts, *run_of(MODEL), *options, "--input-form", "product")
+    invitation = hosts.home / "invited" / "client-0.json"
+    until(lambda: invitation.exists() or run.poll() is not None)
+    assert run.poll() is None, run.communicate()
+    addresses = [host.address for host in hosts.hosts]
+    with hosts.inside(CLIENT):
+        until(lambda: answers(addresses[1], CLIENT_PORT))
+        open_ports = [p for p in (CLIENT_PORT, CLIENT_PORT + 1, PORT, SSH_PORT) if answers(addresses[1], p)]
+        sent = call("send", "--records", "records.csv", "--invitation", str(invitation), cwd=hosts.home)
+    done = finish(run)
+    assert sent.returncode == 0 and done.returncode == 0, (sent.stderr, done.stderr)
+    assert open_ports == [CLIENT_PORT]
+    holds(hosts, "results", (30, 0, 0, 20))
+
+
+def test_a_host_that_reboots_between_set_up_and_run(hosts: NetworkedSite) -> None:
+    hosts.cut_power(1)
+    found = faults(hosts)
+    assert found.keys() == {(1, "ssh")}
+    assert found[1, "ssh"].startswith(f"Host {hosts.hosts[1].address} (party 1): ssh cannot reach it")
+    hosts.boot(1)
+    assert faults(hosts) == {}
+    succeeds(hosts, MODEL)
+    assert spent(hosts) == [["done"]] * 3
+
+
+@needs_proc
+def test_a_host_that_reboots_in_a_run_is_named_and_its_charge_stays(hosts: NetworkedSite) -> None:
+    run = begin(hosts, *run_of(MODEL))
+    hold_midway(run, [hosts.directory(i) for i in range(3)], MODEL)
+    hosts.cut_power(1)
+    hosts.boot(1)
+    said = refused(finish(run))
+    assert said.startswith(f"Error: Party 1 (on {hosts.hosts[1].address}) went away: the connection"), said
+    assert not (hosts.home / "results").exists()
+    until(lambda: not any(processes_below(hosts.directory(i)) for i in range(3)))
+    assert spent(hosts) == [["aborted"]] * 3
+    cleaned = ask(hosts, "hosts.clean").stdout
+    assert cleaned.count("0 processes ended, 1 directory removed, 0 records removed") == 1
+    succeeds(hosts, MODEL)
+    assert spent(hosts) == [["aborted", "done"]] * 3
+
+
+def test_clocks_that_differ_by_less_than_a_minute_and_by_more(hosts: NetworkedSite, tmp_path: Path) -> None:
+    """By less a run ends well; by more it is refused before anything is charged."""
+    for name, seconds in (("slow", -3600), ("fast", 45)):
+        custom = f"import time\nreal = time.time\ntime.time = lambda: real() + {seconds}\n"
+        hosts.with_host(2, project=str(copy_of_project(tmp_path / name, custom)))
+        if name == "slow":
+            found = faults(hosts)
+            assert found.keys() == {(2, "clock")} and " s behind this machine's" in found[2, "clock"]
+            said = refused(ask(hosts, *run_of(MODEL)))
+            assert said.startswith(f"Error: Host {hosts.hosts[2].address} (party 2): its clock is ")
+            assert said.endswith("No party was started.") and spent(hosts) == [[], [], []]
+    succeeds(hosts, MODEL)
+
+
+# The disk of the host becomes full when its agent first does this.
+_FILLS_UP = """
+import shutil, subprocess, sys
+place, moment, full = {place!r}, {moment!r}, []
+
+def hear(event, arguments):
+    if not full and event[:4] in ("temp", "subp") and moment in f"{{event}} {{arguments}}":
+        full.append(True)
+        used = shutil.disk_usage(place).used
+        subprocess.run(["mount", "-o", f"remount,size={{used}}", place], check=True)
+
+sys.addaudithook(hear)
+"""
+
+
+@needs_proc
+def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
+    """One sentence names the host; nothing is half-written; policy and ledger stay whole."""
+    model, place = MODELS["mpyc"], tmp_path / "host-2"
+
+    def resize(size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", place], check=True)
+
+    with networked_site(tmp_path, model) as site, small_disk(place, 1 << 20):
+        set_up(site, model)
+        before, named = below(site), f"{site.hosts[2].address} (party 2)"
+        resize("100m")
+        done = ask(site, "hosts.check", "--model", "mpyc", "--json")
+        found = {one["party"]: one["faults"] for one in json.loads(done.stdout)}
+        assert found[0] == found[1] == {}
+        assert re.fullmatch(rf"Host .*\(party 2\): \d+ MB are free for {place}, .*", found[2]["directory"])
+        said = refused(ask(site, *run_of(model)))
+        assert named in said and "No party was started." in said and spent(site) == [[], [], []]
+        resize("1g")
+        for moment, message, charged in (
+            ("tempfile.mkdtemp", f"Error: Host {named}: No space left on device", []),
+            (
+                "harness.engines.parties.main",
+                f"Error: Host {named}: Cannot use the ledger {place}",
+                ["aborted"],
+            ),
+        ):
+            custom = _FILLS_UP.format(place=str(place), moment=moment)
+            site.with_host(2, project=str(copy_of_project(tmp_path / f"project-{len(charged)}", custom)))
+            said = refused(ask(site, *run_of(model)))
+            assert said.startswith(message), said
+            resize("1g")
+            assert below(site) == before and spent(site) == [charged, charged, []]
+        site.write()
+        run = begin(site, *run_of(model))
+        hold_midway(run, [site.directory(i) for i in range(3)], model)
+        resize(str(shutil.disk_usage(place).used))
+        os.kill(party_on(site.directory(0)), signal.SIGCONT)
+        said = refused(finish(run))
+        assert said.startswith(f"Error: Party 2 (on {site.hosts[2].address}) ended with exit code"), said
+        assert "There is no room left on the disk." in said
+        resize("1g")
+        assert below(site) == before and spent(site)[2] == ["aborted"]
+        succeeds(site, model)
+        assert (place / FILE).read_text() == POLICY and spent(site)[2] == ["aborted", "done"]
+
+
+@needs_proc
+def test_two_starters_at_once(hosts: NetworkedSite) -> None:
+    """Who comes second, while the first's parties run, is refused; the first goes on."""
+    first = begin(hosts, *run_of(MODEL), "--ledger", "first.sqlite")
+    hold_midway(first, [hosts.directory(i) for i in range(3)], MODEL)
+    said = refused(ask(hosts, *run_of(MODEL, "second"), "--ledger", "second.sqlite"))
+    assert f"Its party cannot listen on port {PORT}: Address already in use." in said
+    assert said.endswith("No party was started.")
+    os.kill(party_on(hosts.directory(0)), signal.SIGCONT)
+    done = finish(first)
+    assert done.returncode == 0, done.stderr
+    holds(hosts, "results", (30, 0, 0, 20))
+    assert spent(hosts) == [["done"]] * 3 and not (hosts.home / "second").exists()
+
+
+@needs_proc
+def test_starters_that_race(hosts: NetworkedSite) -> None:
+    """Each ends well, or with one error; every host has charged each run that ended well."""
+    runs = [begin(hosts, *run_of(MODEL, out), "--ledger", f"{out}.sqlite") for out in ("left", "right")]
+    ended = [finish(run) for run in runs]
+    well = [out for out, done in zip(("left", "right"), ended, strict=True) if done.returncode == 0]
+    assert all(refused(done) for done in ended if done.returncode)
+    for out in well:
+        holds(hosts, out, (30, 0, 0, 20))
+        shutil.rmtree(hosts.home / out)
+    assert all(each.count("done") >= len(well) and len(each) <= 2 for each in spent(hosts))
+    until(lambda: not any(processes_below(hosts.directory(i)) for i in range(3)))
+
+
+def test_namespaces_of_a_killed_test_go_with_the_next(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with networked_site(tmp_path, MODELS["semi2k"]):
+        name = f"fairshares-{ended.pid}-0-0"
+        subprocess.run(["ip", "netns", "add", name], check=True)
+    (tmp_path / "next").mkdir()
+    with networked_site(tmp_path / "next", MODELS["semi2k"]) as site:
+        names = {path.name for path in Path("/run/netns").iterdir()}
+        assert name not in names and site.namespace(0) in names
+    assert site.namespace(0) not in {path.name for path in Path("/run/netns").iterdir()}
