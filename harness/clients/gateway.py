@@ -3,7 +3,8 @@
 MP-SPDZ's own server takes connections one at a time, inside the computation, without a time limit, from
 whoever comes, and ends on the first that misbehaves. The gateway runs beside the virtual machine, on the
 party's own host, and knows no more than that machine. It takes all clients at once, each by its
-certificate, and says by number which one is missing or breaks the rules.
+certificate. Of what it was sent it shows digests to all other gateways, through the virtual machines; a
+client that did not send all parties the same, in time, is left out by all alike.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import signal
 import ssl
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,10 @@ import numpy as np
 from harness.clients import input_masks as masks
 from harness.clients import messages as wire
 from harness.clients.messages import Channel
-from protocols.circuits.clients import CHECKS
+from protocols.circuits.clients import DIGEST_WORDS, checks
 
-FAILED = "Client "  # every message about a client begins so
-SILENT, UNSENT = "had not answered", "had not sent its values"
-LEFT = "left before it had sent its values; one does so, too, when a party ends or cheats"
-IN_DOUBT = (SILENT, UNSENT, LEFT)  # clients do so, too, when another party lets them wait or ends
+FAILED = "Clients failed: "  # every message about clients begins so
+_DIGEST_BYTES = DIGEST_WORDS * masks.WORD_BYTES
 _HANDSHAKE_S = 10.0
 _RETRY_S = 0.01
 _BACKLOG = 4096
@@ -41,15 +40,16 @@ _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class ClientFailure(Exception):
-    """One client ended the run, or none can come; says which, and how."""
+    """Clients ended the run, or none can come; says how."""
 
 
 class Front:
     """One run's front.
 
-    Args: config: as `ClientInputs.front` returns it, and `started` (when its party was; seconds since
-    1970); party: its number; number: what to be called by the virtual machine; data: the directory of the
-    party's key and certificates; machine_runs: whether the virtual machine has not ended.
+    Args: config: as `ClientInputs.front` returns it, `started` (when its party was; seconds since 1970) and
+    `parties`, how many there are; party: its number; number: what to be called by the virtual machine; data:
+    the directory of the party's key and certificates; machine_runs: whether the virtual machine has not
+    ended.
     """
 
     def __init__(
@@ -59,60 +59,57 @@ class Front:
         self._machine_runs = machine_runs
         self._ends = [0, *accumulate(config["uploads"])]
         self._part = gcd(*config["uploads"])
+        self._parts = self._ends[-1] // self._part
+        self._checks = checks(self._parts)
         self._known = {_fingerprint(pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
         self._channels: list[Channel] = []
         loop = asyncio.get_running_loop()
         self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = loop.create_future()
-        self._sums: asyncio.Future[masks.Words] = loop.create_future()
+        self._sums: asyncio.Future[tuple[masks.Words, list[bytes]]] = loop.create_future()
+        self._taken: asyncio.Future[list[bool]] = loop.create_future()
         self._seeds: list[asyncio.Future[bytes]] = [loop.create_future() for _ in config["uploads"]]
         self._values: list[asyncio.Future[bytes]] = [loop.create_future() for _ in config["uploads"]]
 
     async def run(self) -> None:
-        """Serve all clients; print a line about the traffic with them.
+        """Serve all clients; print a line about the traffic with them, and one about who was left out.
 
-        Raises: ClientFailure: one misbehaved, or had not sent its values in time; OSError,
-        asyncio.IncompleteReadError: the virtual machine ended.
+        Raises: ClientFailure: no client sent values, too many broke off, or the machine was not ready for
+        them in time; OSError, asyncio.IncompleteReadError: the virtual machine ended.
         """
-        try:
-            seconds = self._config["started"] + self._config["seconds"] - time.time()
-            async with asyncio.timeout(seconds) as deadline:
-                await self._serve_all(deadline)
-        except TimeoutError:
-            raise ClientFailure(self._late()) from None
-
-    def _late(self) -> str:
-        """Say whom the run still waited for: clients that are ready wait for those that are not."""
-        seconds = f"after {self._config['seconds']:g} s"
-        clients = range(len(self._seeds))
-        seeded, sent = ([_is_there(each[k]) for k in clients] for each in (self._seeds, self._values))
-        for missing, what in (
-            ([k for k in clients if k not in self._present], "had not come"),
-            ([k for k in clients if _is_there(self._masks) and not seeded[k]], SILENT),
-            ([k for k in clients if _is_there(self._sums) and not sent[k]], UNSENT),
-        ):
-            if missing:
-                more = len(missing) - 1
-                others = f", nor had {more} other{'s' * (more > 1)}" if more else ""
-                return f"{FAILED}{missing[0]} {what} {seconds}{others}."
-        return f"The virtual machine was not ready for the clients {seconds}."
-
-    async def _serve_all(self, deadline: asyncio.Timeout) -> None:
         server = await self._listen()
         try:
-            reader, writer = await self._connect_to_machine()
-            try:
-                machine, width = await self._machine(reader, writer)
-                await self._exchange(machine, width)
-                deadline.reschedule(None)  # the clients are done
-                with suppress(*_LOST):  # what was sent is on its way until the machine ends the connection
-                    await reader.read(1)
-            finally:
-                writer.transport.abort()
+            async with asyncio.timeout(self._seconds_to_come()) as deadline:
+                left_out = await self._serve_machine(deadline)
+        except TimeoutError:
+            seconds = f"{self._config['seconds']:g} s"
+            raise ClientFailure(
+                f"The virtual machine was not ready for the clients after {seconds}."
+            ) from None
         finally:
             server.close()
             for channel in self._channels:
                 channel.writer.close()
+        received = sum(channel.received for channel in self._channels)
+        sent = sum(channel.sent for channel in self._channels)
+        print(f"Clients sent = {received} bytes, received = {sent} bytes\n{left_out}", flush=True)
+
+    async def _serve_machine(self, deadline: asyncio.Timeout) -> str:
+        reader, writer = await self._connect_to_machine()
+        try:
+            machine, width = await self._machine(reader, writer)
+            await self._take_masks(machine, width)
+            deadline.reschedule(None)
+            left_out = await self._exchange(machine, width)
+            with suppress(*_LOST):  # what was sent is on its way until the machine ends the connection
+                await reader.read(1)
+        finally:
+            writer.transport.abort()
+        return left_out
+
+    def _seconds_to_come(self) -> float:
+        seconds: float = self._config["started"] + self._config["seconds"] - time.time()
+        return seconds
 
     async def _listen(self) -> asyncio.Server:
         port, context = self._config["port"], self._server_context()
@@ -129,30 +126,79 @@ class Front:
             why = os.strerror(error.errno or 0)  # asyncio's own text is a whole sentence
             raise ClientFailure(f"It cannot listen for clients on port {port}: {why}.") from None
 
-    async def _exchange(self, machine: Channel, width: int) -> None:
-        values, parts = self._ends[-1], self._ends[-1] // self._part
-        own = masks.low_words(await machine.receive(values * width), width)
-        offsets = masks.low_words(await machine.receive(CHECKS * parts * width), width)
-        self._masks.set_result((own, offsets.reshape(CHECKS, parts)))
-        seeds = zip(await asyncio.gather(*self._seeds), self._config["uploads"], strict=True)
-        chosen = np.concatenate([masks.subsets(seed, count) for seed, count in seeds])
-        await machine.send(masks.widen(chosen, width))
-        opened = await machine.receive(CHECKS * parts * masks.WORD_BYTES)
-        self._sums.set_result(masks.from_bytes(opened).reshape(CHECKS, parts))
-        masked = b"".join(await asyncio.gather(*self._values))
-        received = sum(channel.received for channel in self._channels)
-        sent = sum(channel.sent for channel in self._channels)
-        print(f"Clients sent = {received} bytes, received = {sent} bytes", flush=True)
-        await machine.send(masks.widen(masks.from_bytes(masked), width))
+    async def _take_masks(self, machine: Channel, width: int) -> None:
+        own = masks.low_words(await machine.receive(self._ends[-1] * width), width)
+        offsets = masks.low_words(await machine.receive(self._checks * self._parts * width), width)
+        self._masks.set_result((own, offsets.reshape(self._checks, self._parts)))
+
+    async def _exchange(self, machine: Channel, width: int) -> str:
+        """Bring clients' subsets and values to the machine, zeros for those left out; say who was."""
+        counts = self._config["uploads"]
+        seeds = await self._agreed(machine, width, self._seeds, self._seconds_to_come())
+        chosen = [
+            masks.subsets(seed, count, self._checks) if seed else np.zeros(count, np.uint64)
+            for seed, count in zip(seeds, counts, strict=True)
+        ]
+        await machine.send(masks.widen(np.concatenate(chosen), width))
+        opened = await machine.receive(self._checks * self._parts * masks.WORD_BYTES)
+        self._sums.set_result((masks.from_bytes(opened).reshape(self._checks, self._parts), seeds))
+        for seed, values in zip(seeds, self._values, strict=True):
+            if not seed:
+                _settle(values, b"")
+        masked = await self._agreed(machine, width, self._values, self._config["seconds_to_send"])
+        taken = [each not in (b"", wire.COMPLAINT) for each in masked]
+        left_out = self._left_out(seeds, masked)
+        self._taken.set_result(taken)
+        words = [
+            each if is_taken else bytes(count * masks.WORD_BYTES)
+            for each, is_taken, count in zip(masked, taken, counts, strict=True)
+        ]
+        await machine.send(masks.widen(masks.from_bytes(b"".join(words)), width))
+        await machine.send(masks.widen(np.repeat(np.array(taken, np.uint64), counts), width))
+        return left_out
+
+    async def _agreed(
+        self, machine: Channel, width: int, pending: Sequence[asyncio.Future[bytes]], seconds: float
+    ) -> list[bytes]:
+        """Return what all parties were sent alike by each client within the time, else nothing of it."""
+        await asyncio.wait(pending, timeout=max(0.0, seconds))
+        for one in pending:
+            _settle(one, b"")
+        received = [one.result() for one in pending]
+        parts = [count // self._part for count in self._config["uploads"]]
+        digests = [
+            (hashlib.sha256(each).digest() if each else bytes(_DIGEST_BYTES)) * many
+            for each, many in zip(received, parts, strict=True)
+        ]
+        own = b"".join(digests)
+        await machine.send(masks.widen(masks.from_bytes(own), width))
+        shown = await machine.receive(len(own) * self._config["parties"])
+        ends = [0, *accumulate(map(len, digests))]
+        everywhere = [shown[at : at + len(own)] for at in range(0, len(shown), len(own))]
+        return [
+            each if all(one[begin:end] == digest for one in everywhere) else b""
+            for each, digest, (begin, end) in zip(received, digests, pairwise(ends), strict=True)
+        ]
+
+    def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> str:
+        """Say who is left out, and why. Raises: ClientFailure: they are too many."""
+        absent, complaints = seeds.count(b""), masked.count(wire.COMPLAINT)
+        failed, most = masked.count(b"") - absent, self._config["most_failures"]
+        if failed + complaints > most:
+            raise ClientFailure(
+                f"{FAILED}after they were sent what they check their masks by, {failed + complaints} of "
+                f"{len(seeds)} did not send all parties the same values, more than {most}; {complaints} of "
+                "them said that the masks do not fit, so that a party may cheat."
+            )
+        if absent + failed + complaints == len(seeds):
+            raise ClientFailure(f"{FAILED}none of {len(seeds)} sent the parties values in time.")
+        return f"Clients left out = {absent} absent, {failed} failed, {complaints} complained"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
         client = self._known.get(hashlib.sha256(channel.peer_certificate or b"").hexdigest())
         try:
-            # A second connection of a client that is there, or is done, is not another one's business.
-            if client is not None and client not in self._present:
-                self._channels.append(channel)
-                self._present.add(client)
+            if client is not None:
                 await self._talk(client, channel)
         except (*_LOST, asyncio.CancelledError):  # the client left, or all is over
             pass
@@ -162,27 +208,40 @@ class Front:
     async def _talk(self, client: int, channel: Channel) -> None:
         begin, end = self._ends[client], self._ends[client + 1]
         first, last = begin // self._part, end // self._part
+        await channel.send(self._terms(client))
+        if client in self._present:  # what becomes of its other connection is not this one's business
+            await channel.send(wire.LEFT_OUT)
+            return
+        self._present.add(client)
+        self._channels.append(channel)
         started = False
         try:
-            await channel.send(self._terms(client))
             if not await self._stays(channel):
+                return
+            if self._seeds[client].done():  # it is late
+                await channel.send(wire.LEFT_OUT)
                 return
             started = True  # from here on it cannot come again: its masks are for one use
             own, offsets = await self._masks
             await channel.send(masks.to_bytes(own[begin:end]))
             await channel.send(masks.to_bytes(offsets[:, first:last].reshape(-1)))
             _settle(self._seeds[client], await channel.receive(masks.SEED_BYTES))
-            await channel.send(masks.to_bytes((await self._sums)[:, first:last].reshape(-1)))
-            masked = await channel.receive((end - begin) * masks.WORD_BYTES)
-            await channel.send(wire.ACCEPTED)
-            _settle(self._values[client], masked)
-        except wire.WrongLengthError as error:
-            self._fail(client, str(error))
-        except _LOST:
-            if started:
-                self._fail(client, LEFT)
+            sums, seeds = await self._sums
+            if not seeds[client]:
+                await channel.send(wire.LEFT_OUT)
+                return
+            await channel.send(masks.to_bytes(sums[:, first:last].reshape(-1)))
+            values = await channel.receive((end - begin) * masks.WORD_BYTES, wire.COMPLAINT)
+            _settle(self._values[client], values)
+            taken = await self._taken
+            await channel.send(wire.ACCEPTED if taken[client] else wire.LEFT_OUT)
+        except (*_LOST, wire.WrongLengthError):
+            pass
         finally:
-            if not started:
+            if started:  # nobody waits for what it has not sent
+                _settle(self._seeds[client], b"")
+                _settle(self._values[client], b"")
+            else:
                 self._present.discard(client)
 
     async def _stays(self, channel: Channel) -> bool:
@@ -196,16 +255,10 @@ class Front:
         await asyncio.wait({early})
         return True
 
-    def _fail(self, client: int, how: str) -> None:
-        for pending in (self._seeds[client], self._values[client]):
-            if not pending.done():
-                pending.set_exception(ClientFailure(f"{FAILED}{client} {how}."))
-                pending.exception()  # if the run has ended by now, nobody else will look
-                return
-
     def _terms(self, client: int) -> bytes:
         count = self._config["uploads"][client]
-        own = {"protocol": wire.PROTOCOL, "client": client, "values": count, "parts": count // self._part}
+        sizes = {"values": count, "parts": count // self._part, "sums": self._checks}
+        own = {"protocol": wire.PROTOCOL, "client": client, **sizes}
         return json.dumps({**self._config["terms"], **own}, sort_keys=True).encode()
 
     def _server_context(self) -> ssl.SSLContext:
@@ -244,12 +297,8 @@ class Front:
         return channel, (bits + 7) // 8
 
 
-def _is_there(pending: asyncio.Future[Any]) -> bool:
-    return pending.done() and not pending.cancelled() and pending.exception() is None
-
-
 def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
-    if not pending.done():  # else the run has ended
+    if not pending.done():  # else it was late, or the run has ended
         pending.set_result(value)
 
 
@@ -258,7 +307,7 @@ def _fingerprint(certificate: str) -> str:
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
-    """Run the gateway to the end of its virtual machine, and end as that does, or with 1 because of a client.
+    """Run the gateway to the end of its virtual machine, and end as that does, or with 1 because of clients.
 
     Args: machine: the virtual machine's process, a child of this one.
     """

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.inputs.rings import RING, by_shake
-from protocols.circuits.clients import CHECKS
 
 Words = npt.NDArray[np.uint64]
 
@@ -14,18 +13,18 @@ SEED_BYTES = 32
 WORD_BYTES = 8
 
 
-def subsets(seed: bytes, values: int) -> Words:
+def subsets(seed: bytes, values: int, checks: int) -> Words:
     """Stretch a client's seed to a word per value: bit j says whether the value is in subset j.
 
-    Returns: shape (values,), each below 2^CHECKS.
+    Returns: shape (values,), each below 2^checks.
     """
-    return RING.expand(seed, values, by_shake)[:, 0] >> np.uint64(64 - CHECKS)
+    return RING.expand(seed, values, by_shake)[:, 0] >> np.uint64(64 - checks)
 
 
-def subset_sums(masks: Words, chosen: Words, parts: int) -> Words:
-    """Add up each part's masks over each subset: shape (CHECKS, parts)."""
+def subset_sums(masks: Words, chosen: Words, parts: int, checks: int) -> Words:
+    """Add up each part's masks over each subset: shape (checks, parts)."""
     rows = masks.reshape(parts, -1), chosen.reshape(parts, -1)
-    return np.stack([_sum_chosen(*rows, np.uint64(j)) for j in range(CHECKS)])
+    return np.stack([_sum_chosen(*rows, np.uint64(j)) for j in range(checks)])
 
 
 def _sum_chosen(masks: Words, chosen: Words, j: np.uint64) -> Words:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.clients.sender import Sender, send_values
-from harness.clients.session import Check, Server
+from harness.clients.session import Server
 from harness.errors import OptionError, ShareError, WriteError
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import create_file, scratch_directory, writable_by_others
@@ -67,7 +67,7 @@ def check_directory(directory: Path, clients: int) -> None:
 @contextmanager
 def invitations(
     clients: Sequence[tuple[str, str]], terms: dict[str, Any], directory: Path, servers: Sequence[Server]
-) -> Iterator[Check]:
+) -> Iterator[None]:
     """Write `client-<k>.json` for every client while the parties run; remove them after.
 
     Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
@@ -85,7 +85,7 @@ def invitations(
                 os.link(own / path.name, path)  # a rename would overwrite
         except OSError as error:
             raise WriteError(f"Cannot write invitations to {directory}: {error.strerror}.") from None
-        yield lambda: None
+        yield
 
 
 def _paths(directory: Path, clients: int) -> list[Path]:

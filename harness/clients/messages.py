@@ -8,9 +8,11 @@ import ssl
 import struct
 from typing import Any
 
-PROTOCOL = "fairshares-client-1"
+PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
+# In place of what is expected, whose length is a multiple of 8: by a gateway, or by a client of its masks.
+LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 
 
 class WrongLengthError(Exception):
@@ -39,13 +41,16 @@ class Channel:
         self.sent += 4 + len(payload)
         await self.writer.drain()
 
-    async def receive(self, length: int) -> bytes:
-        """Return a message. Raises: WrongLengthError; asyncio.IncompleteReadError: the other side left."""
+    async def receive(self, length: int, instead: bytes = b"") -> bytes:
+        """Return a message, so long or as long as what may come instead.
+
+        Raises: WrongLengthError; asyncio.IncompleteReadError: the other side left.
+        """
         (size,) = struct.unpack("<I", await self.reader.readexactly(4))
-        if size != length:
+        if size not in (length, len(instead) or length):
             raise WrongLengthError(size, length)
-        self.received += 4 + length
-        return await self.reader.readexactly(length)
+        self.received += 4 + size
+        return await self.reader.readexactly(size)
 
     async def receive_terms(self) -> dict[str, Any]:
         """Return a JSON object of at most MAX_TERMS bytes. Raises: WrongLengthError; ValueError."""

@@ -9,7 +9,6 @@ import secrets
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,14 +20,13 @@ import numpy as np
 from harness.clients import input_masks as masks
 from harness.clients import messages as wire
 from harness.clients.messages import Channel
-from harness.clients.session import Check, Server
+from harness.clients.session import Server
 from harness.errors import ClientError, MaskError
-from protocols.circuits.clients import CHECKS
+from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
 _RETRY_S = 0.02
 _HANDSHAKE_S = 30.0
 _NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, socket.EAI_NONAME, socket.EAI_AGAIN}
-_PATIENCE_S = 2.0  # a party that fails is named before the client that lost it
 
 
 def _no_account() -> None:
@@ -60,7 +58,8 @@ async def send_values(
     Reveals: to each party the values plus masks that are uniform unless all parties collude.
     Args: servers: in the order of the parties; expected: terms that the run must have, beside the client's
     own number and number of values; seconds: for all of it.
-    Raises: ClientError: a party is not there, or ended the connection, or the terms differ; MaskError.
+    Raises: ClientError: a party is not there, or ended the connection, or the terms differ, or the parties
+    leave this client out; MaskError, of which the parties are told.
     """
     missing = dict(enumerate(servers))
     try:
@@ -83,6 +82,9 @@ async def _converse(
     async def everywhere(step: Callable[[Channel], Coroutine[Any, Any, Any]]) -> list[Any]:
         return await _all_or_none([step(channel) for channel in channels])
 
+    async def told(length: int) -> list[bytes]:
+        return await everywhere(lambda channel: _told(sender, channel, length))
+
     async def connect(party: int, server: Server) -> None:
         try:
             await _connect(server, context, channels)
@@ -97,18 +99,22 @@ async def _converse(
 
     try:
         await _all_or_none([connect(i, server) for i, server in enumerate(servers)])
-        parts = _check_terms(sender, await everywhere(Channel.receive_terms), expected)
+        parts, sums = _check_terms(sender, await everywhere(Channel.receive_terms), expected)
         count = len(sender.values)
-        own = _add_up(await everywhere(lambda c: c.receive(count * masks.WORD_BYTES)))
-        offsets = _add_up(await everywhere(lambda c: c.receive(CHECKS * parts * masks.WORD_BYTES)))
+        own = _add_up(await told(count * masks.WORD_BYTES))
+        offsets = _add_up(await told(sums * parts * masks.WORD_BYTES))
         seed = secrets.token_bytes(masks.SEED_BYTES)
         await everywhere(lambda c: c.send(seed))
-        opened = await everywhere(lambda c: c.receive(CHECKS * parts * masks.WORD_BYTES))
-        check_masks(sender.number, own, offsets, seed, parts, opened)
+        opened = await told(sums * parts * masks.WORD_BYTES)
+        try:
+            check_masks(sender.number, own, offsets, seed, parts, opened)
+        except MaskError:
+            await everywhere(lambda c: c.send(wire.COMPLAINT))
+            raise
         sender.charge()
         masked = masks.to_bytes(sender.values.astype(np.int64).view(np.uint64) + own)
         await everywhere(lambda c: c.send(masked))
-        if set(await everywhere(lambda c: c.receive(len(wire.ACCEPTED)))) != {wire.ACCEPTED}:
+        if set(await told(len(wire.ACCEPTED))) != {wire.ACCEPTED}:
             raise ClientError(f"Client {sender.number}: a party did not confirm its values.")
         return channels[0].sent
     except (OSError, asyncio.IncompleteReadError):
@@ -121,6 +127,17 @@ async def _converse(
     finally:
         for channel in channels:
             channel.close()
+
+
+async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
+    """Return a party's message. Raises: ClientError: it says that it goes on without this client."""
+    message = await channel.receive(length, wire.LEFT_OUT)
+    if message == wire.LEFT_OUT:
+        raise ClientError(
+            f"Client {sender.number}: the parties go on without it: it came or answered too late, had been "
+            "there before, or did not reach all parties. Its values do not count."
+        )
+    return message
 
 
 async def _all_or_none(steps: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -138,8 +155,9 @@ def check_masks(
     number: int, own: masks.Words, offsets: masks.Words, seed: bytes, parts: int, opened: Sequence[bytes]
 ) -> None:
     """Raise MaskError unless all parties opened the same subset sums, and those of the client's masks."""
-    chosen = masks.subsets(seed, len(own))
-    expected = masks.subset_sums(own, chosen, parts) + offsets.reshape(CHECKS, parts)
+    count = len(offsets) // parts
+    chosen = masks.subsets(seed, len(own), count)
+    expected = masks.subset_sums(own, chosen, parts, count) + offsets.reshape(count, parts)
     if set(opened) != {masks.to_bytes(expected.reshape(-1))}:
         raise MaskError(
             f"Client {number}: what the parties sent does not fit together; one of them cheats. "
@@ -147,20 +165,27 @@ def check_masks(
         )
 
 
-def _check_terms(sender: Sender, found: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]) -> int:
-    """Return the number of the client's parts. Raises: ClientError: parties differ, or other terms."""
+def _check_terms(
+    sender: Sender, found: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]
+) -> tuple[int, int]:
+    """Return the numbers of the client's parts, and of sums of each.
+
+    Raises: ClientError: parties differ, or other terms, or too few sums.
+    """
     own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
     for name, value in own.items():
         if any(name not in terms or terms[name] != value for terms in found):
             raise ClientError(
                 f"Client {sender.number}: the parties run with another {name} than this client was told."
             )
-    parts = found[0].get("parts")
+    parts, sums = found[0].get("parts"), found[0].get("sums")
     if any(terms != found[0] for terms in found):
         raise ClientError(f"Client {sender.number}: the parties do not agree on what they compute.")
     if type(parts) is not int or not 0 < parts <= len(sender.values) or len(sender.values) % parts:
         raise ClientError(f"Client {sender.number}: the parties name a number of parts that does not fit.")
-    return parts
+    if type(sums) is not int or not CHECKS <= sums <= MOST_CHECKS:
+        raise ClientError(f"Client {sender.number}: the parties name a number of sums that does not fit.")
+    return parts, sums
 
 
 def _add_up(shares: Sequence[bytes]) -> masks.Words:
@@ -194,17 +219,14 @@ async def _connect(server: Server, context: ssl.SSLContext, channels: list[Chann
 @contextmanager
 def sending(
     senders: Sequence[Sender], servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
-) -> Iterator[Check]:
-    """Have clients send from this process while parties run; yield what raises the first one's error."""
-    failed: list[tuple[float, ClientError | MaskError]] = []
+) -> Iterator[None]:
+    """Have clients send from this process while parties run, which say themselves whom they left out."""
     running: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]]
     running = queue.SimpleQueue()
 
     async def send(sender: Sender) -> None:
-        try:
+        with suppress(ClientError, MaskError):
             await send_values(sender, servers, expected, seconds)
-        except (ClientError, MaskError) as error:
-            failed.append((time.monotonic(), error))
 
     async def send_all() -> None:  # at once: parties need all clients at the same time
         running.put((asyncio.get_running_loop(), asyncio.current_task()))
@@ -214,17 +236,12 @@ def sending(
         with suppress(asyncio.CancelledError):
             asyncio.run(send_all())
 
-    def check() -> None:
-        for when, error in failed:
-            if isinstance(error, MaskError) or time.monotonic() - when > _PATIENCE_S:
-                raise error
-
     thread = threading.Thread(target=work)
     thread.start()
     loop, task = running.get()
     assert task is not None
     try:
-        yield check
+        yield
     finally:
         with suppress(RuntimeError):  # all have sent: the loop is closed
             loop.call_soon_threadsafe(task.cancel)

@@ -113,10 +113,10 @@ class EngineResult:
     Attributes: outputs: the integers of each `OUT` line, the same at every party; party_mpc_s: per
     party, seconds, preprocessing included, start-up and compilation not; sent_bytes: per party;
     rounds: of the party with most, None if the engine does not count them; client_bytes: per party, what
-    clients sent to it and received from it while it ran, None where nobody sent; peak_memory_bytes: per
-    party, empty where it is not known; network: what was
-    emulated between the parties, measured right before they ran, None where nothing was; signed: by each
-    party's host, see `harness.hosts.signed_results`.
+    clients sent to it and received from it while it ran, None where nobody sent; left_out: how many of these
+    clients the parties went on without, by why; peak_memory_bytes: per party, empty where it is not known;
+    network: what was emulated between the parties, measured right before they ran, None where nothing was;
+    signed: by each party's host, see `harness.hosts.signed_results`.
     """
 
     model: Model
@@ -132,6 +132,7 @@ class EngineResult:
     online_s: float | None = None
     offline_s: float | None = None
     client_bytes: tuple[tuple[int, int], ...] | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
     peak_memory_bytes: tuple[int, ...] = ()
     network: MeasuredNetwork | None = None
     signed: tuple[Mapping[str, str], ...] = ()

@@ -34,6 +34,12 @@ from harness.security_models import Model
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
+_LEFT_OUT = re.compile(r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained")
+_REASONS = (
+    "did not come to all parties in time",
+    "did not send all parties the same values in time",
+    "said that their masks do not fit: a party may cheat",
+)
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,7 @@ class Engine(Runner):
             compile_options=prepared.compile_options,
             online_s=slowest.online_s,
             offline_s=slowest.offline_s,
-            client_bytes=tuple(map(_client_bytes, range(len(logs)), logs)) if prepared.job.clients else None,
+            **(_of_clients(logs) if prepared.job.clients else {}),
             peak_memory_bytes=peaks_of(logs),
         )
 
@@ -210,8 +216,18 @@ class Engine(Runner):
         return costs
 
 
-def _client_bytes(party: int, log: PartyLog) -> tuple[int, int]:
-    reports = [match for line in log.lines if (match := _CLIENTS.fullmatch(line))]
+def _of_clients(logs: Sequence[PartyLog]) -> dict[str, Any]:
+    """Return what the parties say of clients that sent: the traffic with each, and whom all left out."""
+    traffic = [_said_of_clients(party, log, _CLIENTS) for party, log in enumerate(logs)]
+    left_out = {_said_of_clients(party, log, _LEFT_OUT) for party, log in enumerate(logs)}
+    if len(left_out) > 1:
+        raise OutputError("The parties left out different numbers of clients; discard this run.")
+    reasons = {why: many for why, many in zip(_REASONS, left_out.pop(), strict=True) if many}
+    return {"client_bytes": tuple(traffic), "left_out": reasons}
+
+
+def _said_of_clients(party: int, log: PartyLog, line: re.Pattern[str]) -> tuple[int, ...]:
+    reports = [match for each in log.lines if (match := line.fullmatch(each))]
     if len(reports) != 1:
         raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
-    return int(reports[0][1]), int(reports[0][2])
+    return tuple(map(int, reports[0].groups()))

@@ -131,7 +131,8 @@ def run_release(
         progress("read")
         found = prepared.read(result.outputs, inputs.clients)
         privacy = privacy_of(prepared, job.compared)
-        public, charged, wall_s = inputs.public(release.form), charging.fields(), time.monotonic() - started
+        taken = replace(inputs, excluded={**inputs.excluded, **result.left_out})
+        public, charged, wall_s = taken.public(release.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
         )

@@ -7,7 +7,18 @@ all of the first client's, then all of the second's.
 
 from __future__ import annotations
 
-CHECKS = 40  # random subset sums that are compared per part; each lets a changed mask pass half the time
+CHECKS = 40  # a changed mask passes with 2^-40, whichever of the clients it is tried on
+MOST_CHECKS = 64  # subsets that a word of a client's seed can choose
+DIGEST_WORDS = 4  # of 64 bits: SHA-256
+
+
+def checks(parts: int) -> int:
+    """Return how many random subset sums are compared per part, when as many clients are tried at most.
+
+    Each lets a changed mask pass half the time; a party that has one client leave out its values goes on to
+    try the next. So there is a sum more whenever the number of tries doubles.
+    """
+    return CHECKS + (parts - 1).bit_length()
 
 
 def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
@@ -23,35 +34,58 @@ def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
     return number
 
 
-def columns_of_clients(secret, public, number, check_point, columns: int, clients: int, parts: int):
+def columns_of_clients(
+    secret, public, personal, number, check_point, columns: int, clients: int, parts: int, parties: int
+):
     """Return clients' values, `columns` of each: what they sent, minus random masks that only they learned.
 
     Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006). There a
     client checks one product per mask; here, random subset sums of all its masks: the product is unsound
     modulo 2^64, where a mask that is off by 2^63 passes half the time, and costs `spdz2k` 16 times the
     traffic.
-    Computes: the parties send their shares of the masks r and of CHECKS offsets s per part; then the
+    Computes: the parties send their shares of the masks r and of `checks` offsets s per part; then the
     clients choose the subsets; the parties open s + the sum of each subset of r, and check that no party
-    tampered; a client compares with what it was sent, and only then sends its values plus r.
-    Guarantees: if a party alters what a client learns of r modulo 2^64, that client notices but for
-    probability 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
-    Reveals: subset sums, uniform by their offsets; to each client its own masks and offsets.
-    Args: secret, public: MP-SPDZ's sint and cint; number: of the front; parts: how many equal runs of
-    values are checked on their own; each is one client's upload, or a part of it.
+    tampered; a client compares with what it was sent, and only then sends its values plus r. Subsets and
+    values count once all parties are seen to have the same of a client; else that client's are 0, 0 and 0.
+    Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, but for
+    probability 2^-CHECKS that one does not.  [test: tests/harness/clients/test_input_masks.py]
+    Nothing that a client does, or leaves undone, ends the run or has parties compute on different numbers.
+    [test: tests/commands/test_clients.py]
+    Reveals: digests of what clients sent to all parties alike; subset sums, uniform by their offsets; to each
+    client its own masks and offsets.
+    Args: secret, public, personal: MP-SPDZ's sint, cint and personal; number: of the front; parts: how many
+    equal runs of values are checked on their own; each is one client's upload, or a part of it.
     Returns: secret vector of columns * clients values, a column after the other.
     """
     size = columns * clients
+    words = DIGEST_WORDS * parts
     masks = secret.get_random(size=size)
-    offsets = secret.get_random(size=CHECKS * parts)
+    offsets = secret.get_random(size=checks(parts) * parts)
     secret.write_shares_to_socket(number, [masks])
     secret.write_shares_to_socket(number, [offsets])
-    subsets = public.read_from_socket(number, size=size).bit_decompose(CHECKS)
+    compare_at_fronts(secret, public, personal, number, check_point, parties, words)
+    subsets = public.read_from_socket(number, size=size).bit_decompose(checks(parts))
     sums = secret.concat([part_sums(masks * chosen, parts) for chosen in subsets]) + offsets
     opened = sums.reveal()
     check_point()  # no client may be told a sum that a party tampered with
     opened.write_to_socket(number, [opened])
-    values = public.read_from_socket(number, size=size) - masks
+    compare_at_fronts(secret, public, personal, number, check_point, parties, words)
+    masked = public.read_from_socket(number, size=size)
+    present = public.read_from_socket(number, size=size)  # 1, or 0 for a client that is left out
+    values = (masked - masks) * present
     return values.concat([values.get_vector(j, clients, columns) for j in range(columns)])
+
+
+def compare_at_fronts(secret, public, personal, number, check_point, parties: int, words: int):
+    """Show every front what all fronts have: `words` integers of each, party by party.
+
+    Guarantees: all honest parties see the same; nobody chooses its own after it saw another's.
+    [test: tests/programs/test_check_before_opening.py]
+    """
+    own = public.read_from_socket(number, size=words)
+    opened = secret.concat([secret(personal(i, own)) for i in range(parties)]).reveal()
+    check_point()  # else a party could show different fronts different words
+    opened.write_to_socket(number, [opened])
 
 
 def part_sums(values, parts: int):

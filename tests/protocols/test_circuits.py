@@ -53,26 +53,39 @@ def test_circuits_open_nothing(project: Path) -> None:
 
 
 # What clients' input does, word for word: random masks and offsets go to the client, sums that have an offset
-# each are opened, no client is told a sum before the check, and nothing else leaves.
+# each are opened, no client is told a sum before the check, and nothing else leaves but what fronts compare.
 STEPS_OF_CLIENTS = [
     "size = columns * clients",
+    "words = DIGEST_WORDS * parts",
     "masks = secret.get_random(size=size)",
-    "offsets = secret.get_random(size=CHECKS * parts)",
+    "offsets = secret.get_random(size=checks(parts) * parts)",
     "secret.write_shares_to_socket(number, [masks])",
     "secret.write_shares_to_socket(number, [offsets])",
-    "subsets = public.read_from_socket(number, size=size).bit_decompose(CHECKS)",
+    "compare_at_fronts(secret, public, personal, number, check_point, parties, words)",
+    "subsets = public.read_from_socket(number, size=size).bit_decompose(checks(parts))",
     "sums = secret.concat([part_sums(masks * chosen, parts) for chosen in subsets]) + offsets",
     "opened = sums.reveal()",
     "check_point()",
     "opened.write_to_socket(number, [opened])",
-    "values = public.read_from_socket(number, size=size) - masks",
+    "compare_at_fronts(secret, public, personal, number, check_point, parties, words)",
+    "masked = public.read_from_socket(number, size=size)",
+    "present = public.read_from_socket(number, size=size)",
+    "values = (masked - masks) * present",
     "return values.concat([values.get_vector(j, clients, columns) for j in range(columns)])",
+]
+# Each party's own words, of what clients sent it, are input by it before any are opened.
+STEPS_OF_FRONTS = [
+    "own = public.read_from_socket(number, size=words)",
+    "opened = secret.concat([secret(personal(i, own)) for i in range(parties)]).reveal()",
+    "check_point()",
+    "opened.write_to_socket(number, [opened])",
 ]
 
 
 def test_clients_are_sent_their_masks_and_checked_sums_only(project: Path) -> None:
     tree = ast.parse((project / "protocols" / "circuits" / "clients.py").read_text(encoding="utf-8"))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    own = functions.pop("columns_of_clients")
-    assert [ast.unparse(step) for step in own.body[1:]] == STEPS_OF_CLIENTS
+    for name, steps in (("columns_of_clients", STEPS_OF_CLIENTS), ("compare_at_fronts", STEPS_OF_FRONTS)):
+        own = functions.pop(name)
+        assert [ast.unparse(step) for step in own.body[1:]] == steps
     assert all(opened_by_a_circuit(ast.unparse(other)) == set() for other in functions.values())

@@ -109,7 +109,7 @@ CALLED = {"check_point", "print_ln", "int", "len", "Fraction", "ValueError"}
 # Names of the engines; none but print_ln opens values, and other than XORed bits come from none.
 BUILT_IN = {
     *CALLED,
-    *("program", "sint", "cint", "sbits", "sbitvec", "regint", "for_range", "if_", "break_point"),
+    *("program", "sint", "cint", "personal", "sbits", "sbitvec", "regint", "for_range", "if_", "break_point"),
     *("listen_for_clients", "accept_client_connection", "get_cmdline_arg"),
 }
 

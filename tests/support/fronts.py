@@ -23,7 +23,7 @@ from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
-from protocols.circuits.clients import CHECKS
+from protocols.circuits.clients import checks
 
 TERMS = {"form": "product", "groups": ["a", "b"]}
 SECONDS = 20.0
@@ -36,23 +36,14 @@ def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
     return words
 
 
-class Served(Front):
-    """A front whose deadline is known."""
-
-    deadline: asyncio.Timeout
-
-    async def _serve_all(self, deadline: asyncio.Timeout) -> None:
-        self.deadline = deadline
-        await super()._serve_all(deadline)
-
-
 @dataclass
 class Run:
     """Uploads of some sizes to three parties.
 
     Attributes: values: the clients', one array each; width: bytes of an element in the machines; tamper:
     what a party does to what it sends; pause: seconds before a machine takes the clients' values; arrived:
-    per party, what its machine took them for; ready: until then the machines keep clients waiting.
+    per party, what its machine took them for; ready: until then the machines keep clients waiting; lies:
+    what a party's front is to have been sent, in place of the truth; to_send: seconds for the values.
     """
 
     directory: Path
@@ -66,9 +57,19 @@ class Run:
     arrived: dict[int, list[int]] = field(default_factory=dict)
     servers: list[Server] = field(default_factory=list)
     senders: list[Sender] = field(default_factory=list)
-    served: list[Served] = field(default_factory=list)
+    served: list[Front] = field(default_factory=list)
     fronts: list[asyncio.Task[None]] = field(default_factory=list)
     channels: list[Channel] = field(default_factory=list)  # to be closed at the end
+    lies: Tamper = honest
+    to_send: float = SECONDS
+    most_failures: int = 1
+    shown: dict[tuple[int, int], masks.Words] = field(default_factory=dict)
+    over: bool = False
+
+    @property
+    def sums(self) -> int:
+        """How many sums there are of each part."""
+        return checks(sum(map(len, self.values)) // self.part)
 
     async def start(self) -> None:
         """Start machines and fronts; `servers` and `senders` are known then."""
@@ -78,7 +79,7 @@ class Run:
         self._parts = size // self.part
         rng = np.random.default_rng(7)
         self._shares = rng.integers(0, 2**64, (3, size), dtype=np.uint64)
-        self._offsets = rng.integers(0, 2**64, (3, CHECKS * self._parts), dtype=np.uint64)
+        self._offsets = rng.integers(0, 2**64, (3, self.sums * self._parts), dtype=np.uint64)
         for k, values in enumerate(self.values):
             certificate = make_key(self.directory, f"C{k}", f"C{k}")
             self.senders.append(Sender(k, certificate, certificate.with_suffix(".key"), values))
@@ -102,8 +103,11 @@ class Run:
                 "terms": self.terms[i],
                 "started": time.time(),
                 "seconds": self.seconds,
+                "seconds_to_send": self.to_send,
+                "most_failures": self.most_failures,
+                "parties": 3,
             }
-            self.served.append(Served(config, i, 99, data, lambda: True))
+            self.served.append(Front(config, i, 99, data, lambda: True))
             self.fronts.append(asyncio.create_task(self.served[-1].run()))
 
     def present(self) -> list[set[int]]:
@@ -123,8 +127,8 @@ class Run:
         def send(payload: bytes) -> None:
             front.sendall(struct.pack("<I", len(payload)) + payload)
 
-        def receive() -> masks.Words:
-            size = self._shares.shape[1] * self.width
+        def receive(count: int) -> masks.Words:
+            size = count * self.width
             packed = b""
             while len(packed) < 4 + size:
                 if not (some := front.recv(4 + size - len(packed))):
@@ -133,16 +137,29 @@ class Run:
             assert packed[:4] == struct.pack("<I", size)
             return masks.low_words(packed[4:], self.width)
 
+        def compare(step: int) -> None:
+            """Show each front what all have; a party's own may lie to its machine."""
+            self.shown[step, party] = self.lies(party, ("seeds", "values")[step], receive(4 * self._parts))
+            while not all((step, i) in self.shown for i in range(3)):
+                if self.over:
+                    raise ConnectionResetError
+                time.sleep(0.005)
+            send(b"".join(masks.to_bytes(self.shown[step, i]) for i in range(3)))
+
+        size = self._shares.shape[1]
         send(struct.pack("<III", ord("R"), 8 * self.width, 64))
         self.ready.wait()
         send(masks.widen(self.tamper(party, "masks", self._shares[party]), self.width))
         send(masks.widen(self._offsets[party], self.width))
         true = self._shares.sum(axis=0, dtype=np.uint64)
-        sums = masks.subset_sums(true, receive(), self._parts).reshape(-1)
+        compare(0)
+        sums = masks.subset_sums(true, receive(size), self._parts, self.sums).reshape(-1)
         sums += self._offsets.sum(axis=0, dtype=np.uint64)
         send(masks.to_bytes(self.tamper(party, "sums", sums)))
+        compare(1)
         time.sleep(self.pause)
-        self.arrived[party] = (receive() - true).view(np.int64).tolist()
+        masked, present = receive(size), receive(size)
+        self.arrived[party] = ((masked - true) * present).view(np.int64).tolist()
 
     async def stop(self) -> None:
         for channel in self.channels:
@@ -151,6 +168,7 @@ class Run:
             front.cancel()
         await asyncio.gather(*self.fronts, return_exceptions=True)
         self.ready.set()
+        self.over = True
         for listening, machine in self._machines:
             with contextlib.suppress(OSError):  # it has accepted, or is waiting to
                 listening.shutdown(socket.SHUT_RDWR)

@@ -46,7 +46,7 @@ _ROOM = 1 << 16  # bytes that a party's directory needs at least
 # What may be shown of a party's log: opened (noisy) outputs, costs and our own messages, as whole lines;
 # of any other line only the known error text in it, as MP-SPDZ quotes inputs beside some.
 OWN = "fairshares: "
-KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients sent = |{OWN}")
+KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = |{OWN}")
 _LONGEST = 300
 LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"

@@ -110,7 +110,8 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
         die_with_parent()
         _supply_bits(config)
         os.execv(config["argv"][0], [*config["argv"], str(port), str(number)])
-    return front.main({**config["front"], "started": started}, party, number, data, machine)
+    facts = {"started": started, "parties": len(config["common_names"])}
+    return front.main({**config["front"], **facts}, party, number, data, machine)
 
 
 def _redirect_output() -> None:

@@ -18,8 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.clients.gateway import FAILED, IN_DOUBT
-from harness.clients.session import Check, ClientInputs, Server, elsewhere
+from harness.clients.gateway import FAILED
+from harness.clients.session import ClientInputs, Server, elsewhere
 from harness.engines.base import Address, Job, no_charge
 from harness.engines.output_parser import PartyLog
 from harness.engines.parties.handle import KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
@@ -95,7 +95,7 @@ def run_parties(
             shutil.rmtree(work, ignore_errors=True)
 
 
-Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[Check]]
+Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[None]]
 
 
 def beginning(clients: ClientInputs | None, addresses: Sequence[Address]) -> Beginning:
@@ -106,7 +106,7 @@ def beginning(clients: ClientInputs | None, addresses: Sequence[Address]) -> Beg
     if clients is None:
         return elsewhere
 
-    def begin(certificates: Mapping[int, str]) -> contextlib.AbstractContextManager[Check]:
+    def begin(certificates: Mapping[int, str]) -> contextlib.AbstractContextManager[None]:
         return clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
 
     return begin
@@ -141,8 +141,8 @@ def run_to_completion(
         for each in parties:
             each.go(certificates)
         started = time.monotonic()
-        with clients(certificates) as check_clients:
-            ended = _watch(parties, deadline, timeout_s, check_clients)
+        with clients(certificates):
+            ended = _watch(parties, deadline, timeout_s)
         return [
             PartyLog(each.lines(), end - started, each.peak_memory_bytes())
             for each, end in zip(parties, ended, strict=True)
@@ -155,9 +155,7 @@ def run_to_completion(
                 each.close()
 
 
-def _watch(
-    parties: Sequence[PartyProcess], deadline: float, timeout_s: float, check_clients: Check
-) -> list[float]:
+def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> list[float]:
     codes: dict[int, int] = {}
     ended: dict[int, float] = {}
     failed_at: float | None = None
@@ -175,35 +173,28 @@ def _watch(
             culprits = _culprits(codes, errors, failed)
             searched = now > min(failed_at + _SEARCH_S, deadline) or len(ended) == len(parties)
             if culprits or searched:
-                _raise_for_clients(errors, by_themselves=not culprits)
+                _raise_for_clients(errors)
                 if not culprits:
                     raise PartyFailedError(_disconnection(failed, errors))
                 raise PartyFailedError(_failure(parties, codes, culprits[0], errors))
-        check_clients()
         if now > deadline and failed_at is None:
             raise PartyTimeoutError(_still_running(parties, ended, timeout_s))
         time.sleep(_POLL_S)
     return [ended[i] for i in range(len(parties))]
 
 
-def _raise_for_clients(errors: Mapping[int, Sequence[str]], *, by_themselves: bool) -> None:
-    """Raise ClientError if a party ended because of a client.
-
-    Args: by_themselves: whether no party failed on its own: clients wait, or leave all, when one does.
-    """
+def _raise_for_clients(errors: Mapping[int, Sequence[str]]) -> None:
+    """Raise ClientError if a party ended because of clients, of which all parties agreed."""
     for line in chain.from_iterable(errors.values()):
-        if line.startswith(OWN + FAILED) and (by_themselves or not any(how in line for how in IN_DOUBT)):
+        if line.startswith(OWN + FAILED):
             raise ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
 
 
 def _culprits(
     codes: Mapping[int, int], errors: Mapping[int, Sequence[str]], failed: Sequence[int]
 ) -> list[int]:
-    """Return the failed parties that did not only lose a peer or a client, the likeliest culprits first."""
-
-    def lost(line: str) -> bool:
-        return LOST_PEER.fullmatch(line) is not None or line.startswith(OWN + FAILED)
-
+    """Return the failed parties that did not only lose a peer, the likeliest culprits first."""
+    lost = LOST_PEER.fullmatch
     # A party that lost its peer fails too, right after, and may be seen first.
     killed = [i for i in failed if codes[i] < 0]
     alone = [i for i in failed if not any(map(lost, errors[i]))]

@@ -22,27 +22,27 @@ def words(*values: int) -> masks.Words:
 
 def test_subset_sums_of_two_parts() -> None:
     chosen = words(0b11, 0b01, 0b10, 0b00)
-    found = masks.subset_sums(words(1, 10, 100, 1000), chosen, 2)
+    found = masks.subset_sums(words(1, 10, 100, 1000), chosen, 2, CHECKS)
     assert found[0].tolist() == [11, 0]
     assert found[1].tolist() == [1, 100]
     assert found.shape == (CHECKS, 2) and not found[2:].any()
 
 
 def test_sums_wrap_around() -> None:
-    assert masks.subset_sums(words(HALF, HALF + 5), words(1, 1), 1)[0].tolist() == [5]
+    assert masks.subset_sums(words(HALF, HALF + 5), words(1, 1), 1, CHECKS)[0].tolist() == [5]
 
 
 def test_subsets_use_the_whole_seed_and_every_bit() -> None:
     """A bit of 10 000 words is within 300 of half of them but for 1e-7 (Hoeffding, 40 bits together)."""
     seed = bytes(range(32))
-    found = masks.subsets(seed, 10_000)
+    found = masks.subsets(seed, 10_000, CHECKS)
     assert found.max() < 2**CHECKS
     ones = [int((found >> np.uint64(j) & np.uint64(1)).sum()) for j in range(CHECKS)]
     assert all(abs(one - 5000) < 300 for one in ones)
     for i in range(32):
         other = bytearray(seed)
         other[i] ^= 1
-        assert (masks.subsets(bytes(other), 10) != found[:10]).any()
+        assert (masks.subsets(bytes(other), 10, CHECKS) != found[:10]).any()
 
 
 @pytest.mark.parametrize("width", [8, 13, 16])
@@ -65,13 +65,14 @@ def test_at_most_half_of_all_subsets_miss_a_change(change: int, changed: tuple[i
     """
     change_of_masks = words(*(change * factor for factor in changed))
     subsets = [sum(1 << j for j in range(8) if j >> i & 1) for i in range(3)]  # subset j is bits of j
-    off = masks.subset_sums(change_of_masks, words(*subsets), 1)[:8, 0].tolist()
+    off = masks.subset_sums(change_of_masks, words(*subsets), 1, 8)[:, 0].tolist()
     assert len(set(off)) > 1
     assert max(off.count(by) for by in off) <= 4
 
 
 def opened_by_honest_parties(own: masks.Words, offsets: masks.Words, seed: bytes, parts: int) -> bytes:
-    sums = masks.subset_sums(own, masks.subsets(seed, len(own)), parts)
+    count = len(offsets) // parts
+    sums = masks.subset_sums(own, masks.subsets(seed, len(own), count), parts, count)
     return masks.to_bytes(sums.reshape(-1) + offsets)
 
 

@@ -7,7 +7,6 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,7 @@ import numpy as np
 import pytest
 
 from harness.clients import input_masks as masks
-from harness.clients.gateway import LEFT, ClientFailure, Front
-from harness.clients.messages import Channel
+from harness.clients.gateway import ClientFailure, Front
 from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
@@ -38,7 +36,8 @@ def test_values_arrive(tmp_path: Path, width: int, capsys: pytest.CaptureFixture
     assert run.arrived == {i: [1, 0, 2**31, 0, 7, 0, 1, -1, 3] for i in range(3)}
     assert sent == [4 + 32 + 4 + 24, 4 + 32 + 4 + 48]
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3 and lines[0].startswith(f"Clients sent = {sum(sent)} bytes, received = ")
+    assert len(lines) == 6 and lines[0].startswith(f"Clients sent = {sum(sent)} bytes, received = ")
+    assert lines[1::2] == ["Clients left out = 0 absent, 0 failed, 0 complained"] * 3
 
 
 def test_a_front_stays_until_its_machine_has_taken_the_values(tmp_path: Path) -> None:
@@ -59,9 +58,9 @@ def test_every_client_draws_a_seed_of_its_own_for_every_run(
     """A party that could guess a seed could change masks so that no sum of theirs shows it."""
     seeds: list[bytes] = []
 
-    def stretch(seed: bytes, values: int) -> masks.Words:
+    def stretch(seed: bytes, *sizes: int) -> masks.Words:
         seeds.append(seed)
-        return subsets(seed, values)
+        return subsets(seed, *sizes)
 
     async def script(run: Run) -> None:
         await send(run, 0, 1, 2)
@@ -78,8 +77,13 @@ def test_every_client_draws_a_seed_of_its_own_for_every_run(
 
 @pytest.mark.parametrize("what", ["masks", "sums"])
 @pytest.mark.parametrize("by", [1, 2**63])
-def test_a_client_does_not_send_on_a_tampered_mask(tmp_path: Path, what: str, by: int) -> None:
-    """Party 2 changes the last client's last mask, or what it says was opened; unnoticed with 2^-40."""
+def test_a_client_does_not_send_on_a_tampered_mask(
+    tmp_path: Path, what: str, by: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Party 2 changes the last client's last mask, or what it says was opened; unnoticed with 2^-40.
+
+    The client says so, and all parties go on without it.
+    """
 
     def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
         changed = words.copy()
@@ -89,14 +93,15 @@ def test_a_client_does_not_send_on_a_tampered_mask(tmp_path: Path, what: str, by
 
     async def script(run: Run) -> list[Any]:
         sent = await send(run, 0, 1)
-        return [*sent, *await asyncio.gather(*run.fronts, return_exceptions=True)]
+        await asyncio.gather(*run.fronts)
+        return sent
 
     run = Run(tmp_path, VALUES, 3, tamper=tamper)
-    first, second, *fronts = play(run, script)
+    first, second = play(run, script)
     assert isinstance(first, int) and isinstance(second, MaskError)
     assert "Client 1" in str(second) and "were not sent" in str(second)
-    assert {str(front) for front in fronts} == {f"Client 1 {LEFT}."}
-    assert run.arrived == {}
+    assert list(run.arrived.values()) == [[1, 0, 2**31, 0, 0, 0, 0, 0, 0]] * 3
+    assert capsys.readouterr().out.count("Clients left out = 0 absent, 0 failed, 1 complained\n") == 3
 
 
 @pytest.mark.parametrize(
@@ -213,56 +218,9 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
 
     run = Run(tmp_path, VALUES, 3)
     again, second, first = play(run, script)
-    assert isinstance(again, ClientError) and isinstance(second, int) and isinstance(first, int)
+    assert isinstance(again, ClientError) and "the parties go on without it" in str(again)
+    assert isinstance(second, int) and isinstance(first, int)
     assert run.arrived[2] == [1, 0, 2**31, 0, 7, 0, 1, -1, 3]
-
-
-async def leave(parties: list[Channel]) -> None:
-    parties[1].close()
-
-
-async def too_long(parties: list[Channel]) -> None:
-    await parties[1].send(bytes(33))
-
-
-async def too_short(parties: list[Channel]) -> None:
-    for party in parties:
-        await party.send(bytes(masks.SEED_BYTES))
-    await parties[1].receive(40 * 8)
-    await parties[1].send(bytes(16))
-
-
-async def huge(parties: list[Channel]) -> None:
-    parties[1].writer.write(b"\xff\xff\xff\xff")
-
-
-@pytest.mark.parametrize(
-    ("does", "told"),
-    [
-        (leave, f"Client 0 {LEFT}."),
-        (too_long, "Client 0 sent 33 bytes where 32 belong."),
-        (too_short, "Client 0 sent 16 bytes where 24 belong."),
-        (huge, "Client 0 sent 4294967295 bytes where 32 belong."),
-    ],
-)
-def test_a_client_that_breaks_the_rules_is_named(
-    tmp_path: Path, does: Callable[[list[Channel]], Awaitable[None]], told: str
-) -> None:
-    async def script(run: Run) -> Any:
-        run.ready.set()
-        others = asyncio.create_task(send(run, 1))
-        parties = [await connect(run, i, 0) for i in range(3)]
-        for party in parties:
-            await party.receive_terms()
-            await party.receive(24)
-            await party.receive(40 * 8)
-        await does(parties)
-        failed = await asyncio.gather(run.fronts[1], return_exceptions=True)
-        others.cancel()
-        return failed[0]
-
-    error = play(Run(tmp_path, VALUES, 3), script)
-    assert isinstance(error, ClientFailure) and str(error) == told
 
 
 def test_a_front_whose_port_is_taken_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,328 @@
+"""Clients that fail, and parties that lie of them: all parties go on alike, with the others' values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.clients import input_masks as masks
+from harness.clients import messages as wire
+from harness.clients.gateway import ClientFailure
+from harness.clients.messages import Channel
+from harness.clients.sender import send_values
+from harness.clients.session import Server
+from harness.errors import ClientError
+from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
+
+MINE, OTHERS = 0, 1  # of the clients: the one that fails, the one that does not
+REST = [0, 0, 0, 0, 7, 0, 1, -1, 3]  # what arrives without the client that fails
+ABSENT, FAILED, COMPLAINED = (1, 0, 0), (0, 1, 0), (0, 0, 1)
+
+
+def reported(out: str) -> set[str]:
+    return {line for line in out.splitlines() if line.startswith("Clients left out")}
+
+
+def says(absent: int, failed: int, complained: int) -> set[str]:
+    return {f"Clients left out = {absent} absent, {failed} failed, {complained} complained"}
+
+
+async def greeted(run: Run) -> list[Channel]:
+    """Connect as the client that fails, and take its masks."""
+    parties = [await connect(run, i, MINE) for i in range(3)]
+    for party in parties:
+        await party.receive_terms()
+        await party.receive(24)
+        await party.receive(run.sums * 8)
+    return parties
+
+
+async def seeded(run: Run) -> list[Channel]:
+    parties = await greeted(run)
+    for party in parties:
+        await party.send(bytes([1] * masks.SEED_BYTES))
+    for party in parties:
+        await party.receive(run.sums * 8)
+    return parties
+
+
+async def leave_with_masks(run: Run) -> None:
+    for party in await greeted(run):
+        party.close()
+
+
+async def leave_with_sums(run: Run) -> None:
+    for party in await seeded(run):
+        party.close()
+
+
+async def long_seed(run: Run) -> None:
+    await (await greeted(run))[1].send(bytes(33))
+
+
+async def huge_seed(run: Run) -> None:
+    (await greeted(run))[1].writer.write(b"\xff\xff\xff\xff")
+
+
+async def short_values(run: Run) -> None:
+    await (await seeded(run))[1].send(bytes(16))
+
+
+async def seeds_that_differ(run: Run) -> None:
+    for i, party in enumerate(await greeted(run)):
+        await party.send(bytes([7 if i == 2 else 8] * masks.SEED_BYTES))
+
+
+async def values_that_differ(run: Run) -> None:
+    for i, party in enumerate(await seeded(run)):
+        await party.send(bytes([7 if i == 2 else 8] * 24))
+
+
+async def complain_to_one(run: Run) -> None:
+    """As a client might that wants parties to blame each other."""
+    for i, party in enumerate(await seeded(run)):
+        await party.send(wire.COMPLAINT if i == 2 else bytes([8] * 24))
+
+
+async def complain(run: Run) -> None:
+    for party in await seeded(run):
+        await party.send(wire.COMPLAINT)
+
+
+async def nothing(run: Run) -> None:
+    pass
+
+
+async def nothing_to_one(run: Run) -> None:
+    for i in (0, 2):
+        party = await connect(run, i, MINE)
+        await party.receive_terms()
+
+
+async def no_seed(run: Run) -> None:
+    await greeted(run)
+
+
+async def no_seed_to_one(run: Run) -> None:
+    for party in (await greeted(run))[:2]:
+        await party.send(bytes([1] * masks.SEED_BYTES))
+
+
+async def no_values(run: Run) -> None:
+    await seeded(run)
+
+
+async def no_values_to_one(run: Run) -> None:
+    for party in (await seeded(run))[:2]:
+        await party.send(bytes([8] * 24))
+
+
+Does = Callable[[Run], Awaitable[None]]
+
+
+async def beside(run: Run, does: Does) -> Any:
+    """Have the one client do that while the other sends; return what becomes of the other."""
+    run.ready.set()
+    others = asyncio.create_task(send(run, OTHERS))
+    await does(run)
+    (sent,) = await others
+    await asyncio.gather(*run.fronts)
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [
+        (leave_with_masks, ABSENT),
+        (seeds_that_differ, ABSENT),
+        (leave_with_sums, FAILED),
+        (values_that_differ, FAILED),
+        (complain_to_one, FAILED),
+        (complain, COMPLAINED),
+    ],
+)
+def test_a_client_that_fails_is_left_out_alike_at_once(
+    tmp_path: Path, does: Does, how: tuple[int, int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody waits for time to be over: it is longer than the test may take."""
+    run = Run(tmp_path, VALUES, 3, seconds=1000.0, to_send=1000.0)
+    sent = play(run, lambda run: beside(run, does))
+    assert sent == 4 + 32 + 4 + 48
+    assert list(run.arrived.values()) == [REST] * 3
+    assert reported(capsys.readouterr().out) == says(*how)
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [
+        (nothing, ABSENT),
+        (nothing_to_one, ABSENT),
+        (no_seed, ABSENT),
+        (no_seed_to_one, ABSENT),
+        (long_seed, ABSENT),
+        (huge_seed, ABSENT),
+        (short_values, FAILED),
+        (no_values, FAILED),
+        (no_values_to_one, FAILED),
+    ],
+)
+def test_a_client_that_is_silent_is_left_out_alike_when_its_time_is_over(
+    tmp_path: Path, does: Does, how: tuple[int, int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seconds in (1.0, 5.0, 15.0):  # the shorter one does if the other has come by then
+        (tmp_path / str(seconds)).mkdir()
+        run = Run(tmp_path / str(seconds), VALUES, 3, seconds=seconds, to_send=seconds)
+        found = play(run, partial(_tried, does))
+        if found == 4 + 32 + 4 + 48:
+            break
+    assert list(run.arrived.values()) == [REST] * 3
+    assert reported(capsys.readouterr().out) >= says(*how)
+
+
+async def _tried(does: Does, run: Run) -> Any:
+    try:
+        return await beside(run, does)
+    except (ClientFailure, OSError, asyncio.IncompleteReadError) as error:  # the machine was too slow
+        return error
+
+
+@pytest.mark.parametrize("at", ["seeds", "values"])
+@pytest.mark.parametrize("client", [0, 1])
+def test_a_party_that_lies_about_a_client_has_it_left_out_and_nothing_else(
+    tmp_path: Path, at: str, client: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client is told, and what it sent counts nowhere: parties see the same digests, or none."""
+    own = slice(0, 4) if client == 0 else slice(4, 12)
+
+    def lie(party: int, what: str, words: masks.Words) -> masks.Words:
+        changed = words.copy()
+        if party == 2 and what == at:
+            changed[own] = 0
+        return changed
+
+    async def script(run: Run) -> list[Any]:
+        sent = await send(run, 0, 1)
+        await asyncio.gather(*run.fronts)
+        return sent
+
+    run = Run(tmp_path, VALUES, 3, lies=lie)
+    sent = play(run, script)
+    assert isinstance(sent[client], ClientError) and isinstance(sent[1 - client], int)
+    assert str(sent[client]).startswith(f"Client {client}: the parties go on without it: it came or answered")
+    assert list(run.arrived.values()) == [[REST, [1, 0, 2**31, 0, 0, 0, 0, 0, 0]][client]] * 3
+    assert reported(capsys.readouterr().out) == says(*(ABSENT if at == "seeds" else FAILED))
+
+
+def test_a_client_that_comes_too_late_is_told(tmp_path: Path) -> None:
+    """The parties take the values of the other one meanwhile, and wait for nobody."""
+
+    async def script(run: Run) -> Any:
+        run.ready.set()
+        early = asyncio.create_task(send(run, OTHERS))
+        await until(lambda: all(front._seeds[MINE].done() for front in run.served))
+        (late,) = await send(run, MINE)
+        return late, *await early
+
+    for seconds in (1.0, 5.0, 15.0):
+        (tmp_path / str(seconds)).mkdir()
+        late, early = play(Run(tmp_path / str(seconds), VALUES, 3, seconds=seconds, pause=1.0), script)
+        if early == 4 + 32 + 4 + 48:
+            break
+    assert isinstance(late, ClientError)
+    assert str(late).startswith("Client 0: the parties go on without it") and early == 4 + 32 + 4 + 48
+
+
+def test_a_client_that_was_sent_masks_cannot_come_again(tmp_path: Path) -> None:
+    """It would check the same masks by other subsets, with some that a party has seen."""
+
+    async def script(run: Run) -> Any:
+        run.ready.set()
+        for party in await greeted(run):
+            party.close()
+        others = asyncio.create_task(send(run, OTHERS))
+        again = await send(run, MINE)
+        await asyncio.gather(*run.fronts)
+        return *again, *await others
+
+    run = Run(tmp_path, VALUES, 3)
+    again, other = play(run, script)
+    assert isinstance(again, ClientError) and "had been there before" in str(again)
+    assert other == 4 + 32 + 4 + 48 and run.arrived[0] == REST
+
+
+@pytest.mark.parametrize("does", [leave_with_sums, complain, values_that_differ])
+def test_more_failures_than_the_run_bears_end_it(tmp_path: Path, does: Does) -> None:
+    """As a party could cheat; two of three clients here, and all parties say the same."""
+    both = [VALUES[0]] * 2
+
+    async def script(run: Run) -> set[str]:
+        run.ready.set()
+        third = asyncio.create_task(send(run, 1))
+        await does(run)
+        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
+        assert all(isinstance(error, ClientFailure) for error in failed)
+        (lost,) = await third
+        assert isinstance(lost, ClientError)
+        return set(map(str, failed))
+
+    complaints = int(does is complain)
+    told = play(Run(tmp_path, both, 3, most_failures=0), script)
+    assert told == {
+        "Clients failed: after they were sent what they check their masks by, 1 of 2 did not send all "
+        f"parties the same values, more than 0; {complaints} of them said that the masks do not fit, so "
+        "that a party may cheat."
+    }
+
+
+def test_a_run_without_any_client_ends(tmp_path: Path) -> None:
+    async def script(run: Run) -> list[str]:
+        run.ready.set()
+        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
+        return [str(error) for error in failed]
+
+    for seconds in (0.5, 5.0):
+        (tmp_path / str(seconds)).mkdir()
+        failed = play(Run(tmp_path / str(seconds), VALUES, 3, seconds=seconds), script)
+        if "not ready" not in failed[0]:
+            break
+    assert failed == ["Clients failed: none of 2 sent the parties values in time."] * 3
+
+
+def test_a_machine_that_is_not_ready_for_clients_in_time_is_told_of(tmp_path: Path) -> None:
+    async def script(run: Run) -> list[str]:
+        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
+        return [str(error) for error in failed]
+
+    failed = play(Run(tmp_path, VALUES, 3, seconds=0.5), script)
+    assert failed == ["The virtual machine was not ready for the clients after 0.5 s."] * 3
+
+
+def test_there_is_a_sum_more_whenever_clients_double(tmp_path: Path) -> None:
+    """Each client is one try for a party that cheats: 5 clients, 43 sums, and 2^-40 in all."""
+
+    async def script(run: Run) -> Any:
+        run.ready.set()
+        terms = await (await connect(run, 0, 0)).receive_terms()
+        return terms["sums"]
+
+    assert play(Run(tmp_path, [np.array([1])] * 5, 1), script) == 43
+
+
+def test_parties_that_do_not_answer(tmp_path: Path) -> None:
+    async def script(run: Run) -> str:
+        nowhere = [Server("127.0.0.1", 9, run.servers[0].certificate), *run.servers[1:]]
+        for seconds in (0.5, SECONDS):  # the shorter one does if the others answer in time
+            told = f"Client 0: the parties were not ready for its values within {seconds:g} s. "
+            with pytest.raises(ClientError) as error:
+                await send_values(run.senders[0], nowhere, TERMS, seconds)
+            if str(error.value) == f"{told}Party 0 did not answer at 127.0.0.1:9.":
+                break
+        return str(error.value).removeprefix(told)
+
+    assert play(Run(tmp_path, VALUES, 3), script) == "Party 0 did not answer at 127.0.0.1:9."
