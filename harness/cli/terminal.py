@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -93,7 +94,9 @@ def ending_well(*, as_json: bool = False, quiet: bool = False) -> Iterator[None]
     out.quiet, err.quiet, _as_json = as_json, quiet, as_json
     before = len(SPENT)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: announce(str(message))
+            yield
         sys.stdout.flush()
     except FairSharesError as error:
         _end("[bold red]Error:[/] ", str(error), *SPENT[before:])

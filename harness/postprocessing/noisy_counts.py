@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,10 @@ from protocols.noise.truncated import error_bound, largest_noise
 
 # Truncated noise X takes the values x and -1-x equally often, so that X + 1/2 has mean 0.
 DEBIAS = 0.5
+BEYOND = (
+    "A revealed value is beyond what the clients' declared maximum and the noise allow; the nearest possible "
+    "one is taken instead, and the result is wrong there. A client lied, or shares do not belong together."
+)
 
 
 @dataclass(frozen=True)
@@ -59,15 +64,20 @@ def read_unbiased(
 
     Args: name: what they are called in messages; expected: how many; least, most: the ends of what there is
     without noise.
-    Raises: OutputError: there are too few or too many, or one is beyond what clients and noise could
-    make; the message gives no value.
+    Raises: OutputError: there are too few or too many.
     """
     if len(opened) != expected:
         raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")
     noise = largest_noise(coins)
-    if not all(least - 1 - noise <= value <= most + noise for value in opened):
-        raise OutputError(
-            "A revealed count is beyond what the clients' declared maximum and the noise allow: some "
-            "shares do not belong together. Share the records again."
-        )
-    return np.array(opened, dtype=np.float64) + DEBIAS
+    return np.array(within(opened, least - 1 - noise, most + noise), dtype=np.float64) + DEBIAS
+
+
+def within(opened: Sequence[int], lowest: int, highest: int) -> list[int]:
+    """Return opened values, each at the end of the range that it is beyond; warn, without a value, if one is.
+
+    A client that lies can bring any value about, and must not be able to waste the run on all others.
+    """
+    kept = [min(max(value, lowest), highest) for value in opened]
+    if kept != list(opened):
+        warnings.warn(BEYOND, stacklevel=2)
+    return kept

@@ -124,19 +124,11 @@ def test_a_run_without_its_clients_ends_with_one_error(tmp_path: Path) -> None:
 def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(HEADER + rows("me", "a", 300, 20))
     asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--verbose")
-    sending = (
-        "send",
-        "--records",
-        "mine.csv",
-        "--invitation",
-        "for-clients/client-0.json",
-        "--timeout",
-        "60",
-    )
-    for seconds in (20, 100):  # the shorter one does if the client has come by then
+    sending = ("send", "--records", "mine.csv", "--invitation", "for-clients/client-0.json")
+    for seconds in (20, 100):  # the shorter one does if all is ready by then
         parties = start(*asked, "--timeout", str(seconds), cwd=tmp_path)
         until(lambda: (tmp_path / "for-clients" / "client-0.json").exists())
-        accepted, done = finish(start(*sending, "--timeout", "60", cwd=tmp_path)), finish(parties)
+        accepted, done = finish(start(*sending, "--timeout", str(seconds), cwd=tmp_path)), finish(parties)
         if done.returncode == 0:
             break
     assert done.returncode == 0, done.stderr

@@ -242,9 +242,14 @@ class Secret(_Vector, name="sint"):
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
 
     def reveal(self) -> Any:
-        """Reveal all lanes to all parties. Raises: DomainOverflow: a value is outside [-2^63, 2^63)."""
+        """Reveal all lanes to all parties.
+
+        A share that is garbage makes any field element of a sum. So what is outside [-2^63, 2^63), where
+        MP-SPDZ would wrap around, becomes the nearest integer inside.
+        """
         mpc = self._machine.mpc
-        return Opened._of(np.array([int(lane) for lane in mpc.run(mpc.output(self._lanes))], dtype=object))
+        lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in mpc.run(mpc.output(self._lanes))]
+        return Opened._of(np.array(lanes, dtype=object))
 
     def __lt__(self, other: Any) -> Any:
         return self._sign(self - other, "LT")

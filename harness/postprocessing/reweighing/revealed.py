@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from harness.errors import OptionError, OutputError
 from harness.inputs.record_schema import RecordDomain
+from harness.postprocessing.noisy_counts import within
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, noise_of, ratio_interval
 from protocols.circuits.coins import Coin
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL, Layout, layout
@@ -83,19 +84,14 @@ def read_opened_weights(
 ) -> OpenedWeights:
     """Return the weights that a run opened.
 
-    Raises: OutputError: there are too few or too many, or one is beyond what clients and noise could
-    make; the message gives no value.
+    Raises: OutputError: there are too few or too many.
     """
     chosen = layout_for(domain, clients, reweighing, len(coins))
     lanes = chosen.labels if reweighing == LABEL else domain.cells
     if len(opened) != lanes:
         raise OutputError(f"The parties revealed {len(opened)} weights where {lanes} belong.")
     most = (chosen.numerator << chosen.fraction_bits) // chosen.smallest
-    if not all(0 <= weight <= most for weight in opened):
-        raise OutputError(
-            "A revealed weight is beyond what the clients' declared maximum and the noise allow: some "
-            "shares do not belong together. Share the records again."
-        )
+    opened = within(opened, 0, most)
     shape = (chosen.groups, chosen.labels)
     weights = (np.array(opened, dtype=np.float64) + 0.5) / 2**chosen.fraction_bits
     interval = None
