@@ -348,7 +348,9 @@ class Work:
         if code == 0:
             state["signed"] = self._signed(state["lines"])
             record = {**self._record, **state, "ended": datetime.now(UTC).isoformat(timespec="seconds")}
-            write_whole(cleanup.place_of(self._directory, self._record["run"]), json.dumps(record).encode())
+            place = cleanup.place_of(self._directory, self._record["run"])
+            with suppress(OSError):  # no room for it: who asked is told all the same
+                write_whole(place, json.dumps(record).encode())
         return state
 
     def _signed(self, lines: Sequence[str]) -> dict[str, str]:

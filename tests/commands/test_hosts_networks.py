@@ -303,7 +303,13 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
         assert "There is no room left on the disk." in said
         resize("1g")
         assert below(site) == before and spent(site)[2] == ["aborted"]
+        # Full when the agent would keep what was revealed for a starter that went away: this one did not.
+        custom = _FILLS_UP.format(place=str(place), moment=str(place / "results"))
+        site.with_host(2, project=str(copy_of_project(tmp_path / "project", custom)))
         succeeds(site, model)
+        assert shutil.disk_usage(place).total < 1 << 29
+        resize("1g")
+        assert below(site) == before and not any((place / "results").iterdir())
         assert (place / FILE).read_text() == POLICY and spent(site)[2] == ["aborted", "done"]
 
 
