@@ -71,8 +71,8 @@ class Front:
         self._seeds: list[asyncio.Future[bytes]] = [loop.create_future() for _ in config["uploads"]]
         self._values: list[asyncio.Future[bytes]] = [loop.create_future() for _ in config["uploads"]]
 
-    async def run(self) -> None:
-        """Serve all clients; print a line about the traffic with them, and one about who was left out.
+    async def run(self) -> str:
+        """Serve all clients; return a line about the traffic with them, and one about who was left out.
 
         Raises: ClientFailure: no client sent values, too many broke off, or the machine was not ready for
         them in time; OSError, asyncio.IncompleteReadError: the virtual machine ended.
@@ -92,7 +92,7 @@ class Front:
                 channel.writer.close()
         received = sum(channel.received for channel in self._channels)
         sent = sum(channel.sent for channel in self._channels)
-        print(f"Clients sent = {received} bytes, received = {sent} bytes\n{left_out}", flush=True)
+        return f"Clients sent = {received} bytes, received = {sent} bytes\n{left_out}"
 
     async def _serve_machine(self, deadline: asyncio.Timeout) -> str:
         reader, writer = await self._connect_to_machine()
@@ -309,27 +309,30 @@ def _fingerprint(certificate: str) -> str:
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
     """Run the gateway to the end of its virtual machine, and end as that does, or with 1 because of clients.
 
+    It prints when that has ended: the two share a log, and the machine writes parts of lines.
     Args: machine: the virtual machine's process, a child of this one.
     """
 
     def machine_runs() -> bool:
         return os.waitid(os.P_PID, machine, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
-    async def run() -> None:
-        await Front(config, party, number, data, machine_runs).run()
+    async def run() -> str:
+        return await Front(config, party, number, data, machine_runs).run()
 
+    said = ""
     try:
-        asyncio.run(run())
+        said = asyncio.run(run())
     except ClientFailure as error:
         if machine_runs():  # else it ended first, and clients left because of that
-            print(f"fairshares: {error}", flush=True)
             os.kill(machine, signal.SIGKILL)
             os.waitpid(machine, 0)
+            print(f"\nfairshares: {error}", flush=True)
             return 1
     except (*_LOST, wire.WrongLengthError):  # the virtual machine ended, and says why itself
         pass
     _, status = os.waitpid(machine, 0)
     code = os.waitstatus_to_exitcode(status)
+    print(said, flush=True)
     if code < 0:
         os.kill(os.getpid(), -code)
     return code

@@ -36,6 +36,11 @@ def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
     return words
 
 
+async def _telling(front: Front) -> None:
+    """Serve, and print what a gateway does when its machine has ended."""
+    print(await front.run())
+
+
 @dataclass
 class Run:
     """Uploads of some sizes to three parties.
@@ -108,7 +113,7 @@ class Run:
                 "parties": 3,
             }
             self.served.append(Front(config, i, 99, data, lambda: True))
-            self.fronts.append(asyncio.create_task(self.served[-1].run()))
+            self.fronts.append(asyncio.create_task(_telling(self.served[-1])))
 
     def present(self) -> list[set[int]]:
         """Return the clients that are at each front."""
