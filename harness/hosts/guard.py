@@ -7,6 +7,7 @@ arguments and noise follow from it, and from the inputs that the host has.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Job
-from harness.errors import FairSharesError, HostUnfitError, LedgerError, ShareError
+from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import policy
 from harness.hosts.signed_results import Intent
 from harness.inputs.aggregation import UploadReport
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.party_inputs import PartyInputs, sent_inputs
 from harness.pipeline.run import RunSettings, event_of, make_job, terms_of
@@ -66,19 +66,20 @@ class Guard:
     def judged(self, report: UploadReport) -> UploadReport:
         """Return what this party has of uploads, without those whose clients do not allow the run.
 
-        Uploads of a domain that the release is not for are left to whoever compares what parties have.
+        Judges those of the domain that most are of; others are left out, or refused with the charge.
         """
-        of_domain: dict[str, dict[str, ClientPolicy]] = {}
-        for batch, kind in report.sound_batches.items() if report.policies else ():
-            if batch in report.policies:
-                of_domain.setdefault(kind.domain, {})[batch] = report.policies[batch]
-        bad: set[str] = set()
-        for name, policies in of_domain.items():
-            with suppress(FairSharesError):
-                domain = domain_from_json(report.domains[name], "The uploads' header")
-                event = self._event(self.statistic.prepare(self.release, domain))
-                bad |= uncovered(policies, event, self._account.ledger.spent_on(policies))
-        return report.without(bad)
+        domains = Counter(kind.domain for kind in report.sound.values())
+        if not report.policies or not domains:
+            return report
+        ((most, _),) = domains.most_common(1)
+        policies = {
+            batch: report.policies[batch]
+            for batch, kind in report.sound_batches.items()
+            if kind.domain == most and batch in report.policies
+        }
+        domain = domain_from_json(report.domains[most], "The uploads' header")
+        event = self._event(self.statistic.prepare(self.release, domain))
+        return report.without(uncovered(policies, event, self._account.ledger.spent_on(policies)))
 
     def _event(self, prepared: PreparedRelease[Any]) -> PrivacyEvent:
         return event_of(prepared, self.statistic.name, self._directory)
