@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from protocols.mechanisms.shifted_log import ErrorTarget
     from protocols.spec import ProtocolSpec
 
-MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
 CAPPED_RELEASES = ("weights", "confusion", "thresholds")
@@ -304,8 +303,14 @@ class ErrorOptions(Options):
     relative_error = usual(
         "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
     )
-    error_from = usual("100", whole(1, MOST_COUNT), "the smallest count that has to keep to --relative-error")
-    error_to = usual("1048576", whole(1, MOST_COUNT), "the largest")
+    error_from = usual(
+        "100",
+        whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT")),
+        "the smallest count that has to keep to --relative-error",
+    )
+    error_to = usual(
+        "1048576", whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT")), "the largest"
+    )
 
     def target(self) -> ErrorTarget:
         """Return the error that is kept to. Raises: OptionError: its range has no count."""

@@ -150,6 +150,9 @@ class Agent:
         except OSError as error:
             where = f" ({error.filename})" if error.filename else ""
             return {"error": [errors.HostUnfitError.__name__, f"{error.strerror}{where}."]}
+        except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
+            failed = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
+            return {"error": [errors.HostUnfitError.__name__, failed]}
         finally:
             if "bytes" in request:
                 self._line.drop_body(request["bytes"])

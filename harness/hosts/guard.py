@@ -7,6 +7,7 @@ arguments and noise follow from it, and from the inputs that the host has.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -40,8 +41,8 @@ class Guard:
     """
 
     def __init__(self, directory: Path, asked: Asked, starter: str) -> None:
-        self._directory, self._asked = directory, asked
-        self._rule = policy.read_policy(directory).rule_for(asked, starter)
+        self._directory, self._asked, self._starter = directory, asked, starter
+        rule = self._rule()
         self.statistic, self.release = asked.statistic_and_release()
         RunSettings(self.release).check_supported(self.statistic.spec)
         self.event: PrivacyEvent | None = None
@@ -49,19 +50,30 @@ class Guard:
         self._compared = 0
         # Of shares the ledger knows which were used, and lets nobody use them twice unnamed.
         of_shares = self.release.form.path is SHARES
-        population = asked.population or (None if of_shares else policy.UNNAMED)
-        budget = self._rule.budget if population else None
-        self._account = Account(Ledger(directory / policy.LEDGER), population, budget)
-        self._entry = Entry(self._account)
+        self._population = asked.population or (None if of_shares else policy.UNNAMED)
+        self._ledger = Ledger(directory / policy.LEDGER)
+        self._entry = Entry(self._account(rule))
 
-    def _give_budget(self) -> None:
-        """Have the ledger keep to the policy's limit, if it is not the one that it has."""
-        ledger, name, budget = self._account.ledger, self._account.population, self._account.budget
-        if name is None or budget is None:
-            return
-        for each in ledger.populations():
-            if key_of(each.name) == key_of(name) and each.budget != budget:
-                ledger.set_budget(name, budget)
+    def _rule(self) -> policy.Rule:
+        """Return the rule that the run comes under by what the owner allows now. Raises: PolicyError."""
+        found = policy.read_policy(self._directory)
+        found.check_starter(self._starter)
+        return found.rule_for(self._asked)
+
+    def _account(self, rule: policy.Rule) -> Account:
+        return Account(self._ledger, self._population, rule.budget if self._population else None)
+
+    def _allow(self, event: PrivacyEvent) -> None:
+        """Check a release against what the owner allows now; have the ledger keep to that budget.
+
+        Raises: PolicyError; LedgerError.
+        """
+        rule = self._rule()
+        policy.refuse_beyond(rule, event)
+        self._entry.account = self._account(rule)
+        for each in self._ledger.populations() if self._population else ():
+            if key_of(each.name) == key_of(str(self._population)) and each.budget != rule.budget:
+                self._ledger.set_budget(each.name, rule.budget)
 
     def judged(self, report: UploadReport) -> UploadReport:
         """Return what this party has of uploads, without those whose clients do not allow the run.
@@ -78,8 +90,10 @@ class Guard:
             if kind.domain == most and batch in report.policies
         }
         domain = domain_from_json(report.domains[most], "The uploads' header")
+        if domain.kind is not self.statistic.kind:
+            return report
         event = self._event(self.statistic.prepare(self.release, domain))
-        return report.without(uncovered(policies, event, self._account.ledger.spent_on(policies)))
+        return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
     def _event(self, prepared: PreparedRelease[Any]) -> PrivacyEvent:
         return event_of(prepared, self.statistic.name, self._directory)
@@ -99,8 +113,7 @@ class Guard:
         prepared.check(inputs.clients)
         job = make_job(prepared, inputs)
         event = replace(self._event(prepared), uploads=inputs.batches, policies=inputs.policies)
-        policy.refuse_beyond(self._rule, event)
-        self._give_budget()
+        self._allow(event)
         self._entry.check(event)
         self.event, self._inputs, self._compared = event, inputs, job.compared
         return job
@@ -121,15 +134,15 @@ class Guard:
         """Return what is about to run. Args: facts: of the prepared program."""
         assert self._inputs is not None
         domain, sending = self._inputs.domain.to_json(), self._inputs.sending
-        names = [each.certificate for each in sending.uploads] if sending else self._inputs.batches
-        uploads = hashlib.sha256("\n".join(names).encode()).hexdigest()
+        names = [each.certificate for each in sending.uploads] if sending else [*self._inputs.batches]
+        uploads = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         ran = (facts["program_hash"], facts["engine_version"], self._compared)
         return Intent(list(nonces), party, self._asked, domain, self._inputs.clients, uploads, *ran)
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""
         assert self.event is not None
-        self._give_budget()
+        self._allow(self.event)
         self._entry.start(self.event)
 
     def settle(self, status: Status) -> None:

@@ -23,7 +23,7 @@ from protocols.accounting.calibration import Budget, NeighboringRelation, Privac
 from protocols.accounting.rounding import exact_number, exact_text
 
 FILE, LEDGER = "policy.toml", "ledger.sqlite"  # in the host's directory
-ANY = "*"  # stands for all populations without a rule of their own
+ANY = "*"  # stands for all populations
 UNNAMED = "unnamed"  # the population of clients that send to a run that names none
 COMMAND = "./inv hosts.policy"
 DEFAULT = """\
@@ -34,7 +34,7 @@ DEFAULT = """\
                              # Without this line, of everybody who can start the agent.
 
 [[population]]               # one table for each; a limit is a number, or a text as "1/3" or "2^-40"
-name = "*"                   # any that has no table of its own
+name = "*"                   # any, under whatever name; no other table may stand beside it
 epsilon = 10                 # over all runs on the same people
 delta = "2^-30"
 epsilon_per_run = 4          # without these two lines, a run may spend all of it
@@ -105,6 +105,11 @@ class Policy:
         twice = [rule.name for rule in self.population if keys.count(key_of(rule.name)) > 1]
         if twice:
             raise PolicyError(f"population {twice[0]!r} has two tables; leave one.")
+        if ANY in keys and len(keys) > 1:
+            raise PolicyError(
+                "'*' allows what the other tables forbid, to whoever names another population; leave out its "
+                "table, or all others."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return what it says, with all limits, as rationals."""
@@ -118,17 +123,20 @@ class Policy:
         ]
         return {"starters": self.starters, "population": rules}
 
-    def rule_for(self, asked: Asked, starter: str) -> Rule:
-        """Return the rule that a run comes under, as far as it is known before there are inputs.
-
-        Args: starter: whom the host's own command line names. Raises: PolicyError: it does not allow the run.
-        """
+    def check_starter(self, starter: str) -> None:
+        """Raise PolicyError unless somebody may start runs. Args: whom the host's command line names."""
         if self.starters is not None and starter not in self.starters:
             who = f"{starter!r}" if starter else "this ssh key, whose command names nobody,"
             raise PolicyError(
                 f"Its policy lets {who} start nothing (starters); ask its owner to name the starter in "
                 "authorized_keys and in policy.toml."
             )
+
+    def rule_for(self, asked: Asked) -> Rule:
+        """Return the rule that a run comes under, as far as it is known before there are inputs.
+
+        Raises: PolicyError: it does not allow the run.
+        """
         rule = self._rule(asked.population or UNNAMED)
         for name, found, allowed in (
             ("tasks", asked.task, rule.tasks),
@@ -144,7 +152,7 @@ class Policy:
 
     def _rule(self, population: str) -> Rule:
         rules = {key_of(rule.name): rule for rule in self.population}
-        found = rules.get(key_of(population)) or rules.get(ANY)
+        found = rules.get(ANY) or rules.get(key_of(population))
         if found is None:
             close = get_close_matches(population, [rule.name for rule in self.population], 1)
             raise PolicyError(
@@ -185,6 +193,12 @@ def read_policy(directory: Path) -> Policy:
     if status.st_mode & 0o022 or status.st_uid != os.geteuid() or writable_by_others(directory):
         raise PolicyError(f"Others can change {path}; make it its owner's alone, by chmod go-w.")
     return checked_policy(path, str(path))
+
+
+def check_starter(directory: Path, starter: str) -> None:
+    """Raise PolicyError where a host has a policy, and it lets somebody start nothing."""
+    if (directory / FILE).exists():
+        read_policy(directory).check_starter(starter)
 
 
 def checked_policy(path: Path, called: str) -> Policy:

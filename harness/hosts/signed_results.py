@@ -7,7 +7,7 @@ whoever has them needs no trust in the starter.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
+from harness.pipeline.manifest import SCHEMA as MANIFEST_SCHEMA
 from harness.pipeline.run import SIGNATURES, privacy_of, result_files
 from harness.pipeline.terms import Asked
 from harness.system.documents import Refusal, as_type, parse_json, read_json
@@ -106,12 +107,13 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
             refusal.say("it is about to run something else")
 
 
-def verify(directory: Path) -> list[tuple[Statement, str]]:
+def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
     """Check a run's results against what hosts signed; return each host's statement and fingerprint.
 
     Guarantees: every party of the model signed, they agree, each held the others' certificates that signed,
-    and the result files and the public part of the manifest are those that follow from what they signed.
+    and all result files, and what the manifest says of the release, follow from what they signed.
     [test: tests/harness/hosts/test_signed_results.py]
+    Args: known: SHA-256 of the hosts' certificates, party 0 first; None: whoever signed.
     Raises: SignatureError: names what is wrong.
     """
     if not (directory / SIGNATURES).exists():
@@ -124,6 +126,8 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
         refusal.say("nobody signed")
+    if known is not None and [held for _, held in signers] != list(known):
+        refusal.say("other hosts signed than --fingerprints names, in the order of the parties")
     ran, first = signers[0][0].ran, signers[0][0]
     for statement, _ in signers:
         party = statement.ran.party
@@ -134,7 +138,10 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
             refusal.say(f"parties {ran.party} and {party} signed different runs")
     try:
         statistic, release = ran.asked.statistic_and_release()
-        prepared = statistic.prepare(release, domain_from_json(ran.domain, "The signed domain"))
+        domain = domain_from_json(ran.domain, "The signed domain")
+        if domain.kind is not statistic.kind:
+            refusal.say("no result follows from what they signed")
+        prepared = statistic.prepare(release, domain)
         made = prepared.read(
             {name: tuple(first.outputs[name]) for name in statistic.spec.outputs}, ran.clients
         )
@@ -147,6 +154,7 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
     if exact != (first.epsilon, first.delta):
         refusal.say("they signed another ε or δ than this version computes for that run")
     manifest = {
+        "schema": MANIFEST_SCHEMA,
         "task": ran.asked.task,
         "model": release.model.name,
         "engine": release.model.engine,
@@ -155,10 +163,18 @@ def verify(directory: Path) -> list[tuple[Statement, str]]:
         "privacy": privacy,
     }
     follows = {**result_files(statistic, made, privacy), "manifest.json": manifest}
+    more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
+    if more:
+        refusal.say(f"they signed nothing that gives {more[0]}")
     for name, fields in follows.items():
         path = directory / name
         wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
         said = as_type(dict[str, Any], read_json(path, wrong), wrong)
+        if name == "manifest.json":
+            inputs = as_type(dict[str, Any], said.get("inputs"), wrong)
+            public = {"clients": ran.clients, "max_count": domain.max_count}
+            if public != {name: inputs.get(name) for name in public}:
+                wrong.say("its 'inputs' are others")
         for field, value in json.loads(json.dumps(fields)).items():
             if said.get(field) != value:
                 wrong.say(f"its {field!r} is another")

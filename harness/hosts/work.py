@@ -27,7 +27,7 @@ from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError, PartyFailedError, PolicyError, ShareError
 from harness.hosts import cleanup, keys
 from harness.hosts.guard import Guard
-from harness.hosts.policy import read_policy
+from harness.hosts.policy import check_starter, read_policy
 from harness.hosts.signed_results import Intent, Signed, Statement, check_agreement, sign
 from harness.inputs.aggregation import (
     UploadReport,
@@ -155,7 +155,12 @@ class Work:
             listening.close()
 
     def reach(self, others: Sequence[tuple[str, int, str]]) -> list[str | None]:
-        """Connect to other parties' ports; return per party what is wrong, None if its agent answers."""
+        """Connect to other parties' ports; return per party what is wrong, None if its agent answers.
+
+        Raises: HostUnfitError: what is to answer is no greeting of an agent.
+        """
+        if not all(_RUN.fullmatch(greeting) for _, _, greeting in others):
+            raise HostUnfitError("It was told of greetings that no agent gives.")
         return [reach(*other) for other in others]
 
     # A run.
@@ -215,8 +220,11 @@ class Work:
             aggregate(party, shares, aggregated, taken)
         inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
         if inputs.policies and not ready:  # each client's own, in place of what all of them allow
-            own = (self._report or uploads_at(party, shares)).policies
-            inputs = replace(inputs, policies={each: own[each] for each in inputs.batches if each in own})
+            found = uploads_at(party, shares)
+            if not set(inputs.batches) <= found.sound_batches.keys():
+                raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
+            allowed = {each: found.policies[each] for each in inputs.batches if each in found.policies}
+            inputs = replace(inputs, policies=allowed)
         self._values, self._inputs = extract_values(aggregated, scratch / "values"), inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
@@ -399,16 +407,22 @@ class Work:
     # After a run.
 
     def forget(self, run: str) -> None:
-        """Remove what a run opened: it has been read."""
+        """Remove what a run opened: it has been read. Raises: PolicyError: this starter may start nothing."""
+        check_starter(self._directory, self._starter)
         if _RUN.fullmatch(run):
             cleanup.place_of(self._directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return what runs opened here that nobody has read."""
+        """Return what runs opened here that nobody has read. Raises: as `forget`."""
+        check_starter(self._directory, self._starter)
         return cleanup.records(self._directory)
 
     def clean(self) -> dict[str, int]:
-        """End processes of other connections, remove what they left; return how many of each there were."""
+        """End processes of other connections, remove what they left; return how many of each there were.
+
+        Raises: as `forget`.
+        """
+        check_starter(self._directory, self._starter)
         return cleanup.clean(self._directory, self._scratch)
 
     def _own_scratch(self) -> Path:

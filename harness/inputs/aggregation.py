@@ -90,7 +90,7 @@ class UploadReport:
 
     Attributes: party: its number; sound: the identities of those that it would take, and of which kind they
     are; unsound: the names of all others' files, without the ending, and why; policies: by `batch`, those of
-    clients who have one, sound or not; domains: the records' domains by their hashes, as in headers. The last
+    sound ones' clients who have one; domains: the records' domains by their hashes, as in headers. The last
     two stay with the party.
     """
 
@@ -203,8 +203,6 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
             unsound[name] = UNREADABLE
             continue
         kind = UploadKind(header.form, header.arithmetic, header.parties, _domain_hash(header.record_domain))
-        if header.policy:
-            policies[header.batch] = one_each.setdefault(header.policy, header.policy)
         if not fault and header.clients > rules.clients:
             fault = CROWDED
         if not fault and declared not in (None, kind.domain):
@@ -213,6 +211,8 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
             unsound[name] = fault
         else:
             sound[header.identity] = kind
+            if header.policy:  # of those alone that are what their names say
+                policies[header.batch] = one_each.setdefault(header.policy, header.policy)
             domains.setdefault(kind.domain, header.record_domain)
     return UploadReport(party, sound, unsound, policies, domains)
 
@@ -544,7 +544,7 @@ def _block(path: Path, header: Header, following: bytes) -> Words:
     if header.content == "seed":
         flat = domain.expand(payload, header.values, by_aes if salted else by_shake)
     else:
-        flat = domain.from_bytes(payload)
+        flat = domain.reduce(domain.from_bytes(payload))  # whatever words a client sent
     return flat.reshape(header.columns, header.rows, domain.words)
 
 

@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 
 from harness.errors import OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
-from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind
+from harness.inputs.record_schema import (
+    DEFAULT_THRESHOLDS,
+    MAX_THRESHOLDS,
+    MAX_TOTAL,
+    RecordDomain,
+    RecordKind,
+)
 from harness.inputs.records import ClientRecords
 from harness.releases.base import (
     OF_CLIENTS,
@@ -52,6 +58,10 @@ class CapTarget:
     thresholds: int = DEFAULT_THRESHOLDS
     malleable_slots: bool = False
     counts: int = 1
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.thresholds <= MAX_THRESHOLDS or not 1 <= self.counts <= MAX_TOTAL:
+            raise ValueError(f"a release has 2 to {MAX_THRESHOLDS} thresholds, and a count at least")
 
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should have more records than the cap, so that the release errs least.

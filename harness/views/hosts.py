@@ -141,7 +141,7 @@ def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population
             for rule in found["population"]
         ],
         "lllllll",
-        caption="Nothing is run on a population that no line is for; * is any without a line of its own.",
+        caption="Nothing is run on a population that no line is for; * is for any.",
     )
     for each in spent:
         yield f"Population {each.name!r} has spent {spent_text(each.spent)} in {runs_text(each.charges)}."
@@ -163,7 +163,10 @@ def signers(
         else "Compare these with what each host's owner says of its certificate, or name a file by "
         "--fingerprints.",
     )
-    yield "Times, sizes and the machine in manifest.json are the starter's own words; nobody signed them."
+    yield (
+        "Nobody signed what else manifest.json says, as times, sizes and the starter's ledger, nor pictures and "
+        "reports."
+    )
 
 
 def _limits(rule: Mapping[str, Any], which: str) -> str:

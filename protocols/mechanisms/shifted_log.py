@@ -24,6 +24,7 @@ from protocols.noise.truncated import Guarantee, error_bound, guarantee_of_moves
 
 Floats = npt.NDArray[np.float64]
 
+MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
 _POINTS = 1 << 9  # counts per power of two at which errors are computed, beyond that many: bounds between
 _SHARES = 64  # parts of epsilon that the search tells apart
 _MORE_COINS = 6  # of a magnitude with so many times less epsilon
@@ -150,9 +151,10 @@ class ErrorTarget:
     most: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.relative <= 1 or not 1 <= self.least <= self.most:
+        if not 0 < self.relative <= 1 or not 1 <= self.least <= self.most <= MOST_COUNT:
             raise ValueError(
-                "a relative error is above 0 and at most 1, from a count of at least 1 to a larger one"
+                "a relative error is above 0 and at most 1, from a count of at least 1 to a larger one, at "
+                f"most {MOST_COUNT}"
             )
 
     def met_by(self, law: ShiftedLog, coins: Sequence[Coin | float]) -> bool:

@@ -204,7 +204,7 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     assert verified.returncode == 0 and "hosts signed these results" in verified.stdout, verified.stderr
     (hosts.home / "known.txt").write_text("\n".join(reversed(known)))
     verified = call("verify", "results", "--fingerprints", "known.txt", cwd=hosts.home)
-    assert verified.returncode == 1 and "other certificates than --fingerprints names" in verified.stderr
+    assert verified.returncode == 1 and "other hosts signed than --fingerprints names" in verified.stderr
     (hosts.home / "results" / "weights.json").write_text(json.dumps({**weights, "weights": []}))
     verified = call("verify", "results", cwd=hosts.home)
     assert verified.returncode == 1 and "its 'weights' is another; do not use" in verified.stderr

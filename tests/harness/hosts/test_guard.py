@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ from harness.pipeline.terms import asked_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.releases.base import Release
+from harness.releases.gaps import GapStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from harness.system.documents import Refusal, call
@@ -321,7 +323,7 @@ def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], sta
     work = starter.prepared(asked())
     Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
     assert work._guard is not None
-    work._guard._account.ledger._database = replace(work._guard._account.ledger._database, timeout_s=0.1)
+    work._guard._ledger._database = replace(work._guard._ledger._database, timeout_s=0.1)
     with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="another program has kept it locked"):
@@ -449,3 +451,82 @@ def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy) -> str:
         for path in (tmp_path / "more" / f"party-{i}").iterdir():
             path.rename(host / "shares" / path.name)
     return batch
+
+
+def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitStack) -> None:
+    """Also for connections that were open before; they do not put the old budget back."""
+    starter = Starter(hosts[0], stack)
+    work = starter.prepared(asked())
+    write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1/2"'))
+    with pytest.raises(BudgetError, match=r"of its budget of 0\.5,"):
+        let_go(starter, work, hosts)
+    write_rules(hosts[0], 'starters = ["nobody"]\n' + RULE)
+    with pytest.raises(PolicyError, match="start nothing"):
+        starter.go(hosts)
+    assert spent(hosts[0]) == []
+
+
+def test_another_files_header_changes_no_clients_policy(hosts: list[Path], tmp_path: Path) -> None:
+    """A file that is not what its name says has no say, in whatever order a directory lists them."""
+    one = share_more(hosts, tmp_path, replace(ALLOWED, tasks=("gap",)))
+    line, _, rest = (hosts[0] / "shares" / f"{one}.share").read_bytes().partition(b"\n")
+    lax = {**json.loads(line), "policy": json.loads(line)["policy"] | {"tasks": ["weights"]}}
+    for k in range(8):
+        (hosts[0] / "shares" / f"{k}.share").write_bytes(json.dumps(lax).encode() + b"\n" + rest)
+    with ExitStack() as stack:
+        work = Starter(hosts[0], stack).work
+        work.propose(asked())
+        report = report_from_json(work.check_uploads(0, ANY.to_json()), "host")
+        assert report.unsound[one] == UNCOVERED
+
+
+def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp_path: Path) -> None:
+    share_more(hosts, tmp_path, ALLOWED)
+    with ExitStack() as stack:
+        work = Starter(hosts[0], stack).work
+        work.propose(asked())
+        work.check_uploads(0, ANY.to_json())
+        share_more(hosts, tmp_path / "late", replace(ALLOWED, tasks=("gap",)))
+        work.aggregate(0)
+        with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 3"):
+            work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+
+
+def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Path, stack: ExitStack) -> None:
+    share_more(hosts, tmp_path, ALLOWED)
+    work = Starter(hosts[0], stack).work
+    work.propose(asked(GapStatistic(), input_form="split"))
+    work.check_uploads(0, ANY.to_json())
+    work.aggregate(0)
+    with pytest.raises(ShareError, match="gap needs"):
+        work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+
+
+@pytest.mark.parametrize("request_", ["collect", "clean", "forget"])
+def test_whoever_may_start_nothing_reads_and_ends_nothing(request_: str, hosts: list[Path]) -> None:
+    write_rules(hosts[0], 'starters = ["alice"]\n' + RULE)
+    with ExitStack() as stack, pytest.raises(PolicyError, match="lets 'bob' start nothing"):
+        Starter(hosts[0], stack, "bob").work.handlers[request_](*(["0" * 32] if request_ == "forget" else []))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"target": {"relative": 0.1, "least": 100, "most": 10**100}, "spec": "pi_count"},
+        {"target": {"relative": float("nan"), "least": 1, "most": 2}, "spec": "pi_count"},
+    ],
+)
+def test_small_requests_have_small_effects(
+    options: dict[str, Any], hosts: list[Path], stack: ExitStack
+) -> None:
+    with pytest.raises(OptionError, match="none that this version knows"):
+        Starter(hosts[0], stack).prepared(asked(task="count", protocol="pi_count", options=options))
+    target = {"task": "weights", "epsilon": "1", "delta": "1/1024", "thresholds": 10**30}
+    of_cap = {"target": target, "spec": "pi_cap"}
+    with pytest.raises(OptionError, match="none that this version knows"):
+        Starter(hosts[0], stack).prepared(asked(task="cap", protocol="pi_cap", options=of_cap))
+
+
+def test_hosts_greet_agents_only(hosts: list[Path], stack: ExitStack) -> None:
+    with pytest.raises(HostUnfitError, match="greetings that no agent gives"):
+        Starter(hosts[0], stack).work.reach([("127.0.0.1", 22, "SSH-2.0-OpenSSH")])

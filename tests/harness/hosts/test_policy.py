@@ -24,7 +24,7 @@ def host(tmp_path: Path) -> Path:
 def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     write_policy(host, DEFAULT)
     assert (host / FILE).stat().st_mode & 0o777 == 0o600
-    rule = read_policy(host).rule_for(asked(population="whoever"), "")
+    rule = read_policy(host).rule_for(asked(population="whoever"))
     assert (rule.budget.epsilon, rule.budget.delta) == (Fraction(10), Fraction(1, 2**30))
     assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
     assert (rule.tasks, rule.models) == (list(STATISTICS), list(MODELS))
@@ -34,7 +34,7 @@ def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path)
     lines = [line.removeprefix("# ") if " = " in line else line for line in DEFAULT.splitlines()]
     write_policy(host, "\n".join(lines))
     with pytest.raises(PolicyError, match="lets 'bob' start nothing"):
-        read_policy(host).rule_for(asked(), "bob")
+        read_policy(host).check_starter("bob")
 
 
 def test_limits_are_exact_however_they_are_written(host: Path) -> None:
@@ -45,7 +45,7 @@ def test_limits_are_exact_however_they_are_written(host: Path) -> None:
 
 def test_a_population_is_the_same_in_any_spelling(host: Path) -> None:
     write_policy(host, RULE)
-    assert read_policy(host).rule_for(asked(population="LOANS"), "").name == "loans"
+    assert read_policy(host).rule_for(asked(population="LOANS")).name == "loans"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,7 @@ def test_a_population_is_the_same_in_any_spelling(host: Path) -> None:
         (RULE + 'unit = "person"', "There is no unit 'person'; it is one of 'record', 'client'"),
         (RULE + 'relation = "replace"', "There is no relation 'replace'; did you mean 'replace_one'"),
         (RULE + RULE.replace("loans", "Loans"), "has two tables; leave one"),
+        (RULE + RULE.replace("loans", "*"), "allows what the other tables forbid"),
         ("[[populations]]\n", "population"),
         ("", "population"),
         ("x", "is not TOML"),

@@ -38,8 +38,15 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     found = prepared.read({"counts": tuple(COUNTS)}, 50)
     for name, fields in result_files(statistic, found, privacy).items():
         write_json(made / name, fields)
-    ran = {"task": "weights", "model": "mpyc", "engine": MODEL.engine, "engine_version": "MPyC"}
-    write_json(made / "manifest.json", {**ran, "program_hash": HASH, "privacy": privacy, "mpc_s": 1.0})
+    ran: dict[str, Any] = {
+        "task": "weights",
+        "model": "mpyc",
+        "engine": MODEL.engine,
+        "engine_version": "MPyC",
+    }
+    inputs = {"clients": 50, "uploads": 1, "max_count": DOMAIN.max_count}
+    ran |= {"program_hash": HASH, "privacy": privacy, "inputs": inputs, "mpc_s": 1.0, "schema": 1}
+    write_json(made / "manifest.json", ran)
     write(made, [statement(i, keys) for i in range(3)], keys)
     return made
 
@@ -89,6 +96,9 @@ def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> N
         ("manifest.json", lambda f: f.update(model="ring"), "its 'model' is another"),
         ("manifest.json", lambda f: f.update(task="gap"), "its 'task' is another"),
         ("manifest.json", lambda f: f["privacy"].update(epsilon_exact="1/10"), "its 'privacy' is another"),
+        ("manifest.json", lambda f: f["inputs"].update(clients=10**9), "its 'inputs' are others"),
+        ("manifest.json", lambda f: f.update(schema=99), "its 'schema' is another"),
+        ("manifest.json", lambda f: f.pop("inputs"), "expected `object`"),
         (SIGNATURES, lambda f: f["signed"].pop(), "ran with parties of other certificates"),
         (SIGNATURES, lambda f: f["signed"].clear(), "nobody signed"),
         (SIGNATURES, lambda f: f["signed"].append(f["signed"][0]), "not each of the 3 parties signed, once"),
@@ -174,6 +184,20 @@ def test_what_is_signed_before_a_run_is_no_result(results: Path, keys: list[Path
         write_json(results / SIGNATURES, {"schema": 1, "signed": each})
         with pytest.raises(SignatureError, match="a signature is not its certificate's"):
             verify(results)
+
+
+def test_a_result_that_nobody_signed_beside_others(results: Path) -> None:
+    write_json(results / "thresholds.json", {"schema": 1})
+    with pytest.raises(SignatureError, match=r"they signed nothing that gives thresholds\.json"):
+        verify(results)
+
+
+def test_other_hosts_than_the_known_ones(results: Path, keys: list[Path]) -> None:
+    known = [fingerprint(path.read_bytes()) for path in keys]
+    assert len(verify(results, known)) == 3
+    for others in (known[::-1], known[:2], []):
+        with pytest.raises(SignatureError, match="other hosts signed than --fingerprints names"):
+            verify(results, others)
 
 
 def test_results_that_no_host_signed(tmp_path: Path) -> None:
