@@ -164,8 +164,8 @@ def signers(
         "--fingerprints.",
     )
     yield (
-        "Nobody signed what else manifest.json says, as times, sizes and the starter's ledger, nor pictures and "
-        "reports."
+        "Nobody signed what else manifest.json says, as times, sizes and the starter's ledger, nor pictures "
+        "and reports."
     )
 
 
