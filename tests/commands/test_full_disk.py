@@ -49,7 +49,7 @@ def test_what_is_written_does_not_fit(model: Model, here: Path, around: Surround
     before = files_below(here)
     for limit, after, message in (
         (100, SHARING, r"Cannot write shares to .*: File too large; nothing was left there"),
-        (600, RUNNING, r"Party \d ended "),
+        (800, RUNNING, r"Party \d ended "),
         (None, WRITING, r"Cannot write to results: No space left on device; no result was written"),
     ):
         around.limit_files(limit)
