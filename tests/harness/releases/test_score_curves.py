@@ -193,9 +193,19 @@ def test_curves_tell_two_labels_apart() -> None:
         CurvesStatistic(positive="1").prepare(SETTINGS, DOMAIN)
 
 
-@pytest.mark.parametrize(("many", "value"), [(1, 0), (0, 10**9)])
-def test_what_the_protocol_cannot_have_opened_is_refused(many: int, value: int) -> None:
+def test_what_the_protocol_cannot_have_opened_is_refused() -> None:
     prepared = CurvesStatistic(flat=True).prepare(SETTINGS, DOMAIN)
-    opened = {"nodes": (0,) * (prepared.plan.nodes - 1 + many) + (value,)}
     with pytest.raises(OutputError):
-        prepared.read(opened, 10)
+        prepared.read({"nodes": (0,) * (prepared.plan.nodes + 1)}, 10)
+
+
+def test_what_only_garbage_gives_is_the_nearest_that_can_be() -> None:
+    prepared = CurvesStatistic(flat=True).prepare(SETTINGS, DOMAIN)
+
+    def read(value: int) -> object:
+        return prepared.read({"nodes": (0,) * (prepared.plan.nodes - 1) + (value,)}, 10).to_json()
+
+    with pytest.warns(UserWarning, match="beyond what the clients' declared maximum and the noise allow"):
+        found = read(10**9)
+    with pytest.warns(UserWarning, match="beyond"):
+        assert read(10**12) == found
