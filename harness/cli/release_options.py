@@ -297,20 +297,17 @@ class GapOptions(ReleaseOptions):
         return GapStatistic(spec)
 
 
+_COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
+
+
 class ErrorOptions(Options):
     """The error that π_COUNT keeps to."""
 
     relative_error = usual(
         "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
     )
-    error_from = usual(
-        "100",
-        whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT")),
-        "the smallest count that has to keep to --relative-error",
-    )
-    error_to = usual(
-        "1048576", whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT")), "the largest"
-    )
+    error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
+    error_to = usual("1048576", _COUNT, "the largest")
 
     def target(self) -> ErrorTarget:
         """Return the error that is kept to. Raises: OptionError: its range has no count."""

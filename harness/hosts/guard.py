@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Job
-from harness.errors import HostUnfitError, LedgerError, ShareError
+from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
 from harness.hosts.signed_results import Intent
 from harness.inputs.aggregation import UploadReport
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.party_inputs import PartyInputs, sent_inputs
-from harness.pipeline.run import RunSettings, event_of, make_job, terms_of
+from harness.pipeline.run import RunSettings, check_kind, event_of, make_job, terms_of
 from harness.pipeline.terms import Asked, read_terms
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
@@ -103,12 +103,7 @@ class Guard:
 
         Raises: ShareError; PolicyError; BudgetError, PopulationError, LedgerError; as `Statistic.prepare`.
         """
-        kind = self.statistic.kind
-        if inputs.domain.kind is not kind:
-            held, needed = inputs.domain.kind.described, kind.described
-            raise ShareError(
-                f"These shares are of records with {held}; {self.statistic.name} needs {needed}."
-            )
+        check_kind(self.statistic, inputs.domain)
         prepared = self.statistic.prepare(self.release, inputs.domain)
         prepared.check(inputs.clients)
         job = make_job(prepared, inputs)

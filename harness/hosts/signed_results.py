@@ -21,7 +21,7 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.manifest import SCHEMA as MANIFEST_SCHEMA
-from harness.pipeline.run import SIGNATURES, privacy_of, result_files
+from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
 from harness.pipeline.terms import Asked
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 
@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 SCHEMA = 1
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
+_MANIFEST = "manifest.json"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -136,22 +137,34 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
             refusal.say(f"party {party} ran with parties of other certificates")
         if _shared(statement) != _shared(first):
             refusal.say(f"parties {ran.party} and {party} signed different runs")
+    follows = _follows(first, [each.ran.party for each, _ in signers], refusal)
+    more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
+    if more:
+        refusal.say(f"they signed nothing that gives {more[0]}")
+    for name, fields in follows.items():
+        _compare(directory / name, fields, in_part=name == _MANIFEST)
+    return signers
+
+
+def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
+    """Return the files, by name, that follow from what hosts signed; of the manifest, the fields that do.
+
+    Args: parties: that signed, in order.
+    """
+    ran = first.ran
     try:
         statistic, release = ran.asked.statistic_and_release()
         domain = domain_from_json(ran.domain, "The signed domain")
-        if domain.kind is not statistic.kind:
-            refusal.say("no result follows from what they signed")
+        check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
-        made = prepared.read(
-            {name: tuple(first.outputs[name]) for name in statistic.spec.outputs}, ran.clients
-        )
+        opened = {name: tuple(first.outputs[name]) for name in statistic.spec.outputs}
+        made = prepared.read(opened, ran.clients)
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
-    if [each.ran.party for each, _ in signers] != list(range(release.model.parties)):
+    if parties != list(range(release.model.parties)):
         refusal.say(f"not each of the {release.model.parties} parties signed, once")
     privacy = privacy_of(prepared, ran.compared)
-    exact = (privacy["epsilon_exact"], privacy["delta_exact"])
-    if exact != (first.epsilon, first.delta):
+    if (privacy["epsilon_exact"], privacy["delta_exact"]) != (first.epsilon, first.delta):
         refusal.say("they signed another ε or δ than this version computes for that run")
     manifest = {
         "schema": MANIFEST_SCHEMA,
@@ -161,26 +174,25 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
         "engine_version": ran.engine_version,
         "program_hash": ran.program_hash,
         "privacy": privacy,
+        "inputs": {"clients": ran.clients, "max_count": domain.max_count},
     }
-    follows = {**result_files(statistic, made, privacy), "manifest.json": manifest}
-    more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
-    if more:
-        refusal.say(f"they signed nothing that gives {more[0]}")
-    for name, fields in follows.items():
-        path = directory / name
-        wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
-        said = as_type(dict[str, Any], read_json(path, wrong), wrong)
-        if name == "manifest.json":
-            inputs = as_type(dict[str, Any], said.get("inputs"), wrong)
-            public = {"clients": ran.clients, "max_count": domain.max_count}
-            if public != {name: inputs.get(name) for name in public}:
-                wrong.say("its 'inputs' are others")
-        for field, value in json.loads(json.dumps(fields)).items():
-            if said.get(field) != value:
-                wrong.say(f"its {field!r} is another")
-        if name != "manifest.json" and set(said) != set(fields):
-            wrong.say("it has fields of its own")
-    return signers
+    return {**result_files(statistic, made, privacy), _MANIFEST: manifest}
+
+
+def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
+    """Refuse a file that says something else. Args: in_part: whether it, and its inputs, may say more."""
+    wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
+    said = as_type(dict[str, Any], read_json(path, wrong), wrong)
+    if in_part:
+        inputs = as_type(dict[str, Any], said.get("inputs"), wrong)
+        if fields["inputs"] != {name: inputs.get(name) for name in fields["inputs"]}:
+            wrong.say("its 'inputs' are others")
+        said["inputs"] = fields["inputs"]
+    for field, value in json.loads(json.dumps(fields)).items():
+        if said.get(field) != value:
+            wrong.say(f"its {field!r} is another")
+    if not in_part and set(said) != set(fields):
+        wrong.say("it has fields of its own")
 
 
 def _checked(kind: type[T], one: Signed, refusal: Refusal) -> T:

@@ -93,12 +93,7 @@ def run_release(
 
         @cache
         def prepared_for(domain: RecordDomain) -> PreparedRelease[R]:
-            if domain.kind is not statistic.kind:
-                held, needed = domain.kind.described, statistic.kind.described
-                raise ShareError(
-                    f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have "
-                    "to share again, with the right --task."
-                )
+            check_kind(statistic, domain)
             progress("plan")
             return statistic.prepare(release, domain)
 
@@ -147,6 +142,16 @@ def run_release(
             write_json(partial / name, fields)
         write_json(partial / "manifest.json", manifest)
         return Run(found, manifest, charging)
+
+
+def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
+    """Raise ShareError unless records of this domain hold what the statistic is about."""
+    if domain.kind is not statistic.kind:
+        held, needed = domain.kind.described, statistic.kind.described
+        raise ShareError(
+            f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have to "
+            "share again, with the right --task."
+        )
 
 
 def privacy_of(prepared: PreparedRelease[Any], compared: int) -> dict[str, Any]:
