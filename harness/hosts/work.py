@@ -99,6 +99,7 @@ class Work:
         self._listening: list[socket.socket] = []
         self._record: dict[str, Any] = {}
         self._nonce = secrets.token_hex(_NONCE_BYTES)
+        self._has_turn = False
         self._intent: Intent | None = None
         self.is_running = False
         self.handlers = {name: getattr(self, name) for name in _REQUESTS}
@@ -106,7 +107,10 @@ class Work:
     # Before a run.
 
     def check(self, party: int, model: str, port: int, client_ports: list[int]) -> dict[str, Any]:
-        """Say what a run depends on here; nothing of it is secret. Args: client_ports: if it takes any."""
+        """Say what a run depends on here; nothing of it is secret. Args: client_ports: if it takes any.
+
+        From here on no other connection checks or runs anything, or their parties would meet who listens.
+        """
         now, chosen = time.time(), get_model(model)
         engine = engine_of(chosen)
         return {
@@ -116,9 +120,9 @@ class Work:
             "environment": environment(),
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen),
-            "directory": self._fault_of_directory(),
+            "directory": (fault := self._fault_of_directory()),
             "free_bytes": shutil.disk_usage(_existing(self._directory)).free,
-            "port": port_fault("Its party", port),
+            "port": (fault is None and self._fault_of_turn()) or port_fault("Its party", port),
             "clients": next(filter(None, (port_fault("For clients it", one) for one in client_ports)), None),
             "certificates": keys.own_certificates(self._directory, party),
             "pinned": {
@@ -253,8 +257,9 @@ class Work:
         CertificateError: of the keys.
         """
         _once(self._party, "prepared a party")
-        guard = self._guarded()
-        self._hold_alone()
+        guard, busy = self._guarded(), self._fault_of_turn()
+        if busy is not None:
+            raise HostUnfitError(busy)
         model = guard.release.model
         if not _RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
@@ -388,14 +393,15 @@ class Work:
         held = keys.pinned(self._directory)[self._engine]
         return {party: held[party] for party in range(parties) if party != own}
 
-    def _hold_alone(self) -> None:
-        """Let no other connection prepare a run until this one ends. Raises: HostUnfitError: one has."""
-        descriptor = held_alone(self._directory)
-        if descriptor is None:
-            raise HostUnfitError(
-                "Another run is under way on it; wait for its end, or end it by ./inv hosts.clean."
-            )
-        self._stack.callback(os.close, descriptor)
+    def _fault_of_turn(self) -> str | None:
+        """Let no other connection check or prepare a run until this one ends; say so if one has."""
+        if not self._has_turn:
+            descriptor = held_alone(self._directory)
+            if descriptor is None:
+                return "Another run is under way on it; wait for its end, or end it by ./inv hosts.clean."
+            self._stack.callback(os.close, descriptor)
+            self._has_turn = True
+        return None
 
     def kill(self) -> None:
         """End the party, if there is one."""

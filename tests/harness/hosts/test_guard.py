@@ -166,6 +166,9 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
         work.agree(["0", "1", "2"])
     with ExitStack() as other, pytest.raises(HostUnfitError, match="Another run is under way on it; wait"):
         Starter(hosts[0], other).prepared(asked(epsilon="2"))
+    with ExitStack() as other:
+        seen = Starter(hosts[0], other).work.check(0, MODEL.name, 0, [])
+        assert seen["port"].startswith("Another run is under way on it; wait")
     with pytest.raises(HostUnfitError, match="agreed to no run"):
         work.go({})
     stack.close()
