@@ -6,27 +6,22 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample
-from benchmarks.measure.synthetic_clients import Federation
 from benchmarks.suites import Planned
 from harness.cli.parsers import parse_delta, parse_epsilon
 from harness.cli.release_options import RELEASES
-from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
-from harness.engines.base import Job, Progress
+from harness.engines.base import Job, Progress, Runner
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, UnsupportedError
-from harness.inputs.encoding import count_columns, is_per_record
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.synthetic import Federation
 from harness.pipeline import manifest as report
 from harness.pipeline.noise_samples import noise_job, open_noise
-from harness.pipeline.party_inputs import PartyInputs, RecordsSource
+from harness.pipeline.party_inputs import RecordsSource, Source, synthetic_inputs
 from harness.pipeline.run import DEFAULT_DELTA, RunSettings, make_job, run_release
 from harness.releases.base import Release, Statistic
 from harness.releases.noise_samples import Sampler, choose_sampler
@@ -35,7 +30,6 @@ from harness.releases.score_curves import ThresholdsStatistic
 from harness.security_models import Model, get_model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import (
-    CLIENTS,
     NO_INPUT,
     PATHS,
     PI_CAP,
@@ -63,58 +57,96 @@ def model_of(cell: Mapping[str, Level]) -> Model:
     return get_model(str(cell["model"]))
 
 
-def measure(suite: str, planned: Planned, repetition: int, scratch: Path, progress: Progress) -> Sample:
-    """Run one repetition, or find that it cannot be; whichever it is, what is returned says so.
+class Place:
+    """Where cells are measured: this machine, with all parties on it."""
 
-    Args: scratch: a directory for the run's own, which is gone afterwards.
-    """
-    cell, reason = planned.cell, why_not(planned)
-    if reason is not None:
-        return _without_figures(suite, cell, repetition, SKIPPED, reason)
-    out = scratch / "run"
-    try:
-        manifest = _run(cell, planned.timeout_s, out, progress)
-    except FairSharesError as error:
-        return _without_figures(suite, cell, repetition, FAILED, str(error))
-    finally:
-        shutil.rmtree(out, ignore_errors=True)
-    sent = manifest.get("client_sent_bytes")
-    return Sample(
-        suite,
-        cell,
-        repetition,
-        OK,
-        now(),
-        _with_commit(manifest["environment"]),
-        times={name: manifest[name] for name in TIMES},
-        rounds=manifest["rounds"],
-        sent_bytes=tuple(manifest["sent_bytes"]),
-        client_sent_bytes=sent and tuple(sent),
-        peak_memory_bytes=tuple(manifest["peak_memory_bytes"]),
-        network=manifest.get("network"),
-        program_hash=manifest["program_hash"],
-        compile_options=tuple(manifest["compile_options"]),
-        engine=manifest["engine"],
-        engine_version=manifest["engine_version"],
-    )
+    def measure(
+        self, suite: str, planned: Planned, repetition: int, scratch: Path, progress: Progress
+    ) -> Sample:
+        """Run one repetition, or find that it cannot be; whichever it is, what is returned says so.
 
+        Args: scratch: a directory for the run's own, which is gone afterwards.
+        """
+        cell, reason = planned.cell, self.why_not(planned)
+        if reason is not None:
+            return _without_figures(suite, cell, repetition, SKIPPED, reason)
+        out = scratch / "run"
+        try:
+            manifest = self._run(cell, planned.timeout_s, out, progress)
+        except FairSharesError as error:
+            return _without_figures(suite, cell, repetition, FAILED, str(error))
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+        sent = manifest.get("client_sent_bytes")
+        return Sample(
+            suite,
+            cell,
+            repetition,
+            OK,
+            now(),
+            _with_commit(manifest["environment"]),
+            times={name: manifest[name] for name in TIMES},
+            rounds=manifest["rounds"],
+            sent_bytes=tuple(manifest["sent_bytes"]),
+            client_sent_bytes=sent and tuple(sent),
+            peak_memory_bytes=tuple(manifest["peak_memory_bytes"]),
+            network=manifest.get("network"),
+            program_hash=manifest["program_hash"],
+            compile_options=tuple(manifest["compile_options"]),
+            engine=manifest["engine"],
+            engine_version=manifest["engine_version"],
+        )
 
-def why_not(planned: Planned) -> str | None:
-    """Return why a cell is skipped here and now, None if it is run."""
-    return planned.excluded or _unsupported(planned.cell)
+    def why_not(self, planned: Planned) -> str | None:
+        """Return why a cell is skipped here and now, None if it is run."""
+        return planned.excluded or self._unsupported(planned.cell)
 
+    def identity(self, cell: Mapping[str, Level]) -> Identity | None:
+        """Return what a run of the cell would be a run of, without running it; None if that is not known.
 
-def identity(cell: Mapping[str, Level]) -> Identity | None:
-    """Return what a run of the cell would be a run of, without running it; None if it cannot be run here.
+        Guarantees: the program hash is the one that the run would have.
+        [test: tests/commands/test_bench_measured.py]
+        """
+        if self._unsupported(cell) is not None:
+            return None
+        model = model_of(cell)
+        engine = engine_of(model)
+        return Identity(engine.program_hash(job_of(cell), model), str(engine.version()))
 
-    Guarantees: the program hash is the one that the run would have.
-    [test: tests/commands/test_bench_measured.py]
-    """
-    if _unsupported(cell) is not None:
+    def about(self) -> dict[str, Any]:
+        """Return what results are told of the place."""
+        return {"machine": report.machine(), "environment": report.environment()}
+
+    def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
+        """Return why this combination cannot run here, None if it can."""
+        spec, settings = _spec_and_settings(cell)
+        try:
+            replace(settings, hosts=self._hosts(cell)).check_supported(spec)
+        except UnsupportedError as error:
+            return str(error)
         return None
-    model = model_of(cell)
-    engine = engine_of(model)
-    return Identity(engine.program_hash(job_of(cell), model), str(engine.version()))
+
+    def _run(
+        self, cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progress
+    ) -> dict[str, Any]:
+        _, settings = _spec_and_settings(cell)
+        settings = replace(settings, timeout_s=timeout_s, hosts=self._hosts(cell))
+        if cell["protocol"] == "pi_lap":
+            return open_noise(_sampler(cell), int(cell["samples"]), settings, out, progress).manifest
+        statistic = curves_of(statistic_of(cell))
+        source = self._source(_federation(cell, statistic))
+        return run_release(statistic, source, settings, out, progress).manifest
+
+    def _hosts(self, cell: Mapping[str, Level]) -> Runner | None:  # noqa: ARG002
+        """Return what runs a cell's parties elsewhere, None if that is here."""
+        return None
+
+    def _source(self, federation: Federation) -> Source:
+        """Return where the parties' inputs come from."""
+        return RecordsSource(federation.made_up())
+
+
+HERE = Place()
 
 
 def job_of(cell: Mapping[str, Level]) -> Job:
@@ -122,66 +154,36 @@ def job_of(cell: Mapping[str, Level]) -> Job:
     model = model_of(cell)
     if cell["protocol"] == "pi_lap":
         return noise_job(_sampler(cell), int(cell["samples"]), model)
-    statistic, settings = _prepare(cell)
-    release = settings.release
-    federation, form = _federation(cell, statistic), release.form
-    domain, clients = federation.domain, federation.clients
-    rows = federation.records if is_per_record(domain, form.name) else clients
-    sending = _stand_ins(domain, clients, form) if form.path is CLIENTS else None
-    fed = PartyInputs(domain, clients, 1, rows, [None] * model.parties, sending)
-    return make_job(statistic.prepare(release, domain), fed)
+    statistic, release = curves_of(statistic_of(cell)), _spec_and_settings(cell)[1].release
+    federation = _federation(cell, statistic)
+    prepared = statistic.prepare(release, federation.domain)
+    return make_job(prepared, synthetic_inputs(federation, release.form, model))
 
 
-def _stand_ins(domain: RecordDomain, clients: int, form: InputForm) -> ClientInputs:
-    """Return clients that send as many values as the real ones would."""
-    each = count_columns(domain, form.name)
-    sizes = [each] * clients if clients <= MAX_CONNECTIONS else [each * clients]
-    return ClientInputs(tuple(Upload(size, "") for size in sizes), {})
-
-
-def _unsupported(cell: Mapping[str, Level]) -> str | None:
-    """Return why this combination cannot run here, None if it can."""
+def _spec_and_settings(cell: Mapping[str, Level]) -> tuple[ProtocolSpec, RunSettings]:
     if cell["protocol"] == "pi_lap":
-        spec, settings = _sampler(cell).spec, _settings(cell, NO_INPUT)
-    else:
-        statistic, settings = _prepare(cell)
-        spec = statistic.spec
-    try:
-        settings.check_supported(spec)
-    except UnsupportedError as error:
-        return str(error)
-    return None
+        return _sampler(cell).spec, _settings(cell, NO_INPUT)
+    spec = statistic_of(cell).spec
+    return spec, _settings(cell, _form(cell, spec))
 
 
-def _run(cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progress) -> dict[str, Any]:
-    if cell["protocol"] == "pi_lap":
-        settings = replace(_settings(cell, NO_INPUT), timeout_s=timeout_s)
-        return open_noise(_sampler(cell), int(cell["samples"]), settings, out, progress).manifest
-    statistic, settings = _prepare(cell)
-    settings = replace(settings, timeout_s=timeout_s)
-    source = RecordsSource(_federation(cell, statistic).made_up())
-    return run_release(statistic, source, settings, out, progress).manifest
+def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
+    """Return the statistic of a cell, as its command makes it without other options.
 
-
-def _prepare(cell: Mapping[str, Level]) -> tuple[Statistic[Any], RunSettings]:
-    spec, statistic = _statistic(str(cell["protocol"]), str(cell["variant"]), str(cell["epsilon"]))
-    return statistic, _settings(cell, _form(cell, spec))
-
-
-def _statistic(protocol: str, variant: str, epsilon: str) -> tuple[ProtocolSpec, Statistic[Any]]:
-    """Return a protocol's variant, and its statistic as the command makes it without other options.
-
-    Args: variant: of the statistic's protocols, or `slots`; others are the default one.
+    Its variant is one of the statistic's protocols, or `slots`; others are the default one.
     """
-    task = _TASKS[protocol]
+    task, variant, epsilon = _TASKS[str(cell["protocol"])], str(cell["variant"]), str(cell["epsilon"])
     known, options = STATISTICS[task], RELEASES[task]
     spec = known.slots if variant == "slots" else known.specs.get(variant)
-    spec = spec or next(iter(known.specs.values()))
     texts = {"epsilon": epsilon, **({options.chooses: variant} if variant in known.specs else {})}
     if task == "cap":
         texts["release_epsilon"] = epsilon
-    statistic = options(**texts).statistic(spec)
-    return spec, statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
+    return options(**texts).statistic(spec or next(iter(known.specs.values())))
+
+
+def curves_of(statistic: Statistic[Any]) -> Statistic[Any]:
+    """Return what is run for a statistic: of thresholds their curves, the same program without a choice."""
+    return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
 
 
 def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
@@ -207,12 +209,8 @@ def _federation(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federat
 
 
 def _sampler(cell: Mapping[str, Level]) -> Sampler:
-    return _sampler_of(str(cell["variant"]), parse_epsilon(str(cell["epsilon"])))
-
-
-@lru_cache(maxsize=16)  # the published one's exact law takes a second
-def _sampler_of(variant: str, epsilon: Fraction) -> Sampler:
-    return choose_sampler(variant, epsilon, parse_delta(DEFAULT_DELTA), rounded=False)
+    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
+    return choose_sampler(str(cell["variant"]), epsilon, delta, rounded=False)
 
 
 def _without_figures(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import platform
-import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.commands.options import typed
-from benchmarks.measure.cell import identity, measure, now, why_not
+from benchmarks.measure.cell import HERE, Place, now
 from benchmarks.measure.samples import (
     ABOUT,
     OK,
@@ -33,11 +31,8 @@ from benchmarks.measure.samples import (
 )
 from benchmarks.suites import SUITES, Planned, Suite
 from harness.errors import MixedResultsError, OptionError
-from harness.pipeline import manifest as report
 from harness.system.files import scratch_directory
 from harness.system.result_files import read_result, write_json
-
-_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
 
 Todo = tuple[Planned, int]
 """A cell, and the number of its repetition."""
@@ -112,6 +107,7 @@ def start(directory: Path, chosen: Chosen) -> None:
     except OSError as error:
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
     about: dict[str, Any] = {"schema": SCHEMA, "suite": chosen.suite, "title": chosen.of.title}
+    about |= HERE.about()
     _write_about(directory, {**about, "command": chosen.command, "chosen": asdict(chosen), "started": now()})
 
 
@@ -124,35 +120,37 @@ def chosen_in(directory: Path, suite: str) -> Chosen:
     return Chosen(**{**found, "models": tuple(found["models"])})
 
 
-def go_on(directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], None]) -> None:
+def go_on(
+    directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], None], place: Place = HERE
+) -> None:
     """Run what is missing in a directory, repetition by repetition, so that a drift meets all cells alike.
 
     A cell that fails is not run again by the same command, but by the next.
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an
     interrupt all results so far are on the disk.            [test: tests/benchmarks/measure/test_runner.py]
-    Args: step: told what the current run does.
+    Args: step: told what the current run does; place: where.
     Raises: MixedResultsError; OptionError: another command is at it; ResultFileError.
     """
     path = directory / SAMPLES
-    plan = [replace(planned, excluded=why_not(planned)) for planned in chosen.plan()]
+    plan = [replace(planned, excluded=place.why_not(planned)) for planned in chosen.plan()]
     with _alone(path):
         samples = load(path)
-        check_current(samples)
+        check_current(samples, place)
         todo = missing(plan, samples)
-        _change_about(directory, command=chosen.command, chosen=asdict(chosen), finished=False)
+        _change_about(directory, place, command=chosen.command, chosen=asdict(chosen), finished=False)
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with scratch_directory(directory) as scratch, _fresh_cache(scratch.resolve() / "cache"):
             while todo:
                 planned, repetition = todo[0]
                 left = sum(each.excluded is None for each, _ in todo)
                 watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
-                sample = measure(chosen.suite, planned, repetition, scratch, step)
+                sample = place.measure(chosen.suite, planned, repetition, scratch, step)
                 check_alike([each for each in samples if each.key == planned.key], sample)
                 append(path, sample)
                 samples.append(sample)
                 over = sample.status != OK
                 todo = [each for each in todo[1:] if not (over and each[0].key == planned.key)]
-        _change_about(directory, finished=not missing(plan, samples), ended=now())
+        _change_about(directory, place, finished=not missing(plan, samples), ended=now())
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample]) -> list[Todo]:
@@ -172,11 +170,11 @@ def missing(plan: Sequence[Planned], samples: Sequence[Sample]) -> list[Todo]:
     return sorted(found, key=lambda each: each[1])
 
 
-def check_current(samples: Sequence[Sample]) -> None:
+def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
     """Check that what would run now is what ran, in every cell that can run. Raises: MixedResultsError."""
     for of in by_cell(samples).values():
         good = [sample for sample in of if sample.status == OK]
-        now = identity(good[0].cell) if good else None
+        now = place.identity(good[0].cell) if good else None
         for sample in good:
             if now is not None and sample.program_hash != now.program_hash:
                 raise MixedResultsError(_mixed(sample, now.engine_version))
@@ -242,23 +240,12 @@ def _fresh_cache(directory: Path) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _change_about(directory: Path, **changes: Any) -> None:
-    _write_about(directory, {**read_result(directory, ABOUT), **changes})
+def _change_about(directory: Path, place: Place, **changes: Any) -> None:
+    _write_about(directory, {**read_result(directory, ABOUT), **place.about(), **changes})
 
 
 def _write_about(directory: Path, about: dict[str, Any]) -> None:
     """Write what the results are of, and where they are from, over what was there."""
     partial = directory / f"{ABOUT}.new"
-    where = {"machine": _machine(), "environment": report.environment()}
-    write_json(partial, {"finished": False, **about, **where})
+    write_json(partial, {"finished": False, **about})
     partial.rename(directory / ABOUT)
-
-
-def _machine() -> dict[str, Any]:
-    """Return what the machine is; the processor's name where the kernel tells it (Linux)."""
-    try:
-        found = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"processor": found[1] if found else platform.processor(), "memory_bytes": memory}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from harness import __version__
@@ -18,6 +20,7 @@ from protocols.accounting.rounding import float_up
 from protocols.noise.truncated import Guarantee
 
 SCHEMA = 1
+_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
 
 
 def manifest(
@@ -75,6 +78,16 @@ def environment() -> dict[str, Any]:
             **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
         },
     }
+
+
+def machine() -> dict[str, Any]:
+    """Return what the machine is; the processor's name where the kernel tells it (Linux)."""
+    try:
+        found = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"processor": found[1] if found else platform.processor(), "memory_bytes": memory}
 
 
 def _traffic_of_clients(result: EngineResult, uploaded: Sequence[int]) -> dict[str, list[int]]:

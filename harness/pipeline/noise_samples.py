@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
-from harness.engines.registry import engine_of
 from harness.errors import OutputError
 from harness.pipeline import manifest as report
 from harness.pipeline.run import RunSettings
@@ -37,7 +36,7 @@ def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progr
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
         job = noise_job(sampler, n, model)
-        result = engine_of(model).run(job, model, partial / "parties", settings.timeout_s, progress)
+        result = settings.runner.run(job, model, partial / "parties", settings.timeout_s, progress)
         progress("read")
         samples = _read(result, sampler, n)
         summary = summarise(samples, sampler)

@@ -42,6 +42,7 @@ from harness.inputs.encoding import columns_of, count_columns, is_per_record, sh
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import SUFFIX, Header, in_uploads, share, told
+from harness.inputs.synthetic import Federation
 from harness.releases.base import Release
 from harness.security_models import Model
 from harness.system.progress import part as one_of
@@ -50,6 +51,7 @@ from protocols.spec import CLIENTS, ENFORCED, InputForm
 # Of uploads of a domain, by `batch`: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
 
+BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
 
@@ -275,6 +277,53 @@ class InvitedSource(Source):
         begin = partial(invitations, pairs, terms, self.directory)
         certificates = [certificate for certificate, _ in pairs]
         return sent_inputs(self.domain, certificates, release.form, release.model, terms, begin)
+
+
+@dataclass(frozen=True)
+class SyntheticSource(Source):
+    """Made-up records, of which each party makes its values itself; clients that send are of this process."""
+
+    federation: Federation
+
+    def describe(
+        self,
+        release: Release,
+        scratch: Path,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+        uncovered: Uncovered = all_covered,  # noqa: ARG002
+    ) -> PartyInputs:
+        return synthetic_inputs(self.federation, release.form, release.model)
+
+    def deliver(
+        self,
+        described: PartyInputs,
+        release: Release,
+        terms: dict[str, Any],  # noqa: ARG002
+        scratch: Path,
+        progress: Progress,
+        seconds: float,
+    ) -> PartyInputs:
+        if release.form.path is not CLIENTS:
+            return described
+        clients = RecordsSource(self.federation.made_up())
+        return clients.deliver(described, release, BENCHMARK_TERMS, scratch, progress, seconds)
+
+
+def synthetic_inputs(
+    federation: Federation, form: InputForm, model: Model, certificates: Sequence[str] = ()
+) -> PartyInputs:
+    """Return what is public of made-up records. Args: certificates: of clients that send, if these are known.
+
+    [test: tests/commands/test_bench_measured.py]
+    """
+    domain, clients, sending = federation.domain, federation.clients, None
+    rows = federation.records if is_per_record(domain, form.name) else clients
+    if form.path is CLIENTS:
+        each = count_columns(domain, form.name)
+        sizes = [each] * clients if clients <= MAX_CONNECTIONS else [each * clients]
+        pairs = zip(sizes, certificates or [""] * len(sizes), strict=True)
+        sending = ClientInputs(tuple(Upload(*pair) for pair in pairs), BENCHMARK_TERMS)
+    return PartyInputs(domain, clients, 1, rows, [None] * model.parties, sending)
 
 
 def local_clients(

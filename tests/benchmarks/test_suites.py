@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.measure.cell import job_of
 from benchmarks.measure.samples import Level
-from benchmarks.measure.synthetic_clients import SHAPES, Federation
-from benchmarks.suites import REAL, SUITES, TABLE2, Exclusion, Grid, Planned, Suite, axis
+from benchmarks.suites import REAL, SHAPES, SUITES, TABLE2, Exclusion, Grid, Planned, Suite, axis
 from harness.inputs.record_schema import RecordKind
+from harness.inputs.synthetic import Federation
 from harness.security_models import MODELS
 
 FACTORS = {

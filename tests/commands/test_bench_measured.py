@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.measure.cell import identity, measure
+from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import FAILED, OK, Level, load
 from benchmarks.suites import Planned
 from tests.support.command import call, command, files_below, finish, processes_below, refused, start
@@ -56,8 +56,8 @@ LEFT = {"found", "found/samples.jsonl", "found/about.json"}
     ],
 )
 def test_a_sample_holds_what_a_run_cost(cell: dict[str, Level], tmp_path: Path) -> None:
-    known = identity(cell)
-    sample = measure("some", Planned(cell, 1, 60.0), 0, tmp_path, lambda _: None)
+    known = HERE.identity(cell)
+    sample = HERE.measure("some", Planned(cell, 1, 60.0), 0, tmp_path, lambda _: None)
     assert (sample.status, sample.reason, sample.cell) == (OK, None, cell)
     assert known is not None
     assert (sample.program_hash, sample.engine_version) == (known.program_hash, known.engine_version)

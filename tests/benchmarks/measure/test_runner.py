@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.measure import runner
-from benchmarks.measure.cell import Identity
+from benchmarks.measure.cell import HERE, Identity
 from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start, time_left
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample, load
 from benchmarks.suites import Exclusion, Grid, Planned, Suite, axis
@@ -71,7 +71,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     made = StandIn()
     monkeypatch.setattr(runner, "SUITES", {"some": SUITE})
     for name in ("measure", "why_not", "identity"):
-        monkeypatch.setattr(runner, name, getattr(made, name))
+        monkeypatch.setattr(HERE, name, getattr(made, name))
     return made
 
 

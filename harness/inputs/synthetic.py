@@ -1,4 +1,4 @@
-"""Clients and their records for runs whose cost is measured: made up, with a fixed seed."""
+"""Clients and their records for runs whose cost is measured: made up, with a fixed seed, alike everywhere."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.papers import privfairfl
 from harness.inputs.contribution_bounds import Cap
+from harness.inputs.encoding import columns_of, shared_over
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
+from harness.inputs.rings import Ring
+from protocols.spec import InputForm
 
 SEED = 20_220_523  # any; fixed, so that all parties of a comparison have the same clients
-
-# PrivFairFL's federations. The second's number of records is not published: in all of Table 2's models the
-# first takes 3.29249 times as long, and the paper's protocol costs the same for every record.
-SHAPES = {name: (shape.clients, shape.records) for name, shape in privfairfl().shapes.items()}
 
 
 @dataclass(frozen=True)
@@ -70,3 +68,15 @@ class Federation:
         group = rng.integers(self.groups, size=self.clients)[owner]
         names = np.array([f"client {i}" for i in range(self.clients)])
         return ClientRecords(domain, names, owner, group, label, more)
+
+    def values_of(self, party: int, form: InputForm, domain: Ring) -> bytes:
+        """Return what a party feeds in: party 0 all that there is, in the clear, as nothing of it is secret.
+
+        Computes: the aggregate of a sharing in which all other shares are 0. What a run costs is the same.
+        [test: tests/harness/inputs/test_synthetic.py]
+        """
+        over, table = shared_over(form, domain), columns_of(self.made_up(), form)
+        values = over.encode(table)
+        if form.summed_by_party:
+            values = over.total(values)
+        return over.to_bytes(values) if party == 0 else bytes(values.nbytes)
