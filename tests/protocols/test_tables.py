@@ -1,0 +1,148 @@
+"""Noise of the parties' own: tables against scipy's laws, draws against tables, sums against both."""
+
+from __future__ import annotations
+
+import math
+import os
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from protocols.noise.tables import BITS, MAX_EDGE, NoiseLaw, OwnNoise, convolution
+
+LAPLACE, GAUSSIAN = NoiseLaw
+ONE = 1 << BITS
+
+
+def noise(law: NoiseLaw, rate: Fraction, edge: int, honest: int, parties: int = 4) -> OwnNoise:
+    return OwnNoise(law, rate, edge, parties, honest)
+
+
+WIDE = [
+    noise(LAPLACE, Fraction(1, 5), 300, 1),
+    noise(LAPLACE, Fraction(1, 5), 300, 2),
+    noise(LAPLACE, Fraction(2), 30, 3),
+    noise(GAUSSIAN, Fraction(1, 200), 100, 1),
+    noise(GAUSSIAN, Fraction(1, 200), 70, 3),
+]
+
+
+def masses(weights: tuple[int, ...], terms: int = 1) -> np.ndarray:
+    return np.array([float(Fraction(w, 1 << BITS * terms)) for w in weights])
+
+
+@pytest.mark.parametrize("own", WIDE)
+def test_tables_are_symmetric_laws(own: OwnNoise) -> None:
+    weights = own.weights
+    assert sum(weights) == ONE and weights == weights[::-1] and min(weights) > 0
+    assert len(weights) == 2 * own.edge + 1 and weights.index(max(weights)) == own.edge
+
+
+@pytest.mark.parametrize("own", [each for each in WIDE if each.law is LAPLACE])
+def test_laplace_shares_are_differences_of_negative_binomials(own: OwnNoise) -> None:
+    """Each share by scipy's negative binomial; the sum of the honest ones by its discrete Laplace law."""
+    k = np.arange(4000)
+    one = stats.nbinom.pmf(k, 1 / own.honest, -math.expm1(-float(own.rate)))
+    x = np.arange(own.edge + 1)
+    share = [float(np.dot(one[: len(k) - i], one[i:])) for i in x]
+    np.testing.assert_allclose(masses(own.weights)[own.edge :], share, rtol=1e-9)
+    total = masses(own.summed(own.honest), own.honest)[own.honest * own.edge :][: own.edge]
+    np.testing.assert_allclose(total, stats.dlaplace.pmf(x[:-1], float(own.rate)), rtol=1e-8, atol=1e-25)
+
+
+@pytest.mark.parametrize("own", [each for each in WIDE if each.law is GAUSSIAN])
+def test_gaussian_shares_are_discrete_gaussian(own: OwnNoise) -> None:
+    x = np.arange(-own.edge, own.edge + 1)
+    ideal = np.exp(-float(own.rate) * own.honest * x.astype(float) ** 2)
+    np.testing.assert_allclose(masses(own.weights), ideal / ideal.sum(), rtol=1e-9, atol=2.0**-120)
+
+
+def test_sums_are_exact_convolutions() -> None:
+    own = noise(LAPLACE, Fraction(3, 2), 7, 2)
+    expected = {0: 1}
+    for _ in range(3):
+        grown: dict[int, int] = {}
+        for x, mass in expected.items():
+            for i, weight in enumerate(own.weights):
+                grown[x + i - own.edge] = grown.get(x + i - own.edge, 0) + mass * weight
+        expected = grown
+    assert own.summed(3) == tuple(expected[x] for x in sorted(expected))
+    assert convolution([[1, 2], [3], [0, 5, 7]]) == [0, 15, 51, 42]
+
+
+def test_words_are_inverted_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least and the greatest word of every entry give that entry."""
+    own = noise(LAPLACE, Fraction(1), 20, 2)
+    ends = [0, *accumulate(own.weights)]
+    words = [word for low, high in pairwise(ends) for word in (low, high - 1)]
+    parts = [[word >> 64 for word in words], [word & ((1 << 64) - 1) for word in words]]
+    chosen = np.array(parts, dtype=np.uint64).tobytes()
+    monkeypatch.setattr(os, "urandom", lambda n: chosen[:n])
+    assert own.draw(len(words)).tolist() == np.repeat(np.arange(-20, 21), 2).tolist()
+
+
+def farthest(drawn: np.ndarray, own: OwnNoise) -> float:
+    """Return sup |F_n - F|."""
+    x = np.arange(-own.edge, own.edge + 1)
+    empirical = np.searchsorted(np.sort(drawn), x, side="right") / len(drawn)
+    return float(np.abs(empirical - np.cumsum(masses(own.weights))).max())
+
+
+@pytest.mark.parametrize("own", [WIDE[1], WIDE[4]])
+def test_draws_follow_the_table(own: OwnNoise) -> None:
+    """By DKW the right table is rejected with probability 10^-9; 0.7 and 1.3 times the scale have to be."""
+    n = 60_000
+    bound = math.sqrt(math.log(2 / 1e-9) / (2 * n))
+    drawn = own.draw(n)
+    assert farthest(drawn, own) < bound
+    for scale in (Fraction(7, 10), Fraction(13, 10)):
+        rate = own.rate / scale ** (1 if own.law is LAPLACE else 2)
+        wrong = noise(own.law, rate, own.edge * 13 // 20, own.honest)
+        every = np.repeat(np.arange(-own.edge, own.edge + 1), np.round(masses(own.weights) * 1e6).astype(int))
+        assert farthest(every, wrong) > 2 * bound  # so that it is, but with probability 10^-9
+        assert farthest(drawn, wrong) > bound
+
+
+def test_draws_are_many_chunks_and_fresh() -> None:
+    own = noise(GAUSSIAN, Fraction(1, 200), 100, 1)
+    drawn = own.draw(200_001)
+    assert drawn.shape == (200_001,) and np.abs(drawn).max() <= 100
+    assert not np.array_equal(drawn[:65536], drawn[65536:131072])
+    assert own.draw(0).shape == (0,)
+
+
+@pytest.mark.parametrize("own", WIDE)
+def test_error_of_all_parties(own: OwnNoise) -> None:
+    total = masses(own.summed(4), 4)
+    x = np.arange(-own.largest, own.largest + 1)
+    assert math.isclose(
+        float(own.mean_square_error), float(np.dot(total, x.astype(float) ** 2)), rel_tol=1e-9
+    )
+    for failure in (Fraction(1, 2), Fraction(1, 20), Fraction(1, 10**6)):
+        t = int(own.error_bound(failure))
+        assert total[np.abs(x) > t].sum() <= failure + 1e-15 < total[np.abs(x) > t - 1].sum() + 1e-15
+    assert own.error_bound(Fraction(0)) == own.largest
+
+
+def test_parameters_are_all_there_is() -> None:
+    for own in WIDE:
+        assert OwnNoise.from_json(own.to_json()) == own
+
+
+@pytest.mark.parametrize(
+    ("rate", "edge", "honest", "why"),
+    [
+        (Fraction(0), 5, 1, "rate"),
+        (Fraction(1), 5, 0, "honest"),
+        (Fraction(1), 5, 5, "honest"),
+        (Fraction(1), MAX_EDGE + 1, 1, "a smaller cap"),
+    ],
+)
+def test_what_is_no_noise(rate: Fraction, edge: int, honest: int, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        noise(LAPLACE, rate, edge, honest)
+    with pytest.raises(ValueError, match="below 2"):
+        _ = noise(GAUSSIAN, Fraction(1), 40, 1).weights
