@@ -18,7 +18,8 @@ class Model:
 
     Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
     made for, "passive" (they follow the protocol) or "active" (they may not); broken: whether the engine
-    falls short of that, see docs/explanation/limitations.md; virtual_machine: MP-SPDZ's program, None for the
+    falls short of that, see docs/explanation/limitations.md; untried: whether nobody has tried here to make
+    it fall short; virtual_machine: MP-SPDZ's program, None for the
     embedded engine; statistical_security_bits: b, where it fails with probability 2^-b: in an active model
     any of its checks, in a passive one the mask of each integer that is compared; None where it has no such
     term; batches: how much material the machine prepares at once, least and most, None for its own choice.
@@ -37,6 +38,7 @@ class Model:
     paper_name: str | None = None
     batches: tuple[int, int] | None = None
     broken: bool = False
+    untried: bool = False
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the size of batches for this many noisy values, None for the machine's own choice.
@@ -76,6 +78,16 @@ class Model:
         """Which parties the engine withstands as it is: "passive" or "active"."""
         return "passive" if self.broken else self.adversary
 
+    @property
+    def caveat(self) -> str:
+        """What has to follow wherever `tolerates` is stated, "" where nothing has to."""
+        return " by MP-SPDZ's design, not yet tried here" if self.untried else ""
+
+    @property
+    def stated(self) -> str:
+        """What tables and lists say of the model: `tolerates`, with its caveat."""
+        return self.tolerates + self.caveat
+
 
 _RING = ("-R", "64")
 _ENCRYPT = ("-e",)  # the two-party machines send in the clear unless told
@@ -95,6 +107,8 @@ MODELS: dict[str, Model] = {
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
               paper_name="SPDZ-wise Replicated2k", batches=(50_000, 50_000), broken=True),
+        Model("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x", (*_RING, "-Z", "3"), (),
+              40, batches=(50_000, 50_000), untried=True),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
               paper_name="Rep4-2k"),  # checks by hashes alone, which only a collision passes
         Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),

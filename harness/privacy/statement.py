@@ -125,7 +125,7 @@ def privacy_in_short(
     replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
     existence = f"; for what it says, ε = {replaced[0]}, δ = {replaced[1]}" if replaced else ""
     inferred = ", and which groups and labels there are" if INFERRED in privacy["public"] else ""
-    trust = "semi-honest" if model.tolerates == "passive" else "malicious"
+    trust = ("semi-honest" if model.tolerates == "passive" else "malicious") + model.caveat
     if model.broken:
         trust += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
     trust = f"{model.parties} parties, {trust}, no {model.corruptions + 1} collude"
@@ -187,7 +187,7 @@ def who_learns_nothing(model: Model) -> str:
     """Say which party learns no more than what is revealed; true, too, where several do not."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
-        "active": "even if it deviates from the protocol (active, or malicious)",
+        "active": f"even if it deviates from the protocol (active, or malicious{model.caveat})",
     }[model.tolerates]
     return f"no single party learns anything more {behaviour}"
 

@@ -72,7 +72,9 @@ def test_two_counts_tell_whether_a_record_is_there_whose_slot_a_server_flips() -
 
 @pytest.mark.parametrize(
     "model",
-    model_parameters(models=[MODELS[name] for name in ("ring", "semi2k", "sy-rep-ring", "rep4-ring")]),
+    model_parameters(
+        models=[MODELS[name] for name in ("ring", "semi2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring")]
+    ),
 )
 def test_slots_that_are_read_in_a_loop_are_counted_once_each(model: Model, tmp_path: Path) -> None:
     """Two blocks that are alike, one with fewer lanes, and a rest. Of spdz2k it would take minutes."""

@@ -131,7 +131,9 @@ def test_every_task_can_be_planned(
     assert found["protocol"] == protocol
     assert 0 < max(only(found)["errors"]["rmse"].values()) < 0.01
     refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
-    assert refused == ({"spdz2k", "sy-rep-ring", "rep4-ring"} if "input_form" in options else set())
+    assert refused == (
+        {"spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring"} if "input_form" in options else set()
+    )
 
 
 OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "release_epsilon": "1"}
@@ -142,7 +144,7 @@ def test_a_cap_is_planned_by_what_is_known_before_it_is_chosen(capsys: pytest.Ca
     assert (found["protocol"], found["input_form"], found["records"]) == ("pi_cap", "slots", None)
     assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
     passive, active = found["releases"]
-    assert active["models"] == ["spdz2k", "rep4-ring"] and passive["needed"] is None
+    assert active["models"] == ["spdz2k", "ps-rep-ring", "rep4-ring"] and passive["needed"] is None
     # Weights of 4 counts aim at 8 · 4 / ε clients above the cap; ε is half as much for exchanged records.
     assert [each["errors"]["allowed_above"] for each in (passive, active)] == [31, 63]
     assert passive["errors"]["caps"] == [1, 2, 3, 4, 6, 8, 10]

@@ -90,10 +90,15 @@ def test_the_rule_is_not_empty() -> None:
         for model, form in itertools.product(MODELS.values(), PI_RW.input_forms.values())
         if Everywhere().supports(PI_RW, model, form)
     ]
-    assert found == [("spdz2k", "product"), ("sy-rep-ring", "product"), ("rep4-ring", "product")]
+    assert found == [
+        ("spdz2k", "product"),
+        ("sy-rep-ring", "product"),
+        ("ps-rep-ring", "product"),
+        ("rep4-ring", "product"),
+    ]
 
 
-@pytest.mark.parametrize("name", ["spdz2k", "sy-rep-ring", "rep4-ring"])
+@pytest.mark.parametrize("name", ["spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring"])
 def test_the_refusal_says_why_and_names_the_option(name: str) -> None:
     reason = Everywhere().supports(PI_RW, MODELS[name], PRODUCT)
     assert reason is not None
@@ -156,11 +161,21 @@ def test_models() -> None:
         ("ring", "mp-spdz", 3, 1, "passive", "ring64", None),
         ("spdz2k", "mp-spdz", 2, 1, "active", "ring64", 40),
         ("sy-rep-ring", "mp-spdz", 3, 1, "active", "ring64", None),
+        ("ps-rep-ring", "mp-spdz", 3, 1, "active", "ring64", 40),
         ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", None),
         ("mpyc", "embedded", 3, 1, "passive", "field127", 61),
     }
     assert all(m.active == (m.adversary == "active") for m in MODELS.values())
-    assert {m.name for m in MODELS.values() if m.tolerates == "active"} == {"spdz2k", "rep4-ring"}
+    assert {m.name for m in MODELS.values() if m.tolerates == "active"} == {
+        "spdz2k",
+        "ps-rep-ring",
+        "rep4-ring",
+    }
+    assert {m.stated for m in MODELS.values()} == {
+        "passive",
+        "active",
+        "active by MP-SPDZ's design, not yet tried here",
+    }
     assert all("-e" in m.run_options for m in MODELS.values() if m.parties == 2)
     # SPDZ2k's MAC check fails with probability (s + 1) 2^-s at most.
     (s,) = MODELS["spdz2k"].run_options[-1:]

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from harness.engines.base import PROJECT, EngineResult
 from harness.pipeline import manifest as report
 from harness.pipeline.manifest import manifest
-from harness.privacy.statement import HONEST_CLIENTS, bounds_shown, privacy_fields, privacy_statement
+from harness.privacy.statement import (
+    HONEST_CLIENTS,
+    bounds_shown,
+    privacy_fields,
+    privacy_in_short,
+    privacy_statement,
+)
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise, unit_of
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
@@ -105,7 +111,10 @@ def test_privacy_object(model: Model, relation: NeighboringRelation) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["neighboring_relation"] == relation.value
     assert found["privacy_unit"] == unit_of(relation)
-    checks_may_fail = model.name == "spdz2k"  # and weights compare nothing, so that no mask does
+    checks_may_fail = model.name in (
+        "spdz2k",
+        "ps-rep-ring",
+    )  # and weights compare nothing, so that no mask does
     assert found["mpc_statistical_security_bits"] == (40 if checks_may_fail else None)
     assert found["input_path"] == "additive shares"
     assert found["revealed"] == list(PI_RW.revealed)
@@ -218,7 +227,10 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
         model.tolerates == "active",
         model.tolerates == "passive",
     )
-    assert ("fails with probability 2^-40 at most" in text) == (model.name == "spdz2k")
+    untried = text.count("malicious by MP-SPDZ's design, not yet tried here")
+    short = " ".join(privacy_in_short(privacy, model))
+    assert untried == text.count("malicious") * model.untried == short.count("malicious by MP-SPDZ's design")
+    assert ("fails with probability 2^-40 at most" in text) == (model.name in ("spdz2k", "ps-rep-ring"))
     assert "Taking part is not protected: the number of clients is public" in text
     assert "exists" not in text
 
@@ -309,7 +321,7 @@ def test_masks_fail_one_by_one_and_checks_once_a_run(model: Model) -> None:
     """Who passes a check by chance has passed the first one; of masks each may be the one that fails."""
     for compared, bits in ((0, None), (1, 61), (2, 60), (3, 59), (4, 59), (5, 58), (400 * 19, 48)):
         found = privacy_fields(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
-        expected = {"mpyc": bits, "spdz2k": 40}.get(model.name)
+        expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
         assert found["mpc_statistical_security_bits"] == model.security_bits(compared) == expected
         text = " ".join(privacy_statement(found, model))
         assert (f" The engine's own security fails with probability 2^-{expected} at most." in text) is (

@@ -83,7 +83,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
     """Not in passive models, `sy-rep-ring` among them; not where a share that is changed shifts a count."""
     spec, settings = PI_RW_SLOTS if form is SLOTS else PI_RW, of_clients(model, form)
     plan = WeightsStatistic(spec=spec).prepare(settings, TABLE).plan
-    malleable_slots = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
+    malleable_slots = form is SLOTS and model.name in ("spdz2k", "ps-rep-ring", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
     assert plan == plan_noise(
         each_cell_once(4), zero_out, Fraction(20), Fraction(1, 2**40), 3, malleable_slots
@@ -101,7 +101,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
 def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -> None:
     spec, settings = PI_CF_SLOTS if form is SLOTS else PI_CF, of_clients(model, form)
     plan = ConfusionStatistic(spec).prepare(settings, PREDICTED).plan
-    malleable_slots = form is SLOTS and model.name in ("spdz2k", "rep4-ring")
+    malleable_slots = form is SLOTS and model.name in ("spdz2k", "ps-rep-ring", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
     assert plan == plan_noise(
         each_cell_once(8), zero_out, Fraction(20), Fraction(1, 2**40), 3, malleable_slots
@@ -113,7 +113,7 @@ def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -
 
 @EVERY_MODEL
 def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
-    active, zero_out = model.name in ("spdz2k", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
+    active, zero_out = model.name in ("spdz2k", "ps-rep-ring", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
     slots = PI_GAP_SLOTS.input_forms["slots"]
     plan = GapStatistic(PI_GAP_SLOTS).prepare(of_clients(model, slots), VALUED).plan
     assert plan.changed == (40 if active else 20) and plan.malleable_slots == active
