@@ -132,9 +132,9 @@ class Place:
         _, settings = _spec_and_settings(cell)
         settings = replace(settings, timeout_s=timeout_s, hosts=self._hosts(cell))
         if cell["protocol"] == "pi_lap":
-            return open_noise(_sampler(cell), int(cell["samples"]), settings, out, progress).manifest
+            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, progress).manifest
         statistic = curves_of(statistic_of(cell))
-        source = self._source(_federation(cell, statistic))
+        source = self._source(federation_of(cell, statistic))
         return run_release(statistic, source, settings, out, progress).manifest
 
     def _hosts(self, cell: Mapping[str, Level]) -> Runner | None:  # noqa: ARG002
@@ -153,16 +153,21 @@ def job_of(cell: Mapping[str, Level]) -> Job:
     """Return the job that a run of the cell has, but for the clients' values."""
     model = model_of(cell)
     if cell["protocol"] == "pi_lap":
-        return noise_job(_sampler(cell), int(cell["samples"]), model)
-    statistic, release = curves_of(statistic_of(cell)), _spec_and_settings(cell)[1].release
-    federation = _federation(cell, statistic)
+        return noise_job(sampler_of(cell), int(cell["samples"]), model)
+    statistic, release = curves_of(statistic_of(cell)), release_of(cell)
+    federation = federation_of(cell, statistic)
     prepared = statistic.prepare(release, federation.domain)
     return make_job(prepared, synthetic_inputs(federation, release.form, model))
 
 
+def release_of(cell: Mapping[str, Level]) -> Release:
+    """Return what a cell releases, and by which model."""
+    return _spec_and_settings(cell)[1].release
+
+
 def _spec_and_settings(cell: Mapping[str, Level]) -> tuple[ProtocolSpec, RunSettings]:
     if cell["protocol"] == "pi_lap":
-        return _sampler(cell).spec, _settings(cell, NO_INPUT)
+        return sampler_of(cell).spec, _settings(cell, NO_INPUT)
     spec = statistic_of(cell).spec
     return spec, _settings(cell, _form(cell, spec))
 
@@ -200,7 +205,8 @@ def _settings(cell: Mapping[str, Level], form: InputForm) -> RunSettings:
     return RunSettings(Release(model_of(cell), form, epsilon, delta, unit=unit), network=network)
 
 
-def _federation(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
+def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
+    """Return whose records those of a cell are."""
     clients, records, groups, labels = (
         int(cell[name]) for name in ("clients", "records", "groups", "labels")
     )
@@ -208,7 +214,8 @@ def _federation(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federat
     return Federation(clients, records, groups, labels, statistic.kind, thresholds, cap)
 
 
-def _sampler(cell: Mapping[str, Level]) -> Sampler:
+def sampler_of(cell: Mapping[str, Level]) -> Sampler:
+    """Return what makes the samples of a cell of π_LAP."""
     epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
     return choose_sampler(str(cell["variant"]), epsilon, delta, rounded=False)
 

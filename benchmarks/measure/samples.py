@@ -31,7 +31,8 @@ class Sample:
     cannot run here, or was not worth its time); reason: one sentence on why it is not "ok"; times: seconds
     by name, `TIMES`, None where not known; rounds: None where the engine does not count them; sent_bytes,
     client_sent_bytes, peak_memory_bytes: per party, empty or None where not known; network: None on
-    the machine's own loopback; program_hash: None if nothing was compiled; time: UTC, ISO 8601.
+    the machine's own loopback; program_hash: None if nothing was compiled; time: UTC, ISO 8601; hosts: per
+    party, what it ran on, empty on one machine.
     """
 
     suite: str
@@ -51,6 +52,7 @@ class Sample:
     compile_options: tuple[str, ...] = ()
     engine: str | None = None
     engine_version: str | None = None
+    hosts: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES or (self.reason is None) != (self.status == OK):

@@ -18,7 +18,8 @@ from harness.errors import CertificateError, FairSharesError
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once
 from harness.hosts.inventory import Host
-from harness.hosts.work import SOURCES, reach
+from harness.hosts.links import reach
+from harness.hosts.work import SOURCES
 from harness.security_models import Model
 
 MAX_SKEW_S = 60.0

@@ -32,6 +32,8 @@ DEFAULT = """\
 
 # starters = ["alice"]       # whose runs: the names at the end of forced commands in authorized_keys.
                              # Without this line, of everybody who can start the agent.
+# benchmark = true           # takes part in their benchmark runs, on made-up records: these take time, and
+                             # reveal how fast this host and its network are. Without this line, in none.
 
 [[population]]               # one table for each; a limit is a number, or a text as "1/3" or "2^-40"
 name = "*"                   # any, under whatever name; no other table may stand beside it
@@ -95,10 +97,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a host takes part in. Attributes: population: a rule for each; starters: None: of everybody."""
+    """What a host takes part in.
+
+    Attributes: population: a rule for each; starters: None: of everybody; benchmark: whether in runs on
+    made-up records.
+    """
 
     population: list[Rule]
     starters: list[str] | None = None
+    benchmark: bool = False
 
     def __post_init__(self) -> None:
         keys = [key_of(rule.name) for rule in self.population]
@@ -121,7 +128,7 @@ class Policy:
             }
             for rule in self.population
         ]
-        return {"starters": self.starters, "population": rules}
+        return {"starters": self.starters, "benchmark": self.benchmark, "population": rules}
 
     def check_starter(self, starter: str) -> None:
         """Raise PolicyError unless somebody may start runs. Args: whom the host's command line names."""
@@ -130,6 +137,14 @@ class Policy:
             raise PolicyError(
                 f"Its policy lets {who} start nothing (starters); ask its owner to name the starter in "
                 "authorized_keys and in policy.toml."
+            )
+
+    def check_benchmark(self) -> None:
+        """Raise PolicyError unless it takes part in benchmark runs."""
+        if not self.benchmark:
+            raise PolicyError(
+                "Its policy allows no benchmark runs; ask its owner to put benchmark = true at the top of "
+                f"{FILE}, above the first table."
             )
 
     def rule_for(self, asked: Asked) -> Rule:

@@ -80,7 +80,7 @@ class RemoteProcess(PartyProcess):
         self._certificate: Future[str] | None = None
 
     def start(self) -> None:
-        seconds = self._timeout_s
+        seconds, self._connection.ended = self._timeout_s, None  # so that no earlier run's end counts
         self._certificate = self._pool.submit(self._connection.ask, "start", seconds + 60, seconds=seconds)
 
     def certificate(self, seconds: float) -> str | None:
@@ -249,7 +249,7 @@ class HostsRunner(Runner):
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
         signed = at_once(lambda one: one.ask("agree", nonces=nonces), self._connections)
-        agreed = dict(enumerate(signed))
+        agreed = {party: one for party, one in enumerate(signed) if one}  # none of a benchmark run
         progress("run")
         with ThreadPoolExecutor(len(self._connections)) as pool:
             parties = [RemoteProcess(one, pool, timeout_s, agreed) for one in self._connections]

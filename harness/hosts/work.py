@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PROJECT, Prepared
+from harness.engines.base import PROJECT, Job, Prepared
 from harness.engines.output_parser import parse_outputs
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.handle import LocalProcess
@@ -27,8 +27,10 @@ from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError, PartyFailedError, PolicyError, ShareError
 from harness.hosts import cleanup, keys
 from harness.hosts.guard import Guard
+from harness.hosts.links import greet, reach, time_link
 from harness.hosts.policy import check_starter, read_policy
 from harness.hosts.signed_results import Intent, Signed, Statement, check_agreement, sign
+from harness.hosts.trials import Trial
 from harness.inputs.aggregation import (
     UploadReport,
     aggregate,
@@ -39,12 +41,12 @@ from harness.inputs.aggregation import (
     uploads_at,
 )
 from harness.inputs.shares import SUFFIX
-from harness.pipeline.manifest import environment
+from harness.pipeline.manifest import environment, machine
 from harness.pipeline.party_inputs import PartyInputs, inputs_in
 from harness.pipeline.terms import Asked
 from harness.privacy.ledger.populations import Status
-from harness.security_models import get_model
-from harness.system.files import held_alone, scratch_directory, writable_by_others, write_whole
+from harness.security_models import Model, get_model
+from harness.system.files import create_file, held_alone, scratch_directory, writable_by_others, write_whole
 from protocols.spec import SHARES
 
 # What has to be the same everywhere, by what messages call it.
@@ -58,11 +60,11 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
 _RUN = re.compile(r"[0-9a-f]{32}")
 _REQUESTS = (
-    *("check", "listen", "stop_listening", "reach", "propose", "put_file", "check_uploads", "aggregate"),
-    *("prepare", "agree", "start", "go", "state", "kill", "forget", "collect", "clean"),
+    *("check", "listen", "stop_listening", "reach", "time_links", "propose", "benchmark", "put_file"),
+    *("check_uploads", "aggregate", "prepare", "agree", "start", "go", "state", "kill"),
+    *("forget", "collect", "clean"),
 )
 _NONCE_BYTES = 16
-_CONNECT_S = 5.0
 _ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
 
 
@@ -88,7 +90,10 @@ class Work:
         self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None], starter: str = ""
     ) -> None:
         self._directory, self._stack, self._read_body = directory, stack, read_body
+        self._turn = stack.enter_context(ExitStack())  # ends last
+        self._run = stack.enter_context(ExitStack())  # what a run has, its files included
         self._starter = starter
+        self._trial: Trial | None = None
         self._guard: Guard | None = None
         self._inputs: PartyInputs | None = None
         self._scratch: Path | None = None
@@ -118,6 +123,7 @@ class Work:
             **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
             "commit": _commit(),
             "environment": environment(),
+            "machine": machine(),
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen),
             "directory": (fault := self._fault_of_directory()),
@@ -138,16 +144,16 @@ class Work:
         listening = self._stack.enter_context(_listening(port))
         self._listening.append(listening)
 
-        def greet() -> None:
+        def answer() -> None:
             while True:
                 try:
                     reached, _ = listening.accept()
                 except OSError:  # closed
                     return
                 with reached:
-                    reached.sendall(greeting.encode())
+                    greet(reached, greeting)
 
-        threading.Thread(target=greet, daemon=True).start()
+        threading.Thread(target=answer, daemon=True).start()
         return greeting
 
     def stop_listening(self) -> None:
@@ -163,9 +169,17 @@ class Work:
 
         Raises: HostUnfitError: what is to answer is no greeting of an agent.
         """
-        if not all(_RUN.fullmatch(greeting) for _, _, greeting in others):
-            raise HostUnfitError("It was told of greetings that no agent gives.")
+        _check_greetings(others)
         return [reach(*other) for other in others]
+
+    def time_links(self, others: Sequence[tuple[str, int, str]]) -> list[tuple[float, float] | None]:
+        """Return how fast other parties' ports are reached, one after the other; see `time_link`.
+
+        Raises: PolicyError: the host's owner allows no benchmark runs; as `reach`.
+        """
+        self._check_benchmark()
+        _check_greetings(others)
+        return [time_link(*other) for other in others]
 
     # A run.
 
@@ -174,8 +188,25 @@ class Work:
 
         Raises: PolicyError: the host's owner does not allow it; OptionError, UnsupportedError: there is none.
         """
-        _once(self._guard, "proposed a release")
+        _once(self._guard or self._trial, "taken part in another run")
         self._guard = Guard(self._directory, asked, self._starter)
+
+    def benchmark(self, party: int, trial: Trial) -> None:
+        """Take a run on made-up records that this party is to take part in, in place of the last such run.
+
+        Guarantees: no share is in it, neither of this host's own nor of those that starters send: only
+        `aggregate` reads any, after `propose`, which no connection with a benchmark run has.
+        [test: tests/harness/hosts/test_trials.py]
+        Raises: PolicyError: the host's owner allows none; as `Trial.job`.
+        """
+        self._check_benchmark()
+        _once(self._guard, "taken part in another run")
+        self._run.close()
+        self._scratch = self._values = self._party = None
+        self._trial, values = trial, trial.values(party)
+        if values is not None:
+            self._values = self._own_scratch() / "values"
+            create_file(self._values, values)
 
     def put_file(self, name: str, bytes: int) -> None:
         """Keep a share file of this party, which follows the request.
@@ -211,8 +242,9 @@ class Work:
         uploads that there are have to be sound.
         Raises: ShareError: there are none, one is not sound, or more than one aggregate is there.
         """
+        release = self._guarded().release
         _once(self._values, "had its shares added up")
-        release, scratch, shares = self._guarded().release, self._own_scratch(), self._shares_of(party)
+        scratch, shares = self._own_scratch(), self._shares_of(party)
         ready = sorted(shares.glob("*.aggregate"))
         if len(ready) > 1:
             raise ShareError(f"{shares} holds more than one aggregate; leave one.")
@@ -257,16 +289,12 @@ class Work:
         CertificateError: of the keys.
         """
         _once(self._party, "prepared a party")
-        guard, busy = self._guarded(), self._fault_of_turn()
+        busy, model = self._fault_of_turn(), self._model
         if busy is not None:
             raise HostUnfitError(busy)
-        model = guard.release.model
         if not _RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
-        inputs = guard.sent(clients.terms, clients.certificates) if clients else self._inputs
-        if inputs is None or (clients is None) != (guard.release.form.path is SHARES):
-            raise HostUnfitError("It was asked for a run before it had any inputs.")
-        job, engine = guard.job(inputs), engine_of(model)
+        job, engine = self._job(clients), engine_of(model)
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         job.check_parties(model)
@@ -275,7 +303,7 @@ class Work:
             fault = port_fault("Its party", port)
             if fault is not None:
                 raise HostUnfitError(fault)
-        prepared = self._stack.enter_context(engine.prepared(job, model))
+        prepared = self._run.enter_context(engine.prepared(job, model))
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._engine = engine.name
         self._lay_out(prepared, party, addresses, clients)
@@ -289,11 +317,26 @@ class Work:
         }
         return {**facts, "nonce": self._nonce}
 
+    def _job(self, clients: Sending | None) -> Job:
+        if self._trial is not None:
+            job = self._trial.job(clients.certificates if clients else ())
+            if (clients is None) != (job.clients is None):
+                raise HostUnfitError("It was asked for a run before it had any inputs.")
+            return job
+        guard = self._guarded()
+        inputs = guard.sent(clients.terms, clients.certificates) if clients else self._inputs
+        if inputs is None or (clients is None) != (guard.release.form.path is SHARES):
+            raise HostUnfitError("It was asked for a run before it had any inputs.")
+        return guard.job(inputs)
+
     def agree(self, nonces: list[str]) -> dict[str, str]:
         """Sign what this host is about to run; see `check_agreement`. Args: nonces: of all parties, in order.
 
+        Returns: nothing for a benchmark run: no host's party in a release meets one.
         Raises: HostUnfitError: its own is another.
         """
+        if self._trial is not None:
+            return {}
         party, guard = self._laid_out().number, self._guarded()
         if nonces[party : party + 1] != [self._nonce]:
             raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
@@ -313,7 +356,7 @@ class Work:
         if clients is not None and sending is not None:
             config["front"] = sending.front(_ANYWHERE, *clients.ports, clients.seconds)
         self._party = LocalProcess(prepared.job, config, self._own_scratch() / "party", self._values)
-        self._stack.callback(self.kill)
+        self._run.callback(self.kill)
 
     def start(self, seconds: float) -> str:
         """Start the party's process; return its certificate once it is ready.
@@ -333,10 +376,11 @@ class Work:
         Args: agreed: what each party's host signed. Raises: as `check_agreement`; as `Guard.charge`.
         """
         party, held = self._laid_out(), self._peers
-        if self._intent is None or self.is_running:
+        if self.is_running or (self._trial is None and self._intent is None):
             raise HostUnfitError("It has agreed to no run that is still to begin.")
-        check_agreement(self._intent, keys.by_party(agreed), held)
-        self._guarded().charge()
+        if self._intent is not None:
+            check_agreement(self._intent, keys.by_party(agreed), held)
+            self._guarded().charge()
         party.go(held)
         self.is_running = True
 
@@ -356,6 +400,8 @@ class Work:
         if code is None:
             return None
         self.is_running = False
+        if self._trial is not None:
+            return {"code": code, **self.state()}
         self._guarded().settle(Status.ABORTED if code else Status.DONE)
         state = {"code": code, **self.state()}
         if code == 0:
@@ -389,7 +435,7 @@ class Work:
     @property
     def _peers(self) -> dict[int, str]:
         """The certificates that this host holds of the run's other parties."""
-        own, parties = self._laid_out().number, self._guarded().release.model.parties
+        own, parties = self._laid_out().number, self._model.parties
         held = keys.pinned(self._directory)[self._engine]
         return {party: held[party] for party in range(parties) if party != own}
 
@@ -399,7 +445,7 @@ class Work:
             descriptor = held_alone(self._directory)
             if descriptor is None:
                 return "Another run is under way on it; wait for its end, or end it by ./inv hosts.clean."
-            self._stack.callback(os.close, descriptor)
+            self._turn.callback(os.close, descriptor)
             self._has_turn = True
         return None
 
@@ -436,7 +482,7 @@ class Work:
             fault = self._fault_of_directory()
             if fault is not None:
                 raise HostUnfitError(fault)
-            self._scratch = self._stack.enter_context(scratch_directory(self._directory))
+            self._scratch = self._run.enter_context(scratch_directory(self._directory))
             cleanup.sign(self._scratch)
         return self._scratch
 
@@ -445,10 +491,19 @@ class Work:
             raise HostUnfitError("It has prepared no party.")
         return self._party
 
+    @property
+    def _model(self) -> Model:
+        return self._trial.of if self._trial else self._guarded().release.model
+
     def _guarded(self) -> Guard:
         if self._guard is None:
             raise HostUnfitError("No release was proposed to it.")
         return self._guard
+
+    def _check_benchmark(self) -> None:
+        found = read_policy(self._directory)
+        found.check_starter(self._starter)
+        found.check_benchmark()
 
     def _fault_of_policy(self) -> str | None:
         if self._fault_of_directory() is None:
@@ -470,6 +525,11 @@ def _once(found: object, what: str) -> None:
         raise HostUnfitError(f"It has {what} already; a connection is for one run.")
 
 
+def _check_greetings(others: Sequence[tuple[str, int, str]]) -> None:
+    if not all(_RUN.fullmatch(greeting) for _, _, greeting in others):
+        raise HostUnfitError("It was told of greetings that no agent gives.")
+
+
 def port_fault(whose: str, port: int) -> str | None:
     """Return why nothing of that name can listen there, None if it can."""
     try:
@@ -481,16 +541,6 @@ def port_fault(whose: str, port: int) -> str | None:
 
 def _listening(port: int) -> socket.socket:
     return socket.create_server(("", port))
-
-
-def reach(address: str, port: int, greeting: str) -> str | None:
-    """Connect; return what is wrong, None if what answers there gives this greeting."""
-    try:
-        with socket.create_connection((address, port), _CONNECT_S) as reached:
-            answer = reached.makefile("rb").read(len(greeting))
-    except OSError as error:
-        return error.strerror or str(error)
-    return None if answer == greeting.encode() else "something else answers there"
 
 
 def _existing(directory: Path) -> Path:

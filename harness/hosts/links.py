@@ -1,0 +1,68 @@
+"""How fast two hosts reach each other, by agents' own sockets, on the port where the party will listen."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from contextlib import suppress
+from statistics import median
+from typing import BinaryIO
+
+PATIENCE_S = 5.0
+_SIZES = struct.Struct(">II")  # bytes that follow, and bytes that are wanted
+_ROUND_TRIPS = 15
+_LEAST, _MOST = 1 << 16, 1 << 26  # bytes sent at once
+_PROBE_S = 0.2  # that sending takes at least, and as many round trips, for TCP to get up to speed
+
+
+def greet(reached: socket.socket, greeting: str) -> None:
+    """Greet who comes; then take and give as many bytes as they say, until they go."""
+    reached.settimeout(PATIENCE_S)
+    with suppress(OSError), reached.makefile("rb") as incoming:
+        reached.sendall(greeting.encode())
+        while len(sizes := incoming.read(_SIZES.size)) == _SIZES.size:
+            follow, wanted = _SIZES.unpack(sizes)
+            incoming.read(min(follow, _MOST))
+            reached.sendall(bytes(min(wanted, _MOST)))
+
+
+def reach(address: str, port: int, greeting: str) -> str | None:
+    """Connect; return what is wrong, None if what answers there gives this greeting."""
+    try:
+        with socket.create_connection((address, port), PATIENCE_S) as reached:
+            answer = reached.makefile("rb").read(len(greeting))
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if answer == greeting.encode() else "something else answers there"
+
+
+def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | None:
+    """Return the median round-trip time in seconds, and bits per second of the slower direction.
+
+    None where nobody answers as `greet` does.  [test: tests/harness/hosts/test_links.py]
+    """
+    with suppress(OSError), socket.create_connection((address, port), PATIENCE_S) as link:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with link.makefile("rb") as incoming:
+            if incoming.read(len(greeting)) == greeting.encode():
+                rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(_ROUND_TRIPS))
+                return rtt_s, min(_rate(link, incoming, rtt_s, outgoing) for outgoing in (True, False))
+    return None
+
+
+def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, outgoing: bool) -> float:
+    size, took = _LEAST // 4, 0.0
+    while size < _MOST and took < max(_PROBE_S, 20 * rtt_s):
+        size *= 4
+        took = _exchange(link, incoming, *((size, 1) if outgoing else (0, size)))
+    return 8 * size / max(took - rtt_s, 1e-9)
+
+
+def _exchange(link: socket.socket, incoming: BinaryIO, sent: int, wanted: int) -> float:
+    """Return how many seconds it takes to send so many bytes, and to receive so many. Raises: OSError."""
+    started = time.perf_counter()
+    link.sendall(_SIZES.pack(sent, wanted) + bytes(sent))
+    if len(incoming.read(wanted)) < wanted:
+        raise ConnectionResetError
+    return time.perf_counter() - started

@@ -1,0 +1,147 @@
+"""Benchmark runs at a host: allowed by its owner's word, and of nothing that anybody has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.base import LOOPBACK
+from harness.engines.parties.supervisor import free_ports
+from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
+from harness.hosts.policy import LEDGER
+from harness.hosts.trials import Noise, Trial
+from harness.hosts.work import Sending, Work
+from harness.inputs.synthetic import Federation
+from harness.pipeline.party_inputs import BENCHMARK_TERMS
+from harness.pipeline.terms import read_terms
+from harness.system.files import PREFIX
+from protocols.spec import CLIENTS, PI_RW
+from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, write_rules
+
+ALLOWED = "benchmark = true\n"
+RUN = "0" * 32
+OF_WEIGHTS = Trial(MODEL.name, asked(population=None), Federation(7, 23, 2, 2))
+OF_NOISE = Trial(MODEL.name, noise=Noise("default", "1", f"1/{2**40}", 3))
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> list[Path]:
+    """Return hosts that take part in benchmark runs, with shares of their own."""
+    return make_hosts(tmp_path, ALLOWED + RULE)
+
+
+@pytest.fixture
+def work(hosts: list[Path], stack: ExitStack) -> Work:
+    return Starter(hosts[1], stack).work
+
+
+@pytest.fixture
+def stack() -> Any:
+    with ExitStack() as made:
+        yield made
+
+
+def prepare(work: Work, clients: Sending | None = None) -> dict[str, Any]:
+    with free_ports(1) as (port,):
+        addresses = [(LOOPBACK, port)] * MODEL.parties
+    return work.prepare(RUN, 1, addresses, clients)
+
+
+def test_a_host_takes_part_by_its_owners_word_only(hosts: list[Path], work: Work) -> None:
+    work.benchmark(1, OF_NOISE)
+    write_rules(hosts[1], RULE)
+    for ask in (lambda: work.benchmark(1, OF_NOISE), lambda: work.time_links([])):
+        with pytest.raises(PolicyError, match=r"no benchmark runs; ask its owner to put benchmark = true"):
+            ask()
+    write_rules(hosts[1], 'starters = ["alice"]\n' + ALLOWED + RULE)
+    with pytest.raises(PolicyError, match="start nothing"):
+        work.benchmark(1, OF_NOISE)
+
+
+@pytest.mark.parametrize("trial", [OF_WEIGHTS, OF_NOISE], ids=["weights", "noise"])
+def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: Work) -> None:
+    """Whatever is asked in whatever order, the party holds zeros, and the host's own shares stay unread."""
+    for share in (hosts[1] / "shares").iterdir():
+        share.chmod(0)
+        os.utime(share, (0, 0))
+    work.benchmark(1, trial)
+    for ask in tried(work):
+        with pytest.raises(HostUnfitError, match=r"No release was proposed|another run already"):
+            ask()
+    assert prepare(work)["program_hash"]
+    held = [path.read_bytes() for path in hosts[1].glob(f"{PREFIX}*/party/Player-Data/*")]
+    assert [set(each) for each in held] == ([] if trial is OF_NOISE else [{0}])
+    assert all(share.stat().st_atime == 0 for share in (hosts[1] / "shares").iterdir())
+    assert work.agree(["", work._nonce, ""]) == {}  # nothing that another host takes for a signature
+    assert not (hosts[1] / LEDGER).exists()
+
+
+def tried(work: Work) -> list[Callable[[], object]]:
+    return [
+        lambda: work.propose(asked()),
+        lambda: work.aggregate(1),
+        lambda: work.check_uploads(1, {}),
+        lambda: work.put_file("0a.share", 5),
+    ]
+
+
+def test_a_release_becomes_no_benchmark_run(hosts: list[Path], stack: ExitStack) -> None:
+    work = Starter(hosts[1], stack).prepared(asked(), 1)
+    with pytest.raises(HostUnfitError, match="another run already"):
+        work.benchmark(1, OF_NOISE)
+    with pytest.raises(HostUnfitError, match="agreed to no run"):
+        work.go({})
+
+
+def test_a_run_takes_the_place_of_the_one_before(hosts: list[Path], work: Work) -> None:
+    for trial in (OF_WEIGHTS, OF_NOISE, OF_WEIGHTS):
+        work.benchmark(1, trial)
+        prepare(work)
+        party = work._laid_out()
+        party.start()
+        assert len([*hosts[1].glob(f"{PREFIX}*")]) == 1
+    work.benchmark(1, OF_NOISE)
+    assert party.exit_code() is not None and not [*hosts[1].glob(f"{PREFIX}*")]
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Path], work: Work) -> None:
+    """A starter could invite clients to a run that is charged nowhere; the host tells them what it is."""
+    form = PI_RW.input_forms["product"].by(CLIENTS)
+    sends = asked(population=None, model="ring", input_form=form.name, input_path=form.path.name)
+    work.benchmark(1, Trial("ring", sends, Federation(2, 2, 2, 2)))
+    job = work._job(Sending({"task": "weights"}, ["one", "two"], (1, 2), 1.0))
+    assert job.clients is not None and job.clients.terms == BENCHMARK_TERMS
+    assert [upload.certificate for upload in job.clients.uploads] == ["one", "two"]
+    with pytest.raises(ShareError):
+        read_terms(BENCHMARK_TERMS, "What clients are told")
+    with pytest.raises(HostUnfitError, match="before it had any inputs"):
+        work._job(None)
+    work.benchmark(1, OF_WEIGHTS)
+    with pytest.raises(HostUnfitError, match="before it had any inputs"):
+        work._job(Sending({}, [], (1, 2), 1.0))
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        Trial(MODEL.name),
+        Trial(MODEL.name, asked(population=None)),
+        replace(OF_WEIGHTS, model="ring"),
+        Trial(MODEL.name, asked(population=None, protocol="pi_cf"), Federation(2, 2, 2, 2)),
+        Trial(MODEL.name, noise=Noise("default", "-1", "1", 1)),
+    ],
+)
+def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
+    def run() -> None:
+        work.benchmark(1, trial)
+        work._job(None)
+
+    with pytest.raises((FairSharesError, ValueError)):
+        run()

@@ -1,0 +1,51 @@
+"""Made-up clients: what parties feed in without sharing is what sharing would give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.inputs.aggregation import extract_values
+from harness.inputs.encoding import shared_over
+from harness.inputs.record_schema import RecordKind
+from harness.inputs.rings import Ring
+from harness.inputs.synthetic import Federation
+from harness.pipeline.party_inputs import share_and_aggregate
+from harness.security_models import MODELS
+from protocols.spec import PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_SLOTS, SHARES, InputForm
+
+OF_COUNTS = Federation(7, 23, 2, 3)
+OF_SCORES = Federation(7, 23, 2, 2, RecordKind.SCORE, thresholds=5)
+CASES = {
+    "split": (OF_COUNTS, PI_RW.input_forms["split"]),
+    "product": (OF_COUNTS, PI_RW.input_forms["product"]),
+    "slots": (Federation(7, 7, 2, 3, cap=1), PI_RW_SLOTS.input_forms["slots"]),
+    "bins": (OF_SCORES, PI_ROC.input_forms["split"]),
+    "keys": (OF_SCORES, PI_ROC_RECORDS.input_forms["keys"]),
+    "values": (Federation(7, 7, 2, 0, RecordKind.VALUE), PI_GAP.input_forms["split"]),
+}
+
+
+@pytest.mark.parametrize("model", ["ring", "mpyc"])
+@pytest.mark.parametrize("case", CASES)
+def test_parties_values_add_up_to_what_clients_share(case: str, model: str, tmp_path: Path) -> None:
+    federation, form = CASES[case][0], CASES[case][1].by(SHARES)
+    chosen = MODELS[model]
+    shared, _, _ = share_and_aggregate(federation.made_up(), form, chosen, tmp_path, lambda _: None)
+    there = [extract_values(path, tmp_path / f"{i}.values").read_bytes() for i, path in enumerate(shared)]
+    made = [federation.values_of(i, form, chosen.domain) for i in range(chosen.parties)]
+    over = shared_over(form, chosen.domain)
+    assert [len(each) for each in made] == [len(each) for each in there]
+    assert total(made, over) == total(there, over)
+    assert any(total(made, over))
+
+
+def total(parties: list[bytes], over: Ring) -> list[int]:
+    return over.to_integers(over.total(np.stack([over.from_bytes(each) for each in parties], axis=-2)))
+
+
+def test_a_form_of_every_kind_is_tried() -> None:
+    tried: list[InputForm] = [form for _, form in CASES.values()]
+    assert {form.summed_by_party for form in tried} == {form.shares_bits for form in tried} == {True, False}
