@@ -21,7 +21,6 @@ from harness.inputs.records import ClientRecords, records_from_frame
 from harness.pipeline.manifest import combined_manifest
 from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import RunSettings, run_release
-from harness.postprocessing.curve_intervals import simulated_noise
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable
@@ -43,6 +42,7 @@ from harness.views.rendering.html import write_page
 from protocols import reference
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree
+from protocols.noise.added import simulated_noise
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"

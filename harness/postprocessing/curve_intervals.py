@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.postprocessing.curves import EVERYBODY, CurveNoise, GroupCurves
-from protocols.circuits.coins import Coin
+from protocols.noise.added import simulated_noise
 
 Floats = npt.NDArray[np.float64]
 
@@ -151,11 +151,3 @@ def _order_statistic(failure: float) -> tuple[int, int]:
     simulations = math.ceil(_EXPECTED_BEYOND / failure)
     # Of the values beyond the true quantile there are fewer than that but for one time in a million.
     return simulations, int(binom.ppf(_CERTAINTY, simulations, failure)) - 1
-
-
-def simulated_noise(coins: tuple[Coin, ...], rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw X + 1/2 of independent nodes, in the clear: for what-ifs and benchmarks, it protects nobody."""
-    magnitude = np.full(shape, 0.5)
-    for i, coin in enumerate(coins):
-        magnitude += (rng.random(shape) < float(coin.probability)) * float(1 << i)
-    return np.where(rng.random(shape) < 0.5, magnitude, -magnitude)

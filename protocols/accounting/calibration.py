@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
+from protocols.accounting.own_noise import Moves, design_own, guarantee_of_own
 from protocols.accounting.queries import AboveThreshold, LinearQueries
 from protocols.circuits.coins import (
     MAX_DELTA_BITS,
@@ -17,6 +18,7 @@ from protocols.circuits.coins import (
     exp_bounds,
     worst_ratio,
 )
+from protocols.noise.tables import NoiseLaw, OwnNoise
 from protocols.noise.truncated import (
     Guarantee,
     guarantee,
@@ -68,7 +70,8 @@ class NoisePlan:
     most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
     the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
     guarantee of the whole release; malleable_slots: as for `plan_noise`; opened: whether the noisy values
-    are, not only what follows from them; release: what gets the noise, None if that is an index.
+    are, not only what follows from them; release: what gets the noise, None if that is an index; own: the
+    noise of the parties' own, None if it is joint; then there are no coins.
     """
 
     relation: NeighboringRelation
@@ -84,6 +87,12 @@ class NoisePlan:
     malleable_slots: bool = False
     opened: bool = True
     release: LinearQueries | None = field(default=None, repr=False, compare=False)
+    own: OwnNoise | None = None
+
+    @property
+    def noise(self) -> tuple[Coin, ...] | OwnNoise:
+        """What is added to a value."""
+        return self.own or self.coins
 
     @property
     def if_replaced(self) -> Guarantee:
@@ -94,6 +103,8 @@ class NoisePlan:
         """
         assert self.release is not None
         moves = possible_moves(self.release, NeighboringRelation.REPLACE_ONE)
+        if self.own:
+            return guarantee_of_own(self.own, Moves(moves), 2 * self.exact.epsilon)
         return guarantee_of_moves(self.coins, moves)
 
 
@@ -190,6 +201,39 @@ def plan_noise(
         largest,
         malleable_slots,
         release=release,
+    )
+
+
+def plan_own_noise(
+    release: LinearQueries | AboveThreshold,
+    relation: NeighboringRelation,
+    epsilon: Fraction,
+    delta: Fraction,
+    law: NoiseLaw,
+    parties: int,
+    tolerated: int,
+    cap: int = 1,
+    malleable_slots: bool = False,
+) -> NoisePlan:
+    """Choose the table from which each party draws its own noise, and compute what the honest ones protect.
+
+    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, whoever is corrupted, up to `tolerated`.
+    [test: tests/protocols/test_own_noise.py]
+    Args: law: of the sum; parties, tolerated: of the model; else as for `plan_noise`.
+    Raises: ValueError: no table reaches them; the message says why.
+    """
+    if isinstance(release, AboveThreshold):
+        raise ValueError("which count is the first below a bound is found inside, with joint noise only")
+    _records_together(release, relation, cap)
+    moves = Moves(possible_moves(release, relation, malleable_slots), cap)
+    own, exact = design_own(law, moves, epsilon, delta, parties, parties - tolerated)
+    largest = cap * max(map(max, moves.each))
+    unit = unit_of(relation)
+    return NoisePlan(
+        *(relation, unit, epsilon, release.nodes, moves.units, own.rate, 0, (), exact, largest),
+        malleable_slots=malleable_slots,
+        release=release,
+        own=own,
     )
 
 

@@ -82,7 +82,12 @@ def noise_sum(coins: tuple[Coin, ...], terms: int, positive: bool = False) -> La
     else:
         masses = np.concatenate([magnitudes[::-1], magnitudes])
         one = Law((0.5 - magnitudes.size) * unit, unit, masses, slack=0.0 if low == 0 else unit / 2)
-    return _times(_cut(one), terms)
+    return repeated(one, terms)
+
+
+def repeated(law: Law, terms: int) -> Law:
+    """Return the law of the sum of `terms` independent variables of this law."""
+    return _times(_cut(law), terms)
 
 
 def weighted_sum(laws: Sequence[Law], factors: Sequence[float]) -> Law:

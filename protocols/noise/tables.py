@@ -145,7 +145,7 @@ def _weights(law: NoiseLaw, rate: Fraction, edge: int, honest: int) -> tuple[int
         both = convolution([terms, terms[::-1]])
         half = both[2 * edge : 3 * edge + 1]
     else:
-        ratio, half = _exp_up(min(rate * honest, MAX_EPSILON)), [_ONE]
+        ratio, half = _exp_up(rate * honest), [_ONE]
         step, square = ratio, ratio * ratio // _ONE
         for _ in range(edge):
             half.append(half[-1] * step // _ONE)

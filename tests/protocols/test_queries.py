@@ -22,11 +22,11 @@ from benchmarks.studies.utility.releases import (
     release_for,
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
-from harness.postprocessing.curve_intervals import simulated_noise
 from harness.releases.score_curves import noisy_curves
 from protocols.accounting.calibration import NeighboringRelation, compose
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.mechanisms.count_tree import CountTree, best_tree
+from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import guarantee, mean_square_error
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -20,12 +20,12 @@ from harness.postprocessing.curve_intervals import (
     _order_statistic,
     noise_bands,
     population_bands,
-    simulated_noise,
 )
 from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
+from protocols.noise.added import simulated_noise
 from tests.support.distribution import FALSE_ALARM, distance, dkw_bound, noise_law
 
 Floats = npt.NDArray[np.float64]

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
 from harness.inputs.record_schema import MAX_STEPS
-from harness.postprocessing.curve_intervals import simulated_noise
 from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
 from protocols.accounting.queries import sums_and_sizes
 from protocols.circuits.coins import Coin
 from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value, variance
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
+from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import Guarantee, error_bound, mean_square_error
 
 Floats = npt.NDArray[np.float64]

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from benchmarks.studies.local_simulation import summed_geometric
 from benchmarks.studies.utility.curves import cumulative
-from harness.postprocessing.curve_intervals import simulated_noise
 from harness.postprocessing.curves import CurveNoise
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
 from protocols.accounting.queries import LinearQueries
@@ -20,6 +19,7 @@ from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.local_dp import randomizers
 from protocols.local_dp.randomizers import Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
+from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import Guarantee, log_upper_bound
 
 Floats = npt.NDArray[np.float64]

@@ -13,11 +13,11 @@ import pytest
 
 from benchmarks.studies.utility.curves import SyntheticPopulation
 from benchmarks.studies.utility.releases import TREE, computed
-from harness.postprocessing.curve_intervals import simulated_noise
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.releases import expected_errors as errors
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
+from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import mean_square_error
 from tests.conftest import PROJECT
 

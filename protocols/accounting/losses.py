@@ -1,0 +1,120 @@
+"""Privacy losses of many independent noises together, numerically and never too low.
+
+A loss ln(P / Q) lies between two multiples of a step. Its outcome is taken for two, with the same mass under
+both data sets in all, whose losses are these multiples: forgetting which of the two it was gives the outcome
+back, so that no test is worse on them (Doroshenko et al. 2022, "Connect the dots"). What is rounded, is
+rounded towards larger losses. All is done in integers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+
+from protocols.circuits.coins import exp_bounds
+from protocols.noise.tables import convolution
+
+BITS = 192  # of masses, which are multiples of 2^-192
+_NEGLIGIBLE = 1 << BITS - 150  # mass of either end that a law gives up, upwards
+_FIXED = 256
+_ONE = 1 << _FIXED
+
+Masses = tuple[Fraction, Fraction]  # of the same outcomes, under one data set and under its neighbour
+
+
+@dataclass(frozen=True)
+class LossLaw:
+    """A law of the privacy loss that no adversary beats.
+
+    Attributes: step: of losses; lowest: the first mass's loss, in steps; masses: times 2^192; certain: mass,
+    likewise, of what tells the data sets apart for certain.
+    """
+
+    step: Fraction
+    lowest: int
+    masses: tuple[int, ...]
+    certain: int
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        """Return an upper bound of delta at epsilon >= 0: E[1 - e^(epsilon - loss)], where positive."""
+        first = max(int(epsilon / self.step) + 1, self.lowest)  # the least loss above epsilon
+        beyond = first * self.step - epsilon
+        shrunk = _reciprocal(exp_bounds(beyond)[1]) if beyond <= 64 else 0
+        per_step, found = _reciprocal(exp_bounds(self.step)[1]), self.certain * _ONE
+        for mass in self.masses[first - self.lowest :]:
+            found += mass * (_ONE - shrunk)
+            shrunk = shrunk * per_step >> _FIXED
+        return Fraction(found, 1 << BITS + _FIXED)
+
+    def composed(self, other: LossLaw) -> LossLaw:
+        """Return the law of both losses together. Args: other: of the same step."""
+        products = convolution([self.masses, other.masses])
+        found = [-(-each >> BITS) for each in products]
+        return _trimmed(self.step, self.lowest + other.lowest, found, self.certain + other.certain)
+
+    def times(self, n: int) -> LossLaw:
+        """Return the law of n >= 1 such losses together."""
+        if n == 1:
+            return self
+        half = self.times(n // 2)
+        doubled = half.composed(half)
+        return doubled.composed(self) if n % 2 else doubled
+
+
+def loss_law(outcomes: Iterable[tuple[int, int]], total: int, step: Fraction, most: int = 1 << 13) -> LossLaw:
+    """Return the law of the loss of these outcomes.
+
+    Args: outcomes: masses under the data set and under its neighbour, times `total`; any order; step: at most
+    1; most: multiples of the step, on either side of 0, beyond which losses are infinite, or this far below.
+    Guarantees: `delta` is never below the outcomes' own.  [test: tests/protocols/test_losses.py]
+    """
+    powers = _powers(step, most)
+    low, _ = exp_bounds(step)
+    apart = _ONE - 1 - _reciprocal(low)  # 1 - e^-step, rounded down
+    masses, certain = [0] * (2 * most + 2), 0
+    for p, q in outcomes:
+        mass = _up(p << BITS, total)
+        place = bisect_right(powers, (p << _FIXED) // q) - 1 if q else 2 * most
+        if place == 2 * most:
+            certain += mass
+        elif p:
+            above = 0
+            if place >= 0:
+                above = min(mass, max(0, _up(((p << _FIXED) - q * powers[place]) << BITS, total * apart)))
+            masses[max(0, place)] += mass - above
+            masses[max(0, place) + 1] += above
+    return _trimmed(step, -most, masses, certain)
+
+
+@lru_cache(maxsize=8)
+def _powers(step: Fraction, most: int) -> list[int]:
+    """Return powers of e^step from -most to most in fixed point, rounded down."""
+    low, high = exp_bounds(step)
+    up, down = int(low * _ONE), _reciprocal(high)
+    rise = accumulate(range(most), lambda power, _: power * up >> _FIXED, initial=_ONE)
+    fall = accumulate(range(most), lambda power, _: power * down >> _FIXED, initial=_ONE)
+    return [*reversed([*fall][1:]), *rise]
+
+
+def _up(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)
+
+
+def _reciprocal(x: Fraction) -> int:
+    """Return 1 / x in fixed point, rounded down."""
+    return (x.denominator << _FIXED) // x.numerator
+
+
+def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossLaw:
+    """Give up both ends of negligible mass: the lowest losses are raised, the highest are certain."""
+    below, above = list(accumulate(masses)), list(accumulate(reversed(masses)))
+    start, end = bisect_right(below, _NEGLIGIBLE), len(masses) - bisect_right(above, _NEGLIGIBLE)
+    start = min(start, max(0, end - 1))
+    kept = masses[start:end] or [0]
+    if start:
+        kept[0] += below[start - 1]
+    return LossLaw(step, lowest + start, tuple(kept), certain + sum(masses[end:]))

@@ -1,0 +1,224 @@
+"""What the noises of honest parties protect together, from their tables, and which tables to choose."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, reduce
+
+from protocols.accounting.losses import LossLaw, loss_law
+from protocols.circuits.coins import MAX_EPSILON, exp_bounds
+from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
+from protocols.noise.truncated import Guarantee
+
+_GRID = 10**15  # a rate is rounded down to this grid
+_STEPS = 256  # of the loss, in its standard deviation over all values that move
+_TRIES = 100
+MAX_ORDER = 1 << 12  # of a Renyi divergence
+_SHRINK = Fraction(1999, 2000)  # of a rate that protects a little too little
+_FIXED = 256
+_PI_SQUARED = Fraction(98696, 10000)  # rounded down
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How far the noisy values of two neighbours are apart, in all ways that may be the furthest.
+
+    Attributes: each: the amounts by which values move, for one record; cap: how many records move at once,
+    each one value of each level; then `each` is one way, a move by 1 for each level.
+    """
+
+    each: Collection[tuple[int, ...]]
+    cap: int = 1
+
+    @property
+    def units(self) -> int:
+        """By how much values move in all, at most."""
+        return self.cap * max(map(sum, self.each))
+
+    @property
+    def squares(self) -> int:
+        """The sum of the squares of the moves, at most: all records of a client in one cell."""
+        return self.cap**2 * max(sum(a * a for a in move) for move in self.each)
+
+    @property
+    def values(self) -> int:
+        """How many values move, at most."""
+        return self.cap * max(map(len, self.each))
+
+
+def guarantee_of_own(own: OwnNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
+    """Return what the honest parties' noises protect.
+
+    Computes: Laplace: epsilon is the rate times all units that move; delta the sum of the moved values' own,
+    each at its share of epsilon, for the worst way to spread. Gaussian: at the given epsilon,
+    the delta of all values' losses together; where a client has several records, which spread in too many
+    ways, of `rho` and `distance`.
+    Guarantees: upper bounds, of the exact law of the sum.  [test: tests/protocols/test_own_noise.py]
+    """
+    if own.law is NoiseLaw.LAPLACE:
+        return Guarantee(own.rate * moves.units, _laplace_delta(own, moves))
+    if moves.cap > 1:
+        apart = moves.values * own.honest * distance(own)
+        found = renyi_delta(rho(own) * moves.squares, epsilon)
+        return Guarantee(epsilon, min(Fraction(1), found + (1 + exp_bounds(epsilon)[1]) * apart))
+    spread = math.sqrt(2 * float(own.rate) * moves.squares)
+    step = Fraction(max(1, round(spread / _STEPS * _GRID)), _GRID)
+    return Guarantee(epsilon, max(_losses(own, move, step).delta(epsilon) for move in moves.each))
+
+
+def _laplace_delta(own: OwnNoise, moves: Moves) -> Fraction:
+    amounts = {a for move in moves.each for a in move} if moves.cap == 1 else range(1, moves.cap + 1)
+    of_move = {s: move_delta(own, s, own.rate * s) for s in amounts}
+    if moves.cap == 1:
+        return max(sum((of_move[a] for a in move), Fraction(0)) for move in moves.each)
+    heaviest = [Fraction(0)]  # of values that move by so many units in all
+    for n in range(1, moves.cap + 1):
+        heaviest.append(max(of_move[s] + heaviest[n - s] for s in range(1, n + 1)))
+    return max(map(len, moves.each)) * heaviest[-1]
+
+
+@lru_cache(maxsize=256)
+def move_delta(own: OwnNoise, moved: int, epsilon: Fraction) -> Fraction:
+    """Return the delta at epsilon of a value that moves by so much: the exact hockey-stick divergence.
+
+    The law is its own mirror image, so that it is the same for a move down.
+    """
+    ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
+    weights = own.summed(own.honest)
+    before = (0,) * moved + weights
+    found = sum(
+        excess for p, q in zip(weights, before, strict=False) if (excess := (p << _FIXED) - ratio * q) > 0
+    )
+    return Fraction(found, 1 << _FIXED + BITS * own.honest)
+
+
+@lru_cache(maxsize=64)
+def _losses(own: OwnNoise, move: tuple[int, ...], step: Fraction) -> LossLaw:
+    each = [_loss(own, amount, step).times(n) for amount, n in Counter(move).items()]
+    return reduce(LossLaw.composed, each)
+
+
+@lru_cache(maxsize=64)
+def _loss(own: OwnNoise, moved: int, step: Fraction) -> LossLaw:
+    weights = own.summed(own.honest)
+    outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbour's last values are not ours
+    return loss_law(outcomes, 1 << BITS * own.honest, step)
+
+
+def rho(own: OwnNoise) -> Fraction:
+    """Return rho such that D_alpha <= alpha rho s^2 for the ideal sum and that moved by any integer s.
+
+    The ideal: `honest` independent discrete Gaussians with the table's ratio. Two bounds, the smaller holds:
+    one of the noises moves by s, the others follow (data processing): rho = 1 / (2 sigma_i^2). Or: the sum is
+    within a factor e^(+-tau) of the discrete Gaussian of the sum's variance, and Renyi divergences of such
+    laws add up under the root: rho = (sqrt(1 / (2 sigma^2)) + sqrt(2) tau)^2.
+    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_own_noise.py]
+    """
+    one = own.rate * own.honest  # 1 / (2 sigma_i^2)
+    if own.honest == 1:
+        return own.rate
+    tau = Fraction(0)
+    for j in range(1, own.honest):
+        exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * one)
+        eta = 1 / exp_bounds(min(exponent, Fraction(64)))[0]
+        eta /= 1 - eta
+        if eta >= Fraction(1, 4):
+            return one
+        tau += 4 * eta / (1 - 2 * eta)  # >= ln((1 + 2 eta) / (1 - 2 eta))
+    return min(one, own.rate + 3 * _root_up(own.rate) * tau + 2 * tau**2)
+
+
+def _root_up(x: Fraction) -> Fraction:
+    return Fraction(math.isqrt(int(x * _GRID**2)) + 1, _GRID)
+
+
+def distance(own: OwnNoise) -> Fraction:
+    """Return a bound of the total variation distance of a party's Gaussian table from its ideal law.
+
+    Computes: the ideal mass beyond the edge, which falls by e^(-one (2 edge + 3)) from one value to the next,
+    from at most sqrt(one / pi) at 0 (Poisson summation); and a rounding of each entry.
+    """
+    one = own.rate * own.honest
+    outside = 2 * _power_below(one * (own.edge + 1) ** 2) / (1 - _power_below(one * (2 * own.edge + 3)))
+    return outside * min(Fraction(1), _root_up(one / 3)) + Fraction(2 * (2 * own.edge + 2), 1 << BITS)
+
+
+def _power_below(exponent: Fraction) -> Fraction:
+    """Return an upper bound of e^-exponent, also where its ratio was rounded up, as a table's is."""
+    whole, rest = divmod(exponent, 32)
+    slack = Fraction((1 << BITS) + 1, 1 << BITS)
+    return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))
+
+
+def renyi_delta(total: Fraction, epsilon: Fraction) -> Fraction:
+    """Return a delta at epsilon of a mechanism with D_alpha <= alpha total for all alpha.
+
+    Source: Canonne, Kamath and Steinke 2020, Proposition 12, at a whole alpha.
+    """
+    best = (float(epsilon) / float(total) + 1) / 2
+    orders = {min(MAX_ORDER, max(2, math.floor(best) + i)) for i in range(-1, 3)}
+    return min(renyi_tail(order, order * total, epsilon) for order in orders)
+
+
+def renyi_tail(order: int, divergence: Fraction, epsilon: Fraction) -> Fraction:
+    """Return delta at epsilon where D_order <= divergence, order an integer > 1; at most 1, rounded up."""
+    exponent = (order - 1) * (epsilon - divergence)
+    if exponent <= 0:
+        return Fraction(1)
+    factor = Fraction((order - 1) ** (order - 1), order**order)
+    return factor / exp_bounds(min(exponent, Fraction(64)))[0]
+
+
+def design_own(
+    law: NoiseLaw, moves: Moves, epsilon: Fraction, delta: Fraction, parties: int, honest: int
+) -> tuple[OwnNoise, Guarantee]:
+    """Choose a table whose guarantee keeps to epsilon and delta, with nearly as little noise as possible.
+
+    Computes: a rate and an edge by continuous formulas; then, from the table, what that protects; and a
+    larger edge or a lower rate, until it is enough.
+    Raises: ValueError: no table does.
+    """
+    if delta <= 0:
+        what = (
+            "Gaussian noise protects" if law is NoiseLaw.GAUSSIAN else "noise from a table ends, and protects"
+        )
+        raise ValueError(f"{what} nothing at δ = 0; a δ of 2^-40 is usual")
+    if honest < 1:
+        raise ValueError("no party is honest, whose noise would protect")
+    if law is NoiseLaw.LAPLACE:
+        rate = Fraction(epsilon * _GRID // moves.units, _GRID)
+    else:
+        rate = Fraction(int(_gaussian_rate(moves, epsilon, delta) * _GRID), _GRID)
+    if not 0 < rate <= MAX_EPSILON:
+        raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
+    margin = (math.log(64 * moves.values * honest / delta) + float(epsilon)) / float(rate)
+    edge = math.ceil(margin if law is NoiseLaw.LAPLACE else math.sqrt(margin / honest))
+    for _ in range(_TRIES):
+        own = OwnNoise(law, rate, edge, parties, honest)
+        found = guarantee_of_own(own, moves, epsilon)
+        if found.delta <= delta:
+            return own, found
+        if law is NoiseLaw.LAPLACE:
+            edge += 1 + edge // 50
+        else:
+            rate, edge = Fraction(int(rate * _SHRINK * _GRID), _GRID), edge + 1 + edge // 4000
+    raise ValueError(f"none of {_TRIES} {law} tables does")
+
+
+def _gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
+    """Return 1 / (2 sigma^2) at which continuous noise has this delta, by the bound that will be used."""
+    low, high = 1e-9, 1e3  # of the move over sigma
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        if moves.cap > 1:
+            found = float(renyi_delta(Fraction(middle**2 / 2), epsilon)) * 1.05
+        else:
+            far = float(epsilon) / middle
+            near, over = (math.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
+            found = near - math.exp(epsilon) * over
+        low, high = (middle, high) if found <= delta else (low, middle)
+    return low**2 / (2 * moves.squares)

@@ -1,0 +1,56 @@
+"""Errors of whichever noise: own noise's by enumeration of the sum of all parties', joint noise's as ever."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from protocols.circuits.coins import design_coins
+from protocols.noise import added, sums, truncated
+from protocols.noise.tables import NoiseLaw, OwnNoise
+
+LAPLACE, GAUSSIAN = NoiseLaw
+COINS = design_coins(Fraction(1, 2), 40)
+SMALL = OwnNoise(LAPLACE, Fraction(1, 2), 60, 2, 1)
+LARGE = OwnNoise(GAUSSIAN, Fraction(1, 2 * 400**2), 2500, 3, 2)
+
+
+def test_joint_noise_is_as_it_was() -> None:
+    assert added.mean_square_error(COINS) == truncated.mean_square_error(COINS)
+    assert added.error_bound(COINS, Fraction(1, 20)) == truncated.error_bound(COINS, Fraction(1, 20))
+    assert np.array_equal(added.noise_sum(COINS, 3).masses, sums.noise_sum(COINS, 3).masses)
+    assert (added.smallest(COINS), added.largest(COINS)) == (-(1 << len(COINS)), (1 << len(COINS)) - 1)
+    assert added.offset(COINS) == 0.5
+
+
+def test_own_noise_is_right_on_average_as_it_is() -> None:
+    assert added.offset(SMALL) == 0 and added.largest(SMALL) == -added.smallest(SMALL) == 120
+    assert added.mean_square_error(SMALL) == SMALL.mean_square_error
+    assert added.error_bound(SMALL, Fraction(1, 20)) == SMALL.error_bound(Fraction(1, 20))
+
+
+@pytest.mark.parametrize("own", [SMALL, LARGE])
+@pytest.mark.parametrize("positive", [False, True])
+def test_sums_of_errors(own: OwnNoise, positive: bool) -> None:
+    """Quantiles of a sum of two are never below those of the exact law, and near them."""
+    exact = np.array([mass / (1 << 128 * own.parties) for mass in own.summed(own.parties)])
+    if positive:
+        exact = np.concatenate(
+            [np.zeros(own.largest), [exact[: own.largest + 1].sum()], exact[own.largest + 1 :]]
+        )
+    both = np.convolve(exact, exact)
+    beyond = np.concatenate([np.cumsum(both[::-1])[::-1][1:], [0.0]])
+    for failure in (0.2, 0.01, 1e-6):
+        least = int(np.argmax(beyond <= failure)) - 2 * own.largest
+        found = added.noise_sum(own, 2, positive).quantile(failure)
+        assert least <= found <= least + 2 * (2 * own.largest / 2048 + 1)
+
+
+@pytest.mark.parametrize("noise", [SMALL, COINS])
+def test_simulated_noise(noise: added.Noise) -> None:
+    """The mean square of 10^5, whose standard error is at most 1%, within six of these."""
+    drawn = added.simulated_noise(noise, np.random.default_rng(1), (100, 1000))
+    assert drawn.shape == (100, 1000)
+    assert abs((drawn**2).mean() / float(added.mean_square_error(noise)) - 1) < 0.06
