@@ -28,6 +28,8 @@ namespace = Collection(
             Command(suite, options_class, f"{BENCHMARKS}.measured:measure")
             for suite, options_class in of_benchmarks.SUITES.items()
         ),
+        Command("run", of_benchmarks.RunOptions, f"{BENCHMARKS}.measured:measure"),
+        Command("program", of_benchmarks.ProgramOptions, f"{BENCHMARKS}.program:program"),
         Command("validate", of_benchmarks.ValidateOptions, f"{BENCHMARKS}.judged:validate"),
         Command("report", of_benchmarks.ReportOptions, f"{BENCHMARKS}.judged:report"),
     ),

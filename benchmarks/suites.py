@@ -1,42 +1,97 @@
-"""The suites as data: what is measured, on which models, how often; PrivFairFL's tables, figures, and beyond.
+"""Experiments as data: files that say what is measured, on which models, how often; ours: `experiments/`.
 
-Factors, their levels, how often each cell is run, and which cells are not and why. Levels are named as in
-results: see `benchmarks/README.md`.
+What a file may say is in `benchmarks/README.md`; levels are named as in results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
 
-from benchmarks.measure.samples import Cell, Level, cell_key
+from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
+from harness.cli.command_line import similar
+from harness.cli.parsers import parse_epsilon
+from harness.engines.emulated_network.profiles import parse_network
+from harness.errors import ExperimentError, OptionError
+from harness.releases.registry import STATISTICS
+from harness.security_models import MODELS
+from harness.system.documents import Refusal, as_type, read_toml
+from protocols.spec import PATHS, PI_LAP, PRODUCT
 
-Axis = Sequence[Mapping[str, Level]]
-"""Levels of a factor, or of several that go together."""
+OURS = Path(__file__).with_name("experiments")
+EXPERIMENT = "experiment.toml"  # as it ran, beside its results
+PROGRAMS = "programs"  # their texts, with the circuits that they use
+PROGRAM = "program"  # the factor of programs of one's own
 
-
-def axis(factor: str, *levels: Level) -> Axis:
-    """Return the axis of one factor."""
-    return [{factor: level} for level in levels]
-
+Levels = str | int | float | list[str | int | float | dict[str, str | int | float]]
+"""Of a factor: one level, several, or tables with levels of factors that go together."""
 
 # PrivFairFL's federations. The second's number of records is not published: in all of Table 2's models the
 # first takes 3.29249 times as long, and the paper's protocol costs the same for every record.
 SHAPES = {name: (shape.clients, shape.records) for name, shape in privfairfl().shapes.items()}
 
+_SAMPLERS = ("default", "symmetric", "published")
+_SPECS = {next(iter(each.specs.values())).name: each for each in STATISTICS.values()}
+_NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs")
+_CHOICES: Mapping[str, Iterable[str]] = {
+    "protocol": (PI_LAP.name, *_SPECS),
+    "model": MODELS,
+    "input_path": PATHS,
+    "shape": ("", *SHAPES),
+}
+_READ: Mapping[str, Callable[[str], object]] = {"epsilon": parse_epsilon, "network": parse_network}
+_TEXTS = ("variant", PROGRAM, "arguments", "compile_options")
+_FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
+_OF_RUNS = ("variant", "model", "epsilon", "network")
+_NEEDED = {
+    PI_LAP.name: (*_OF_RUNS, "samples"),
+    **dict.fromkeys(_SPECS, (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels")),
+    "pi_roc": (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels", "thresholds"),
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
+
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Cells that are not run, and why. Args: where: by factor, the levels that it takes to be one."""
+    """Cells that are not run, and why. Attributes: where: by factor, levels that it takes to be one."""
 
-    where: Mapping[str, Sequence[Level]]
+    where: dict[str, str | int | float | list[str | int | float]]
     reason: str
 
     def covers(self, cell: Mapping[str, Level]) -> bool:
         """Return whether a cell has, for each of these factors, one of these levels."""
-        return all(cell.get(factor) in levels for factor, levels in self.where.items())
+        return all(cell.get(factor) in _listed(levels) for factor, levels in self.where.items())
+
+
+@dataclass(frozen=True)
+class Until:
+    """When a cell has been run often enough: the interval of its median is narrow, or there are `most` runs.
+
+    Attributes: width: of the interval, as a share of the median.
+    """
+
+    width: float
+    most: int
+    confidence: float = CONFIDENCE
+
+    def __post_init__(self) -> None:
+        if not (self.width > 0 and 1 <= self.most <= 1000 and 0 < self.confidence < 1):
+            raise ExperimentError(
+                "[until] must have a width above 0, most from 1 to 1000, and a confidence between 0 and 1."
+            )
+
+    def enough(self, values: Sequence[float]) -> bool:
+        """Return whether a cell with these times needs no more runs."""
+        interval = interval_of_median(values, self.confidence)
+        narrow = interval is not None and interval[1] - interval[0] <= self.width * median(values)
+        return narrow or len(values) >= self.most
 
 
 @dataclass(frozen=True)
@@ -47,6 +102,7 @@ class Planned:
     repetitions: int
     timeout_s: float
     excluded: str | None = None
+    until: Until | None = None
 
     @property
     def key(self) -> Cell:
@@ -56,35 +112,45 @@ class Planned:
 
 @dataclass(frozen=True)
 class Grid:
-    """All combinations of the axes' levels.
+    """All combinations of factors' levels. Attributes: those of its suite, where they are others."""
 
-    Attributes: repetitions: of each cell; timeout_s: that a run may take; excluded: the first exclusion
-    that covers a cell says why it is not run.
-    """
-
-    axes: Sequence[Axis]
-    repetitions: int
-    timeout_s: float = 120.0
-    excluded: Sequence[Exclusion] = ()
-
-    def cells(self) -> Iterator[Planned]:
-        """Yield all combinations; the last axis' levels change first."""
-        for levels in product(*self.axes):
-            cell: dict[str, Level] = {}
-            for some in levels:
-                cell |= some
-            reasons = [exclusion.reason for exclusion in self.excluded if exclusion.covers(cell)]
-            yield Planned(cell, self.repetitions, self.timeout_s, reasons[0] if reasons else None)
+    factors: dict[str, Levels] = field(default_factory=dict)
+    repetitions: int | None = None
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A benchmark. Attributes: title: what it measures; quick: instead of `grids` where seconds count."""
+    """An experiment.
+
+    Attributes: title: what it measures; grid: what is run; quick: instead, where seconds count; factors: of
+    all grids; repetitions: of each cell, the least with `until`; timeout_s: that a run may take; excluded:
+    the first that covers a cell says why it is not run; warm_up: whether each program is run once before;
+    seed: of the order of runs, drawn unless given.
+    """
 
     name: str
     title: str
-    grids: Sequence[Grid]
-    quick: Sequence[Grid]
+    grid: list[Grid]
+    quick: list[Grid] = field(default_factory=list)
+    factors: dict[str, Levels] = field(default_factory=dict)
+    repetitions: int = 3
+    timeout_s: float = 120.0
+    excluded: list[Exclusion] = field(default_factory=list)
+    until: Until | None = None
+    warm_up: bool = True
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ExperimentError(
+                f"name must be a word of small letters, digits, - and _; got {self.name[:80]!r}."
+            )
+        for i, exclusion in enumerate(self.excluded, 1):
+            for factor in exclusion.where:
+                _check_known(f"[[excluded]] {i}", "factor", factor, _FACTORS)
+        for quick in (False, True):
+            self.plan(quick=quick)
 
     def plan(
         self,
@@ -94,335 +160,102 @@ class Suite:
         repetitions: int | None = None,
         timeout_s: float | None = None,
     ) -> list[Planned]:
-        """Return all cells, each once.
+        """Return all cells, each once; the last factor's levels change first.
 
-        Args: models: only these; repetitions, timeout_s: of each, instead of the grid's own.
-
-        Raises: ValueError: two grids have a cell in common.
+        Args: models: only these; repetitions, timeout_s: of each, instead of the file's own.
+        Raises: ExperimentError: a cell makes no sense, or two grids have it in common.
         """
         found: dict[Cell, Planned] = {}
-        for grid in self.quick if quick else self.grids:
-            for planned in grid.cells():
+        for i, grid in enumerate(self.quick if quick else self.grid, 1):
+            place = f"[[{'quick' if quick else 'grid'}]] {i}"
+            many = self.repetitions if grid.repetitions is None else grid.repetitions
+            limit_s = self.timeout_s if grid.timeout_s is None else grid.timeout_s
+            if not (1 <= many <= 1000 and limit_s > 0):
+                raise ExperimentError(f"{place} must have 1 to 1000 repetitions, and a timeout_s above 0.")
+            for cell in _cells({**self.factors, **grid.factors}):
+                _check_cell(place, cell)
+                reasons = [exclusion.reason for exclusion in self.excluded if exclusion.covers(cell)]
+                planned = Planned(
+                    cell,
+                    repetitions or many,
+                    timeout_s or limit_s,
+                    reasons[0] if reasons else None,
+                    None if repetitions else self.until,
+                )
                 if planned.key in found:
-                    raise ValueError(f"suite {self.name} has the cell {dict(planned.cell)} twice")
-                if not models or planned.cell["model"] in models:
-                    found[planned.key] = replace(
-                        planned,
-                        repetitions=repetitions or planned.repetitions,
-                        timeout_s=timeout_s or planned.timeout_s,
-                    )
+                    raise ExperimentError(f"{place} has a cell that is there already: {cell}.")
+                if not models or cell["model"] in models:
+                    found[planned.key] = planned
         return list(found.values())
 
 
-REAL = ("semi2k", "ring", "spdz2k", "sy-rep-ring", "rep4-ring")
-ALL = (*REAL, "mpyc")
-PASSIVE = ("semi2k", "ring", "mpyc")
-CHEAP = ("semi2k", "ring", "sy-rep-ring", "rep4-ring")  # the others take tens of times as long
-PLANNED = ("ps-rep-ring",)  # measured for plans only, so far: it is newer than the other suites' results
-
-_FEDERATIONS: Axis = [
-    {"shape": shape, "clients": clients, "records": records} for shape, (clients, records) in SHAPES.items()
-]
-_TWO_BY_TWO: Axis = [{"groups": 2, "labels": 2}]
-_HERE: Axis = [{"epsilon": "1", "network": "none"}]
+def read_experiment(path: Path) -> Suite:
+    """Return what a file says. Raises: ExperimentError: it makes no sense; the sentence says where."""
+    refusal = Refusal(
+        ExperimentError, str(path), "an experiment", "benchmarks/README.md says what one may say"
+    )
+    return as_type(Suite, read_toml(path, refusal), refusal)
 
 
-def _protocol(protocol: str, variant: str = "default", input_path: str = "shares") -> Axis:
-    return [{"protocol": protocol, "variant": variant, "input_path": input_path}]
+@cache
+def suite_of(name: str) -> Suite:
+    """Return the suite of ours of that name."""
+    return read_experiment(OURS / f"{name}.toml")
 
 
-_RW = _protocol("pi_rw")
-_RW_PRODUCT = _protocol("pi_rw", "product")
-_ROC = _protocol("pi_roc")
-_CURVE = axis("thresholds", 1001)
-
-_SLOW_SORT = Exclusion(
-    {"model": ("spdz2k",)},
-    "An AND costs spdz2k 900 bytes of each party, and the larger federation takes 55 million of them: "
-    "1,524 s in the one run that was let end (docs/decisions/0013-counting-records.md).",
-)
-TABLE2 = Suite(
-    "table2",
-    "PrivFairFL's Table 2: weights and score curves of two federations, by model",
-    grids=(
-        Grid([_RW, axis("model", *ALL), _FEDERATIONS, _TWO_BY_TWO, _HERE], 7),
-        Grid([_RW_PRODUCT, axis("model", *ALL), _FEDERATIONS, _TWO_BY_TWO, _HERE], 7),
-        Grid(
-            [
-                *(_protocol("pi_rw", "product", "clients"), axis("model", *REAL)),
-                *(_FEDERATIONS, _TWO_BY_TWO, _HERE),
-            ],
-            3,
-        ),
-        Grid([_ROC, axis("model", *ALL), _FEDERATIONS, _TWO_BY_TWO, _CURVE, _HERE], 5),
-        Grid(
-            [
-                *(_protocol("pi_roc", "records"), axis("model", *REAL)),
-                *(_FEDERATIONS, _TWO_BY_TWO, _CURVE, _HERE),
-            ],
-            3,
-            excluded=[_SLOW_SORT],
-        ),
-        Grid(
-            [
-                *(_protocol("pi_roc", "published"), axis("model", *REAL)),
-                *(_FEDERATIONS, _TWO_BY_TWO, axis("thresholds", 2, 4, 8), _HERE),
-            ],
-            3,
-        ),
-    ),
-    quick=(
-        Grid([_RW, axis("model", "ring", "mpyc"), _FEDERATIONS[:1], _TWO_BY_TWO, _HERE], 1),
-        Grid([_RW_PRODUCT, axis("model", "rep4-ring", "mpyc"), _FEDERATIONS[:1], _TWO_BY_TWO, _HERE], 1),
-    ),
-)
+SUITES = ("table2", "scale", "noise", "network", "clients", "units")
+UNITS = SUITES[-1]
 
 
-def _growing(clients: int | None, *sizes: int) -> Axis:
-    """Return federations of as many records as clients, or of one number of clients, of growing size."""
-    return [{"shape": "", "clients": clients or size, "records": size} for size in sizes]
+def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
+    axes = [
+        [level if isinstance(level, dict) else {name: level} for level in _listed(levels)]
+        for name, levels in factors.items()
+    ]
+    for some in product(*axes):
+        yield {name: level for levels in some for name, level in levels.items()}
 
 
-_DECADES = tuple(10**power for power in range(2, 7))
-_FIGURE_2 = (10, 100, 1000, 10_000, 100_000)
-
-SCALE = Suite(
-    "scale",
-    "PrivFairFL's Figures 1 and 2: weights against clients, score curves against records",
-    grids=(
-        Grid([_RW, axis("model", *CHEAP, "mpyc"), _growing(None, *_DECADES), _TWO_BY_TWO, _HERE], 3),
-        Grid(
-            [
-                _RW_PRODUCT,
-                axis("model", "ring", "semi2k", "mpyc"),
-                _growing(None, *_DECADES),
-                _TWO_BY_TWO,
-                _HERE,
-            ],
-            3,
-        ),
-        Grid([_ROC, axis("model", *CHEAP), _growing(100, *_FIGURE_2, 10**6), _TWO_BY_TWO, _CURVE, _HERE], 3),
-        Grid(
-            [
-                *(_protocol("pi_roc", "records"), axis("model", "ring", "rep4-ring")),
-                *(_growing(100, *_FIGURE_2), _TWO_BY_TWO, _CURVE, _HERE),
-            ],
-            3,
-        ),
-        Grid(
-            [
-                *(_protocol("pi_roc", "records"), axis("model", "ring", "rep4-ring")),
-                *(_growing(100, 10**6), _TWO_BY_TWO, _CURVE, _HERE),
-            ],
-            1,
-        ),
-        Grid(
-            [
-                *(_protocol("pi_roc", "published"), axis("model", "ring"), _growing(100, *_FIGURE_2)),
-                *(_TWO_BY_TWO, axis("thresholds", 2), _HERE),
-            ],
-            3,
-        ),
-    ),
-    quick=(Grid([_RW, axis("model", "ring", "mpyc"), _growing(None, 100, 1000), _TWO_BY_TWO, _HERE], 1),),
-)
+def _listed(levels: Any) -> list[Any]:
+    return levels if isinstance(levels, list) else [levels]
 
 
-def _noise(sampler: str, *samples: int) -> list[Axis]:
-    return [[{"protocol": "pi_lap", "variant": sampler, "network": "none"}], axis("samples", *samples)]
+def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
+    """Raise ExperimentError unless a cell has what it takes to run it, and nothing that nobody knows."""
+    for factor, level in cell.items():
+        _check_known(place, "factor", factor, _FACTORS)
+        if factor in _NUMBERS:
+            if type(level) is not int or level < 0:
+                raise ExperimentError(f"{place}: {factor} must be a whole number, got {level!r}.")
+        elif type(level) is not str:
+            raise ExperimentError(f"{place}: {factor} must be a text in quotes, got {level!r}.")
+        elif factor in _CHOICES:
+            _check_known(place, factor, level, _CHOICES[factor])
+        elif factor in _READ:
+            try:
+                _READ[factor](level)
+            except OptionError as error:
+                raise ExperimentError(f"{place}: {factor}: {error}") from None
+    if PROGRAM not in cell and "protocol" in cell:
+        _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
+    kind = (PROGRAM, "model") if PROGRAM in cell else _NEEDED.get(str(cell.get("protocol")), ("protocol",))
+    if missing := [factor for factor in kind if factor not in cell]:
+        raise ExperimentError(f"{place} has a cell without {', '.join(missing)}; add it to its factors.")
 
 
-NOISE = Suite(
-    "noise",
-    "What a sample of noise costs, by sampler, number, ε and model",
-    grids=(
-        Grid([*_noise("default", 16, 256, 4096), axis("epsilon", "0.1", "1"), axis("model", *ALL)], 3),
-        Grid([*_noise("default", 16_384), axis("epsilon", "0.1", "1"), axis("model", *CHEAP)], 3),
-        Grid([*_noise("symmetric", 4096), axis("epsilon", "1"), axis("model", *ALL)], 3),
-        Grid([*_noise("published", 64, 4096), axis("epsilon", "1"), axis("model", *CHEAP, "mpyc")], 3),
-        Grid([*_noise("published", 64), axis("epsilon", "1"), axis("model", "spdz2k")], 2),
-        Grid(
-            [*_noise("published", 4096), axis("epsilon", "1"), axis("model", "spdz2k")],
-            1,
-            excluded=[
-                Exclusion(
-                    {"model": ("spdz2k",)},
-                    "At 0.7 s a sample this takes most of an hour; it is run with 64 samples.",
-                )
-            ],
-        ),
-    ),
-    quick=(Grid([*_noise("default", 16), axis("epsilon", "1"), axis("model", "ring", "mpyc")], 2),),
-)
-
-_NETWORKS = axis("network", "none", "lan", "wan")
-_EPSILON = axis("epsilon", "1")
-_ADS: Axis = [{"shape": "ads", "clients": 109, "records": 26_160, "groups": 2, "labels": 2}]
-_VALUES: Axis = [{"shape": "", "clients": 109, "records": 109, "groups": 2, "labels": 0}]  # one a client
-
-NETWORK = Suite(
-    "network",
-    "What delay and bandwidth between the parties do, by protocol and model",
-    grids=(
-        Grid([[*_RW, *_protocol("pi_cf")], axis("model", *ALL), _ADS, _EPSILON, _NETWORKS], 3),
-        Grid([_protocol("pi_gap"), axis("model", *ALL), _VALUES, _EPSILON, _NETWORKS], 3),
-        Grid([_ROC, axis("model", *CHEAP, "mpyc"), _ADS, _CURVE, _EPSILON, _NETWORKS], 3),
-        Grid([_ROC, axis("model", "spdz2k"), _ADS, _CURVE, _EPSILON, _NETWORKS], 1, timeout_s=600.0),
-    ),
-    quick=(Grid([_RW, axis("model", "ring", "mpyc"), _ADS, _EPSILON, axis("network", "none", "lan")], 1),),
-)
-
-_PROTECTED = _protocol("pi_rw", "weights")
-_RECORDS, _PUBLISHED = _protocol("pi_roc", "records"), _protocol("pi_roc", "published")
-_COARSE = axis("thresholds", 101)
-_DELAYED, _NARROW = axis("network", "20ms,10Gbit"), axis("network", "0ms,20Mbit")
-
-_SLOTS, _GAP_SLOTS = _protocol("pi_rw", "slots"), _protocol("pi_gap", "slots")
-_CF_SLOTS, _CHOICE = _protocol("pi_cf", "slots"), _protocol("pi_cap")
-_CAP, _ONE_VALUE = axis("cap", 10), axis("cap", 1)
+def _variants(protocol: str) -> Sequence[str]:
+    """Return what a protocol's factor `variant` may be."""
+    if protocol == PI_LAP.name:
+        return _SAMPLERS
+    statistic = _SPECS[protocol]
+    first, *others = statistic.specs.items()
+    product_form = [PRODUCT.name] if PRODUCT.name in first[1].input_forms else []
+    return ["default", *product_form, *(["slots"] if statistic.slots else []), *(name for name, _ in others)]
 
 
-def _capped(records: int, *clients: int) -> Axis:
-    """Return federations of so many clients, each with as many records."""
-    return [{"shape": "", "clients": size, "records": records * size} for size in clients]
-
-
-_NO_LABELS: Axis = [{"groups": 2, "labels": 0}]
-CLIENTS_AS_UNIT = Suite(
-    "clients",
-    "Clients as the privacy unit: weights, confusion matrices and gaps from slots, score curves from capped "
-    "keys, and the choice of a cap",
-    grids=(
-        Grid(
-            [
-                *(_SLOTS, axis("model", *CHEAP), _capped(10, 100, 1000, 10_000, 100_000)),
-                *(_TWO_BY_TWO, _CAP, _HERE),
-            ],
-            3,
-        ),
-        Grid([_SLOTS, axis("model", "mpyc"), _capped(10, 100, 1000), _TWO_BY_TWO, _CAP, _HERE], 3),
-        Grid([_SLOTS, axis("model", "spdz2k"), _capped(10, 1000, 10_000), _TWO_BY_TWO, _CAP, _HERE], 1),
-        Grid([_CF_SLOTS, axis("model", *CHEAP), _capped(10, 1000, 10_000), _TWO_BY_TWO, _CAP, _HERE], 3),
-        Grid([_CF_SLOTS, axis("model", "mpyc", "spdz2k"), _capped(10, 1000), _TWO_BY_TWO, _CAP, _HERE], 1),
-        Grid([_CHOICE, axis("model", *CHEAP), _capped(100, 1000, 10_000), _TWO_BY_TWO, _HERE], 3),
-        Grid([_CHOICE, axis("model", "mpyc", "spdz2k"), _capped(100, 1000), _TWO_BY_TWO, _HERE], 1),
-        Grid([_GAP_SLOTS, axis("model", *CHEAP), _capped(1, 1000, 10_000), _NO_LABELS, _ONE_VALUE, _HERE], 3),
-        Grid(
-            [
-                *(_RECORDS, axis("model", *CHEAP), _capped(10, 100, 10_000)),
-                *(_TWO_BY_TWO, _CURVE, _CAP, _HERE),
-            ],
-            1,
-        ),
-    ),
-    quick=(Grid([_SLOTS, axis("model", "ring", "mpyc"), _capped(10, 30), _TWO_BY_TWO, _CAP, _HERE], 1),),
-)
-
-# Small and large runs of all that programs are made of, none of them a cell of another suite: what plans are
-# made from (`benchmarks.measure.units`), so that the other suites can tell whether they are right.
-UNITS = Suite(
-    "units",
-    "Unit costs, from which ./inv plan predicts",
-    grids=(
-        Grid([*_noise("default", 1, 64, 1024), axis("epsilon", "1"), axis("model", *ALL, *PLANNED)], 5),
-        Grid([*_noise("default", 3000), axis("epsilon", "1"), axis("model", *ALL, *PLANNED)], 3),
-        Grid([*_noise("default", 32, 512), axis("epsilon", "0.02"), axis("model", *ALL, *PLANNED)], 3),
-        Grid([_RW, axis("model", *ALL, *PLANNED), _growing(None, 90), _TWO_BY_TWO, _HERE], 5),
-        Grid([_PROTECTED, axis("model", *REAL, *PLANNED), _growing(None, 90), _TWO_BY_TWO, _HERE], 5),
-        Grid([_ROC, axis("model", *ALL, *PLANNED), _growing(90, 300), _TWO_BY_TWO, _COARSE, _HERE], 5),
-        Grid(
-            [
-                _RW_PRODUCT,
-                axis("model", "ring", "semi2k", "mpyc"),
-                _growing(None, 500, 5000),
-                _TWO_BY_TWO,
-                _HERE,
-            ],
-            3,
-        ),
-        Grid([_RW_PRODUCT, axis("model", "ring"), _growing(None, 300_000), _TWO_BY_TWO, _HERE], 3),
-        Grid([_RECORDS, axis("model", *CHEAP, *PLANNED), _growing(90, 3000), _TWO_BY_TWO, _COARSE, _HERE], 3),
-        Grid(
-            [
-                _RECORDS,
-                axis("model", *CHEAP, *PLANNED),
-                _growing(90, 30_000),
-                _TWO_BY_TWO,
-                _COARSE,
-                _HERE,
-            ],
-            3,
-        ),
-        Grid(
-            [
-                _PUBLISHED,
-                axis("model", "ring", "semi2k"),
-                _growing(90, 300, 5000),
-                _TWO_BY_TWO,
-                axis("thresholds", 3),
-                _HERE,
-            ],
-            3,
-        ),
-        Grid(
-            [
-                _SLOTS,
-                axis("model", *CHEAP, *PLANNED, "mpyc"),
-                _capped(10, 300, 5000),
-                _TWO_BY_TWO,
-                _CAP,
-                _HERE,
-            ],
-            3,
-        ),
-        Grid(
-            [
-                _GAP_SLOTS,
-                axis("model", *CHEAP, *PLANNED, "mpyc"),
-                _capped(1, 3000),
-                _NO_LABELS,
-                _ONE_VALUE,
-                _HERE,
-            ],
-            3,
-        ),
-        Grid(
-            [_RECORDS, axis("model", *CHEAP, *PLANNED), _capped(10, 1000), _TWO_BY_TWO, _CURVE, _CAP, _HERE],
-            3,
-        ),
-        Grid(
-            [
-                *(_CHOICE, axis("model", *REAL, *PLANNED)),
-                *([*_capped(20, 300), *_capped(100, 3000)], _TWO_BY_TWO, _HERE),
-            ],
-            3,
-        ),
-        Grid(
-            [
-                *(_protocol("pi_count"), axis("model", *PASSIVE), _growing(90, 300)),
-                *([{"groups": 3, "labels": 3}, {"groups": 9, "labels": 9}], _HERE),
-            ],
-            3,
-        ),
-        Grid([_RW, axis("model", *ALL, *PLANNED), _growing(None, 90), _TWO_BY_TWO, _EPSILON, _DELAYED], 3),
-        Grid(
-            [
-                _ROC,
-                axis("model", *CHEAP, *PLANNED, "mpyc"),
-                _growing(90, 300),
-                _TWO_BY_TWO,
-                _COARSE,
-                _EPSILON,
-                _NARROW,
-            ],
-            3,
-        ),
-        Grid([_RW, axis("model", "spdz2k"), _growing(None, 90), _TWO_BY_TWO, _EPSILON, _NARROW], 3),
-    ),
-    quick=(
-        Grid([*_noise("default", 1, 64), axis("epsilon", "0.02", "1"), axis("model", "ring", "mpyc")], 2),
-        Grid([_RW, axis("model", "ring", "mpyc"), _growing(None, 90), _TWO_BY_TWO, _HERE], 2),
-    ),
-)
-
-SUITES = {suite.name: suite for suite in (TABLE2, SCALE, NOISE, NETWORK, CLIENTS_AS_UNIT, UNITS)}
+def _check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:
+    if word not in (names := list(known)):
+        listed = f"one of {', '.join(filter(None, names))}"
+        raise ExperimentError(
+            f"{place} has an unknown {what} {word!r}{similar(word, names)}; it is {listed}."
+        )

@@ -126,6 +126,10 @@ class ResultFileError(FairSharesError):
     """A result file of an earlier run cannot be read, or is not what it should be."""
 
 
+class ExperimentError(FairSharesError):
+    """What an experiment's file says makes no sense."""
+
+
 class MixedResultsError(FairSharesError):
     """A benchmark's results on file are of another program, or of another build, than would run now."""
 

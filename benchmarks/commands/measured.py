@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from benchmarks.commands.options import SuiteOptions
+from benchmarks.commands.options import RunOptions, SuiteOptions
 from benchmarks.measure import runner
+from benchmarks.measure.cell import HERE
+from benchmarks.measure.programs import OwnPrograms
 from benchmarks.measure.runner import Chosen, Standing
 from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.measure.units import write_units
-from benchmarks.suites import Planned
+from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Planned, Suite, read_experiment
 from benchmarks.validation.texts import spread
 from harness.cli import terminal as cli
 from harness.cli.terminal import INTERRUPTED_EXIT, plain, say, show
@@ -26,56 +30,79 @@ _STEPS = {"measure": "measure"}
 
 
 def measure(options: SuiteOptions) -> None:
-    """Run what is missing of a suite, in a new directory or in that of an earlier command."""
-    suite, resume = options.suite, options.resume
+    """Run what is missing of an experiment, in a new directory or in that of an earlier command."""
+    resume = options.resume
     if options.out and resume:
         raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
-    directory = resume or options.out or default_out(f"bench.{suite}")
-    known = runner.chosen_in(directory, suite) if resume else Chosen(suite)
-    if options.quick and resume and not known.quick:
-        raise OptionError(f"{directory} is of the whole suite, not of --quick; leave out --quick.")
-    wanted = _chosen(known, options)
-    if not resume:
-        runner.start(directory, wanted)
-    try:
-        with cli.steps(_STEPS) as begin:
-            begin("measure")
-            runner.go_on(directory, wanted, lambda standing: _say(standing, begin), lambda _: None)
-    except KeyboardInterrupt:
-        say(
-            f"Interrupted: {len(load(directory))} results are in {plain(str(directory))}, and no run is left "
-            f"half-done. Go on by ./inv bench.{suite} --resume {plain(str(directory))}.",
-            cli.err,
-        )
-        sys.exit(INTERRUPTED_EXIT)
-    cells = _of(load(directory), wanted.plan())
-    show(*_view(wanted.of.title, cells))
-    if suite == "units":
-        write_units(directory, load(directory))
-    show(results(directory))
-    if options.json:
-        print(json.dumps([_summary(of) for of in cells], indent=2, ensure_ascii=False))
-    if failed := sum(sample.status == FAILED for of in cells for sample in of):
-        again = f"--resume {plain(str(directory))} runs them again"
-        say(f"[bold red]{failed} failed[/], see above; {again}.", cli.err)
-        sys.exit(1)
-
-
-def _chosen(known: Chosen, options: SuiteOptions) -> Chosen:
-    """Return what was asked for: what an earlier command was asked for, unless options say otherwise."""
-    return replace(
+    if resume:
+        known, text, beside = runner.chosen_in(resume), "", resume
+        if options.suite not in ("", known.suite.name):
+            raise OptionError(
+                f"{resume} has no results of suite {options.suite}; name another directory to --resume."
+            )
+        if options.quick and not known.quick:
+            raise OptionError(f"{resume} is of the whole suite, not of --quick; leave out --quick.")
+    else:
+        file = options.experiment if isinstance(options, RunOptions) else OURS / f"{options.suite}.toml"
+        known = drawn(read_experiment(file), f"bench.{options.suite or f'run {file}'}")
+        text, beside = file.read_text(encoding="utf-8"), file.parent
+    wanted = replace(
         known,
         quick=options.quick or known.quick,
         models=tuple(options.models or known.models),
         repetitions=options.repetitions or known.repetitions,
         timeout_s=options.timeout or known.timeout_s,
     )
+    directory = resume or options.out or default_out(f"bench.{options.suite or 'run'}")
+    if not resume:
+        runner.start(directory, wanted, text, beside)
+    cells = carry_out(directory, wanted)
+    if known.suite.name == UNITS:
+        write_units(directory, load(directory))
+    finish(directory, cells, options.json)
+
+
+def drawn(suite: Suite, told: str) -> Chosen:
+    """Return the whole suite, in the order of its seed, or of one from the operating system."""
+    return Chosen(suite, told=told, seed=secrets.randbits(32) if suite.seed is None else suite.seed)
+
+
+def carry_out(directory: Path, wanted: Chosen) -> list[list[Sample]]:
+    """Run what is missing; show and return the results of all that was asked for."""
+    own = any(PROGRAM in planned.cell for planned in wanted.plan())
+    place = OwnPrograms(HERE, directory / PROGRAMS) if own else HERE
+    try:
+        with cli.steps(_STEPS) as begin:
+            begin("measure")
+            runner.go_on(directory, wanted, lambda standing: _say(standing, begin), lambda _: None, place)
+    except KeyboardInterrupt:
+        say(
+            f"Interrupted: {len(load(directory))} results are in {plain(str(directory))}, and no run is left "
+            f"half-done. Go on by ./inv bench.run --resume {plain(str(directory))}.",
+            cli.err,
+        )
+        sys.exit(INTERRUPTED_EXIT)
+    cells = _of(load(directory), wanted.plan())
+    show(*_view(wanted.suite.title, cells))
+    return cells
+
+
+def finish(directory: Path, cells: Sequence[Sequence[Sample]], as_json: bool) -> None:
+    """Say where results are; exit with 1 if a run failed."""
+    show(results(directory))
+    if as_json:
+        print(json.dumps([_summary(of) for of in cells], indent=2, ensure_ascii=False))
+    if failed := sum(sample.status == FAILED for of in cells for sample in of):
+        again = f"./inv bench.run --resume {plain(str(directory))} runs them again"
+        say(f"[bold red]{failed} failed[/], see above; {again}.", cli.err)
+        sys.exit(1)
 
 
 def _say(standing: Standing, begin: cli.Steps) -> None:
     planned, repetition = standing.next
     left = "" if standing.left_s is None else f", about {_duration(standing.left_s)} left"
-    text = f"{standing.done} of {standing.total}{left}: {_name(planned.cell)}, repetition {repetition + 1}"
+    what = f"{name_of_cell(planned.cell)}, repetition {repetition + 1}"
+    text = f"{standing.done} of {standing.total}{left}: {what}"
     begin.detail(text)
     if not cli.err.is_terminal:
         say(text, cli.err)
@@ -87,13 +114,13 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def _name(cell: Mapping[str, Level]) -> str:
+def name_of_cell(cell: Mapping[str, Level]) -> str:
     """Return a cell's levels in a line, without those that say nothing."""
-    usual = {"variant": "default", "input_path": "shares", "network": "none", "shape": ""}
+    usual = {"variant": "default", "input_path": "shares", "network": "none"}
     return " ".join(
         f"{factor} {level}" if type(level) is not str or factor == "epsilon" else level
         for factor, level in cell.items()
-        if usual.get(factor) != level
+        if level not in ("", usual.get(factor))
     )
 
 
@@ -105,7 +132,7 @@ def _of(samples: Sequence[Sample], plan: Sequence[Planned]) -> list[list[Sample]
 
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     columns = [title, "seconds in the computation", "rounds", "sent by all", "most memory"]
-    yield Table(columns, [[_name(of[-1].cell), *_costs(of)] for of in cells])
+    yield Table(columns, [[name_of_cell(of[-1].cell), *_costs(of)] for of in cells])
     yield "Medians (least – most). All parties on this machine; clients and records are made up."
 
 

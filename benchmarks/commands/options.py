@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.cli.command_line import Options, optional, switch, usual
+from harness.cli.command_line import Option, Options, as_given, optional, required, switch, usual
 from harness.cli.options import EPSILON, OUT, RELATION, json_of
 from harness.cli.parsers import (
     in_module,
@@ -96,6 +96,36 @@ SUITES: dict[str, type[SuiteOptions]] = {
         "units": "Measure what `./inv plan` predicts from: unit costs of this machine.",
     }.items()
 }
+
+
+class RunOptions(SuiteOptions):
+    """Measure what an experiment.toml says: factors, levels, repetitions; any of ours, or your own."""
+
+    first = "experiment"
+    experiment = Option(parse_path, "the file", example="benchmarks/experiments/paper.toml", unless="resume")
+    quick = switch("the file's quick runs instead of all")
+    out = OUT.but(help="a new directory for the results; default: runs/bench.run-<time>")
+
+
+class ProgramOptions(Options):
+    """Time any MP-SPDZ program in any models; it opens what it opens, and no guarantee here covers it."""
+
+    first = "program"
+    program = required(parse_path, "the .mpc file", "my.mpc")
+    args = optional(as_given, "what it is compiled with, separated by spaces")
+    models = optional(
+        separated(one_of(in_module("harness.security_models:MODELS"))),
+        "only these, for example ring,semi2k; default: all of MP-SPDZ's",
+    )
+    inputs = usual("0", whole(0, 10**7), "how many public, made-up integers each party has to read")
+    compile_options = optional(as_given, "of MP-SPDZ's compiler, instead of the model's own")
+    against = optional(parse_path, "another program, run in turn with it: the ratio of their seconds")
+    against_options = optional(as_given, "other compile options, likewise")
+    network = usual("none", as_given, "emulated between the parties: lan, wan, or as 40ms,100Mbit")
+    repetitions = usual("5", whole(1, MOST_REPETITIONS), "how often each is run, after a warm-up")
+    timeout = usual("600", parse_seconds, "seconds that a run may take before it counts as failed")
+    out = OUT.but(help="a new directory for the results; default: runs/bench.program-<time>")
+    json = json_of("a summary of each cell as JSON")
 
 
 class ValidateOptions(Options):

@@ -13,7 +13,7 @@ from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample
 from benchmarks.suites import Planned
 from harness.cli.parsers import parse_delta, parse_epsilon
 from harness.cli.release_options import RELEASES
-from harness.engines.base import Job, Progress, Runner
+from harness.engines.base import PROGRAMS, Job, Progress, Runner
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.registry import engine_of
@@ -163,6 +163,11 @@ def job_of(cell: Mapping[str, Level]) -> Job:
 def release_of(cell: Mapping[str, Level]) -> Release:
     """Return what a cell releases, and by which model."""
     return _spec_and_settings(cell)[1].release
+
+
+def source_of(cell: Mapping[str, Level]) -> Path:
+    """Return the file of a cell's program."""
+    return PROGRAMS / f"{_spec_and_settings(cell)[0].name}.mpc"
 
 
 def _spec_and_settings(cell: Mapping[str, Level]) -> tuple[ProtocolSpec, RunSettings]:

@@ -7,16 +7,17 @@ programs, or of different builds of MP-SPDZ, never get into one cell.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.commands.options import typed
-from benchmarks.measure.cell import HERE, Place, now
+from benchmarks.measure.cell import HERE, Place, now, source_of
 from benchmarks.measure.samples import (
     ABOUT,
     OK,
@@ -24,12 +25,14 @@ from benchmarks.measure.samples import (
     SCHEMA,
     SKIPPED,
     Cell,
+    Level,
     Sample,
     append,
     by_cell,
     load,
 )
-from benchmarks.suites import SUITES, Planned, Suite
+from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment, suite_of
+from harness.engines.program_hash import sources_of
 from harness.errors import MixedResultsError, OptionError
 from harness.system.files import scratch_directory
 from harness.system.result_files import read_result, write_json
@@ -42,42 +45,48 @@ Todo = tuple[Planned, int]
 class Chosen:
     """What of a suite is run, and how.
 
-    Attributes: models: all if empty; repetitions, timeout_s: the suite's own if None.
+    Attributes: models: all if empty; repetitions, timeout_s: the suite's own if None; told: the command, but
+    for these options; hosts: the file that names them, "" for this machine; seed: of the order of runs, as
+    planned if None.
     """
 
-    suite: str
+    suite: Suite
     quick: bool = False
     models: tuple[str, ...] = ()
     repetitions: int | None = None
     timeout_s: float | None = None
-
-    @property
-    def of(self) -> Suite:
-        """The suite of that name."""
-        return SUITES[self.suite]
+    told: str = ""
+    hosts: str = ""
+    seed: int | None = None
 
     def plan(self) -> list[Planned]:
         """Return its cells. Raises: OptionError: there is none."""
-        found = self.of.plan(
+        found = self.suite.plan(
             quick=self.quick,
             models=self.models,
             repetitions=self.repetitions,
             timeout_s=self.timeout_s,
         )
         if not found:
-            raise OptionError(f"Suite {self.suite} has nothing to run on --models {','.join(self.models)}.")
+            asked = " with --quick" if self.quick else f" on --models {','.join(self.models)}"
+            raise OptionError(f"Suite {self.suite.name} has nothing to run{asked}.")
         return found
 
     @property
     def command(self) -> str:
         """The command that asks for it."""
         given = typed(
+            hosts=self.hosts,
             quick=self.quick,
             models=",".join(self.models),
             repetitions=self.repetitions,
             timeout=self.timeout_s and f"{self.timeout_s:g}",
         )
-        return f"./inv bench.{self.suite}{given}"
+        return f"./inv {self.told or f'bench.{self.suite.name}'}{given}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `chosen_in` reads."""
+        return {**vars(self), "suite": self.suite.name, "models": list(self.models)}
 
 
 @dataclass(frozen=True)
@@ -93,12 +102,20 @@ class Standing:
 Watch = Callable[[Standing], None]
 
 
-def start(directory: Path, chosen: Chosen) -> None:
-    """Make a directory for the results. Raises: OptionError: it exists, or cannot be made."""
-    chosen.plan()
+def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
+    """Make a directory for the results, with the experiment and its programs in it.
+
+    Args: text: of the experiment; beside: where programs of one's own are.
+    Raises: OptionError: it exists, or cannot be made, or a program is not there.
+    """
+    programs = {path.name: path.read_bytes() for path in _programs(chosen.plan(), beside)}
     try:
         directory.mkdir(parents=True)
         (directory / SAMPLES).touch()
+        (directory / EXPERIMENT).write_text(text, encoding="utf-8")
+        (directory / PROGRAMS).mkdir()
+        for name, program in programs.items():
+            (directory / PROGRAMS / name).write_bytes(program)
     except FileExistsError:
         raise OptionError(
             f"--out {directory} exists already; name a new directory, or go on with what is there by "
@@ -106,18 +123,31 @@ def start(directory: Path, chosen: Chosen) -> None:
         ) from None
     except OSError as error:
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
-    about: dict[str, Any] = {"schema": SCHEMA, "suite": chosen.suite, "title": chosen.of.title}
-    about |= HERE.about()
-    _write_about(directory, {**about, "command": chosen.command, "chosen": asdict(chosen), "started": now()})
+    about: dict[str, Any] = {"schema": SCHEMA, "suite": chosen.suite.name, "title": chosen.suite.title}
+    about |= {"sha256": {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()}}
+    _write_about(
+        directory, {**about, "command": chosen.command, "chosen": chosen.to_json(), "started": now()}
+    )
 
 
-def chosen_in(directory: Path, suite: str) -> Chosen:
-    """Return what results in a directory are of. Raises: ResultFileError; OptionError: another suite's."""
-    about = read_result(directory, ABOUT)
-    if about.get("suite") != suite:
-        raise OptionError(f"{directory} has no results of suite {suite}; name another directory to --resume.")
-    found = about["chosen"]
-    return Chosen(**{**found, "models": tuple(found["models"])})
+def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
+    """Return the files of all programs, with the circuits that they use. Raises: OptionError."""
+    kinds = {
+        (each.cell.get(PROGRAM), each.cell.get("protocol"), each.cell.get("variant")): each for each in plan
+    }
+    own = {beside / str(name) for name, _, _ in kinds if name is not None}
+    if missing := [path for path in own if not path.is_file()]:
+        raise OptionError(f"There is no program {missing[0]}; name one that is there.")
+    ours = {source_of(each.cell) for each in kinds.values() if PROGRAM not in each.cell}
+    return sorted({*own, *(path for source in ours for path in sources_of(source))})
+
+
+def chosen_in(directory: Path) -> Chosen:
+    """Return what results in a directory are of. Raises: ResultFileError; ExperimentError."""
+    found = read_result(directory, ABOUT)["chosen"]
+    own = directory / EXPERIMENT
+    suite = read_experiment(own) if own.exists() else suite_of(found["suite"])
+    return Chosen(**{**found, "suite": suite, "models": tuple(found["models"])})
 
 
 def go_on(
@@ -125,7 +155,8 @@ def go_on(
 ) -> None:
     """Run what is missing in a directory, repetition by repetition, so that a drift meets all cells alike.
 
-    A cell that fails is not run again by the same command, but by the next.
+    A cell that fails is not run again by the same command, but by the next. Where the experiment wants it,
+    the first good run of each program in a command is its warm-up.
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an
     interrupt all results so far are on the disk.            [test: tests/benchmarks/measure/test_runner.py]
     Args: step: told what the current run does; place: where.
@@ -136,38 +167,49 @@ def go_on(
     with _alone(path):
         samples = load(path)
         check_current(samples, place)
-        todo = missing(plan, samples)
-        _change_about(directory, place, command=chosen.command, chosen=asdict(chosen), finished=False)
+        _change_about(directory, place, command=chosen.command, chosen=chosen.to_json(), finished=False)
+        failed, warm = set[Cell](), set[tuple[str | None, Level]]()
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with scratch_directory(directory) as scratch, _fresh_cache(scratch.resolve() / "cache"):
-            while todo:
+            while todo := [each for each in missing(plan, samples, chosen.seed) if each[0].key not in failed]:
                 planned, repetition = todo[0]
                 left = sum(each.excluded is None for each, _ in todo)
                 watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
-                sample = place.measure(chosen.suite, planned, repetition, scratch, step)
+                sample = place.measure(chosen.suite.name, planned, repetition, scratch, step)
                 check_alike([each for each in samples if each.key == planned.key], sample)
+                if sample.status != OK:
+                    failed.add(planned.key)
+                elif chosen.suite.warm_up and (sample.program_hash, sample.cell["model"]) not in warm:
+                    warm.add((sample.program_hash, sample.cell["model"]))
+                    sample = replace(sample, warm_up=True)
                 append(path, sample)
                 samples.append(sample)
-                over = sample.status != OK
-                todo = [each for each in todo[1:] if not (over and each[0].key == planned.key)]
         _change_about(directory, place, finished=not missing(plan, samples), ended=now())
 
 
-def missing(plan: Sequence[Planned], samples: Sequence[Sample]) -> list[Todo]:
+def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
     """Return what has to be run: not what went well before, nor what was skipped and still would be.
 
-    A cell that is skipped has one line that says so, and no more.
-    Args: plan: excluded are all cells that are not run here and now.
+    A cell that is skipped has one line that says so, and no more. One that runs until its times are close has
+    one run more to do until then.
+    Args: plan: excluded are all cells that are not run here and now; seed: of the order within a repetition,
+    as planned if None; what was run before does not change it.
     """
     known = by_cell(samples)
     found: list[Todo] = []
     for planned in plan:
-        last = known.get(planned.key, [])
         skipped = planned.excluded is not None
-        wanted = 1 if skipped else planned.repetitions
-        done = {sample.repetition for sample in last if sample.status == (SKIPPED if skipped else OK)}
+        good = [s for s in known.get(planned.key, []) if s.status == (SKIPPED if skipped else OK)]
+        done, wanted = {sample.repetition for sample in good}, 1 if skipped else planned.repetitions
+        if planned.until and not skipped and len(done) >= wanted:
+            wanted = len(done) + (not planned.until.enough([sample.times["mpc_s"] for sample in good]))
         found += [(planned, number) for number in range(wanted) if number not in done]
-    return sorted(found, key=lambda each: each[1])
+
+    def place(todo: Todo) -> tuple[int, str]:
+        text = "" if seed is None else f"{seed} {todo[1]} {todo[0].key}"
+        return todo[1], text and hashlib.sha256(text.encode()).hexdigest()
+
+    return sorted(found, key=place)
 
 
 def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from harness.system.result_files import result_path
 SCHEMA = 1
 SAMPLES, ABOUT = "samples.jsonl", "about.json"
 OK, FAILED, SKIPPED = STATUSES = ("ok", "failed", "skipped")
+CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
 TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s")
 
 Level = str | int | float
@@ -32,7 +34,7 @@ class Sample:
     by name, `TIMES`, None where not known; rounds: None where the engine does not count them; sent_bytes,
     client_sent_bytes, peak_memory_bytes: per party, empty or None where not known; network: None on
     the machine's own loopback; program_hash: None if nothing was compiled; time: UTC, ISO 8601; hosts: per
-    party, what it ran on, empty on one machine.
+    party, what it ran on, empty on one machine; warm_up: whether it is of no account but to warm up.
     """
 
     suite: str
@@ -53,6 +55,7 @@ class Sample:
     engine: str | None = None
     engine_version: str | None = None
     hosts: tuple[Mapping[str, Any], ...] = ()
+    warm_up: bool = False
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES or (self.reason is None) != (self.status == OK):
@@ -117,19 +120,38 @@ def load(path: Path) -> list[Sample]:
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
-    """Return each cell's repetitions, in their order; of one that was run again, the last attempt."""
+    """Return each cell's repetitions, in their order; of one that was run again, the last attempt.
+
+    Warm-ups are left out.
+    """
     found: dict[Cell, dict[int, Sample]] = {}
     for sample in samples:
-        found.setdefault(sample.key, {})[sample.repetition] = sample
+        if not sample.warm_up:
+            found.setdefault(sample.key, {})[sample.repetition] = sample
     return {cell: [of[number] for number in sorted(of)] for cell, of in found.items()}
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
-    """Summarise one of the times over those that are "ok" and know it; None if none does."""
-    values = [s.times[time] for s in samples if s.status == OK and s.times[time] is not None]
+    """Summarise one of the times over those that are "ok", no warm-ups, and know it; None if none does."""
+    good = [sample for sample in samples if sample.status == OK and not sample.warm_up]
+    values = [sample.times[time] for sample in good if sample.times[time] is not None]
     if not values:
         return None
     return Summary(len(values), statistics.median(values), min(values), max(values))
+
+
+def interval_of_median(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
+    """Return the narrowest interval of order statistics that holds the median; None of too few values.
+
+    Computes: the k-th least and the k-th largest for the largest k with 1 − 2 P(Bin(n, ½) < k) ≥ confidence.
+    Guarantees: whatever the distribution of independent values, it holds their median with that probability.
+    Where one goes on until it is narrow, that is nearly so.  [test: tests/benchmarks/measure/test_samples.py]
+    """
+    n, below, k = len(values), 0, 0
+    while k < n and (below := below + comb(n, k)) * 2 <= (1 - confidence) * 2**n:
+        k += 1
+    ordered = sorted(values)
+    return (ordered[k - 1], ordered[n - k]) if k else None
 
 
 def _whole(path: Path) -> int:

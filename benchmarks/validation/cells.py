@@ -21,7 +21,7 @@ from benchmarks.measure.samples import (
     load,
     summary,
 )
-from benchmarks.suites import SUITES, UNITS
+from benchmarks.suites import EXPERIMENT, SUITES, UNITS
 from harness.errors import ResultFileError
 from harness.system.result_files import read_result
 
@@ -159,11 +159,11 @@ class Measured:
             if not all((path / name).is_file() for name in (SAMPLES, ABOUT)):
                 continue
             about = read_result(path, ABOUT)
-            if about.get("suite") in set(SUITES) - {UNITS.name}:
-                suite = str(about["suite"])
+            suite = str(about.get("suite"))
+            if suite != UNITS and (suite in SUITES or (path / EXPERIMENT).is_file()):
                 samples += load(path)
                 abouts[suite] = about
-                plans[suite] = {each.key: each.repetitions for each in chosen_in(path, suite).plan()}
+                plans[suite] = {each.key: each.repetitions for each in chosen_in(path).plan()}
         if not samples:
             raise ResultFileError(
                 f"There are no measured runs in {directory}; name what ./inv bench.table2 --out DIR made, or "

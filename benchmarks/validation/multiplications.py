@@ -144,7 +144,7 @@ def _compiled() -> tuple[Requirements, str]:
 def _count(name: str, arguments: tuple[str, ...], home: Path) -> Mapping[str, int]:
     spec = PROTOCOLS[name]
     job = Job(spec, PROGRAMS / f"{name}.mpc", arguments, ())
-    said = compilers_estimate(job, home, compile_options(spec, _MODEL))
+    said = compilers_estimate(job, home, compile_options(job, _MODEL))
     return {what: int(number) for number, what in _COUNT.findall(said)}
 
 

@@ -34,7 +34,7 @@ class Job:
     fair_bits: (width, lanes) of each block of random bits that every party draws for itself, right
     before it starts; given_bits: instead of random ones, per party, integers that a test feeds in
     (only a program outside `Programs/Source` may be given any); clients: who sends values while the
-    parties run, None if nobody does.
+    parties run, None if nobody does; compile_options: instead of the model's, if there are any.
     """
 
     spec: ProtocolSpec
@@ -44,13 +44,15 @@ class Job:
     fair_bits: tuple[tuple[int, int], ...] = ()
     given_bits: tuple[tuple[int, ...], ...] | None = None
     clients: ClientInputs | None = None
+    compile_options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.given_bits is not None and self._is_production:
+        if self.given_bits is not None and self.is_production:
             raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
 
     @property
-    def _is_production(self) -> bool:
+    def is_production(self) -> bool:
+        """Whether it is one of `Programs/Source`."""
         return self.source.resolve().is_relative_to(PROGRAMS.resolve())
 
     @property
@@ -88,7 +90,7 @@ class Job:
                 f"{self.spec.name} was laid out for {parties} parties with {len(self.party_inputs)} inputs; "
                 f"model {model.name} has {model.parties}."
             )
-        if self._is_production:
+        if self.is_production:
             self._check_bits()
 
     def _check_bits(self) -> None:

@@ -196,7 +196,7 @@ def estimate(job: Job, model: Model) -> str:
     if model.virtual_machine is None or isinstance(found, str):
         why = found if isinstance(found, str) else f"Model {model.name} cannot run it."
         raise PlanError(f"What {job.spec.name} costs is only known to MP-SPDZ's compiler. {why}")
-    return compilers_estimate(job, found.home, compile_options(job.spec, model))
+    return compilers_estimate(job, found.home, compile_options(job, model))
 
 
 def read_estimate(text: str, batch: int | None) -> Counts:

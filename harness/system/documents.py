@@ -95,7 +95,7 @@ def as_type(kind: type[T], found: Any, refusal: Refusal, *, more: bool = False) 
     except FairSharesError as error:  # of a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:
-        _check_known(found, msgspec.to_builtins(made), refusal)
+        _check_known(found, made, refusal)
     return made
 
 
@@ -115,12 +115,14 @@ def call(function: Callable[..., T], found: dict[str, Any], refusal: Refusal) ->
 def _check_known(found: Any, made: Any, refusal: Refusal) -> None:
     """Refuse keys that nothing was made of."""
     if isinstance(found, dict):
+        fields = getattr(made, "__dataclass_fields__", getattr(made, "__struct_fields__", ()))
+        known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}
         for name, value in found.items():
-            if name not in made:
-                close = get_close_matches(name, list(made), 1)
+            if name not in known:
+                close = get_close_matches(name, list(known), 1)
                 meant = f" (did you mean {close[0]}?)" if close else ""
                 refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{meant}")
-            _check_known(value, made[name], refusal)
+            _check_known(value, known[name], refusal)
     elif isinstance(found, list):
         for value, one in zip(found, made, strict=True):
             _check_known(value, one, refusal)

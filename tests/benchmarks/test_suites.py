@@ -1,64 +1,165 @@
-"""Suites as data: what they expand to, and that each cell can be told, run, or is left out for a reason."""
+"""Experiments as data: what they expand to, what is refused, and that each cell can be told and run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.measure.cell import job_of
-from benchmarks.measure.samples import Level
-from benchmarks.suites import REAL, SHAPES, SUITES, TABLE2, Exclusion, Grid, Planned, Suite, axis
+from benchmarks.measure.samples import by_cell, load
+from benchmarks.suites import OURS, SHAPES, SUITES, Grid, Planned, Suite, Until, read_experiment, suite_of
+from harness.errors import ExperimentError
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.synthetic import Federation
 from harness.security_models import MODELS
+from tests.conftest import PROJECT
 
-FACTORS = {
-    *("protocol", "variant", "input_path", "model", "shape", "clients", "records", "groups", "labels"),
-    *("thresholds", "samples", "epsilon", "network", "cap"),
-}
-EVERY_SUITE = pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+FILES = sorted(OURS.glob("*.toml"))
+EVERY_FILE = pytest.mark.parametrize(
+    "suite", [*map(read_experiment, FILES)], ids=[path.stem for path in FILES]
+)
+REAL = {name for name, model in MODELS.items() if model.virtual_machine}
+NOISE = """
+name = "some"
+title = "Something"
+
+[factors]
+protocol = "pi_lap"
+variant = "default"
+network = "none"
+epsilon = "1"
+
+[[grid]]
+[grid.factors]
+model = ["ring", "mpyc"]
+both = [{ samples = 1 }, { samples = 2, epsilon = "2" }]
+
+[[grid]]
+repetitions = 1
+timeout_s = 7
+[grid.factors]
+model = "semi2k"
+samples = 1
+
+[[excluded]]
+where = { model = "mpyc", samples = [2, 3] }
+reason = "It takes too long."
+
+[[quick]]
+[quick.factors]
+model = "mpyc"
+samples = 1
+"""
 
 
-def suite_of(*grids: Grid) -> Suite:
-    return Suite("some", "Something", grids, grids[:1])
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "some.toml"
+    path.write_text(NOISE)
+    return path
 
 
-def test_grids_expand_to_all_combinations_of_levels_that_may_go_together() -> None:
-    together: Sequence[dict[str, Level]] = [{"shape": "one", "clients": 1}, {"shape": "two", "clients": 2}]
-    rare = Exclusion({"model": ("mpyc",), "clients": (2, 3)}, "It takes too long.")
-    grid = Grid([axis("model", "ring", "mpyc"), together], 3, 60.0, [rare])
-    assert suite_of(grid).plan() == [
-        Planned({"model": "ring", "shape": "one", "clients": 1}, 3, 60.0),
-        Planned({"model": "ring", "shape": "two", "clients": 2}, 3, 60.0),
-        Planned({"model": "mpyc", "shape": "one", "clients": 1}, 3, 60.0),
-        Planned({"model": "mpyc", "shape": "two", "clients": 2}, 3, 60.0, "It takes too long."),
+def cell(model: str, samples: int, epsilon: str = "1") -> dict[str, Any]:
+    fixed = {"protocol": "pi_lap", "variant": "default", "network": "none"}
+    return {**fixed, "epsilon": epsilon, "model": model, "samples": samples}
+
+
+def test_a_file_expands_to_all_combinations_of_levels_that_may_go_together(file: Path) -> None:
+    assert read_experiment(file).plan() == [
+        Planned(cell("ring", 1), 3, 120.0),
+        Planned(cell("ring", 2, "2"), 3, 120.0),
+        Planned(cell("mpyc", 1), 3, 120.0),
+        Planned(cell("mpyc", 2, "2"), 3, 120.0, "It takes too long."),
+        Planned(cell("semi2k", 1), 1, 7.0),
     ]
 
 
-def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick() -> None:
-    suite = suite_of(Grid([axis("model", "ring", "mpyc")], 3), Grid([axis("model", "semi2k")], 1))
-    assert [planned.cell["model"] for planned in suite.plan(models=("mpyc", "semi2k"))] == ["mpyc", "semi2k"]
-    assert [planned.repetitions for planned in suite.plan()] == [3, 3, 1]
-    assert [planned.repetitions for planned in suite.plan(repetitions=5)] == [5, 5, 5]
-    assert {planned.timeout_s for planned in suite.plan(timeout_s=7.0)} == {7.0}
-    assert [planned.cell["model"] for planned in suite.plan(quick=True)] == ["ring", "mpyc"]
+def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path) -> None:
+    suite = read_experiment(file)
+    assert [each.cell["model"] for each in suite.plan(models=("mpyc", "semi2k"))] == [
+        "mpyc",
+        "mpyc",
+        "semi2k",
+    ]
+    assert {each.repetitions for each in suite.plan(repetitions=5)} == {5}
+    assert {each.timeout_s for each in suite.plan(timeout_s=8.0)} == {8.0}
+    assert [each.cell for each in suite.plan(quick=True)] == [cell("mpyc", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "said"),
+    [
+        (
+            '"ring", "mpyc"',
+            '"rign", "mpyc"',
+            r"\[\[grid\]\] 1 has an unknown model 'rign' \(did you mean ring",
+        ),
+        (
+            "samples = 1\n\n[[ex",
+            "smaples = 1\n\n[[ex",
+            r"2 has an unknown factor 'smaples' \(did you mean samples",
+        ),
+        ('variant = "default"', 'variant = "defualt"', r"unknown variant 'defualt' \(did you mean default"),
+        ("repetitions = 1", "repetition = 1", r"unknown key 'repetition' \(did you mean repetitions"),
+        ("repetitions = 1", "repetitions = 0", r"\[\[grid\]\] 2 must have 1 to 1000 repetitions"),
+        ("timeout_s = 7", "timeout_s = 0", r"\[\[grid\]\] 2 must have 1 to 1000 repetitions"),
+        ('epsilon = "1"', "epsilon = 1", r"epsilon must be a text in quotes, got 1"),
+        ('epsilon = "1"', 'epsilon = "x"', r"1: epsilon: --epsilon must be a number above 0"),
+        ('network = "none"', 'network = "wam"', r"network: --network must be lan"),
+        ("samples = 1 }", "samples = 1.5 }", r"samples must be a whole number, got 1.5"),
+        ("samples = 1 }", "samples = true }", r"expected"),
+        ('"pi_lap"', '"pi_lop"', r"unknown protocol 'pi_lop' \(did you mean pi_lap"),
+        ('"pi_lap"', '"pi_rw"', r"has a cell without input_path, clients, records, groups, labels"),
+        ('name = "some"', 'name = "../some"', r"name must be a word of small letters"),
+        ('title = "Something"\n', "", r"missing required field `title`"),
+        ('{ model = "mpyc"', '{ mdoel = "mpyc"', r"\[\[excluded\]\] 1 has an unknown factor 'mdoel'"),
+        ("[[quick]]", "[until]\nwidth = 0\nmost = 9\n[[quick]]", r"\[until\] must have a width above 0"),
+        ("[[quick]]", "[[quick", r"it is not TOML"),
+    ],
+)
+def test_what_makes_no_sense_is_said_with_its_file_and_place(
+    text: str, instead: str, said: str, file: Path
+) -> None:
+    assert text in NOISE
+    file.write_text(NOISE.replace(text, instead, 1))
+    with pytest.raises(ExperimentError, match=said) as raised:
+        read_experiment(file)
+    assert str(raised.value).startswith(str(file)) and str(raised.value).count("\n") == 0
 
 
 def test_no_cell_is_in_two_grids() -> None:
-    grid = Grid([axis("model", "ring")], 3)
-    with pytest.raises(ValueError, match="twice"):
-        suite_of(grid, grid).plan()
+    grid = Grid({**cell("ring", 1)})
+    with pytest.raises(ExperimentError, match=r"\[\[grid\]\] 2 has a cell that is there already"):
+        Suite("some", "Something", [grid, grid])
 
 
-@EVERY_SUITE
+def test_suites_of_recorded_results_have_the_cells_that_they_had() -> None:
+    """Digests of the plans that suites had when they were Python: cells, repetitions, limits and reasons."""
+    found = {}
+    for name in SUITES:
+        for quick in (False, True):
+            plan = suite_of(name).plan(quick=quick)
+            cells = sorted(str((p.key, p.repetitions, p.timeout_s, p.excluded)) for p in plan)
+            found[f"{name}{' --quick' * quick}"] = hashlib.sha256("\n".join(cells).encode()).hexdigest()[:16]
+    assert found == json.loads((PROJECT / "tests" / "recorded" / "plans.json").read_text())
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_recorded_results_are_of_planned_cells(name: str) -> None:
+    planned = {each.key for each in suite_of(name).plan()}
+    assert set(by_cell(load(PROJECT / "benchmarks" / "results" / name))) <= planned
+
+
+@EVERY_FILE
 @pytest.mark.parametrize("quick", [False, True])
-def test_cells_have_known_factors_and_can_be_run(suite: Suite, quick: bool) -> None:
-    plan = suite.plan(quick=quick)
-    assert plan and {name for planned in plan for name in planned.cell} <= FACTORS
+def test_cells_can_be_run(suite: Suite, quick: bool) -> None:
     tried = set()
-    for planned in plan:
+    for planned in suite.plan(quick=quick):
         model, clients = MODELS[str(planned.cell["model"])], int(planned.cell.get("clients", 0))
         kind = (
             planned.cell["protocol"],
@@ -71,19 +172,27 @@ def test_cells_have_known_factors_and_can_be_run(suite: Suite, quick: bool) -> N
             assert len(job_of(planned.cell).party_inputs) == model.parties
 
 
-@EVERY_SUITE
-def test_quick_suites_need_nothing_but_the_embedded_engine(suite: Suite) -> None:
-    assert "mpyc" in {planned.cell["model"] for planned in suite.plan(quick=True)}
+@EVERY_FILE
+def test_quick_runs_need_nothing_but_the_embedded_engine_or_are_of_the_paper(suite: Suite) -> None:
+    assert "mpyc" in {planned.cell["model"] for planned in suite.plan(quick=True)} or suite.name == "paper"
 
 
-@EVERY_SUITE
+@EVERY_FILE
 def test_what_is_excluded_says_why(suite: Suite) -> None:
     reasons = {planned.excluded for planned in suite.plan()} - {None}
     assert all(reason and reason.endswith(".") and len(reason) > 20 for reason in reasons)
 
 
+def test_cells_are_run_until_their_interval_is_narrow_or_there_are_enough() -> None:
+    until = Until(width=0.1, most=9)
+    assert not until.enough([1.0] * 5)  # 6 values are the least that 95 % takes: 1 - 2 / 2^6
+    assert until.enough([1.0] * 6)
+    assert not until.enough([1.0] * 5 + [1.2]) and until.enough([1.0] * 8 + [2.0])
+    assert not until.enough([1.0, 2.0] * 4) and until.enough([1.0, 2.0] * 4 + [1.0])
+
+
 def test_table_2_has_the_papers_federations_and_models() -> None:
-    cells = [planned.cell for planned in TABLE2.plan() if planned.excluded is None]
+    cells = [planned.cell for planned in suite_of("table2").plan() if planned.excluded is None]
     for shape, sizes in SHAPES.items():
         of_shape = [cell for cell in cells if cell["shape"] == shape]
         assert {(cell["clients"], cell["records"]) for cell in of_shape} == {sizes}
@@ -95,7 +204,11 @@ def test_table_2_has_the_papers_federations_and_models() -> None:
 
 
 def test_linearity_in_thresholds_can_be_seen() -> None:
-    published = [cell for cell in TABLE2.plan() if cell.cell["variant"] == "published" and not cell.excluded]
+    published = [
+        cell
+        for cell in suite_of("table2").plan()
+        if cell.cell["variant"] == "published" and not cell.excluded
+    ]
     for model in REAL:  # active ones refuse it: it multiplies clients' values
         found = {int(planned.cell["thresholds"]) for planned in published if planned.cell["model"] == model}
         assert len(found) >= 3 and max(found) >= 4 * min(found)

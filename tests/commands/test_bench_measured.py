@@ -12,7 +12,7 @@ import pytest
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import FAILED, OK, Level, load
 from benchmarks.suites import Planned
-from tests.support.command import call, command, files_below, finish, processes_below, refused, start
+from tests.support.command import call, command, finish, processes_below, refused, start
 from tests.support.running import until
 
 WEIGHTS: dict[str, Level] = {
@@ -43,7 +43,7 @@ KINDS: dict[str, dict[str, Level]] = {
     "published": {**CURVES, "variant": "published", "thresholds": 2, "model": "semi2k"},
     "noise": {**NOISE, "model": "ring"},
 }
-LEFT = {"found", "found/samples.jsonl", "found/about.json"}
+LEFT = {"samples.jsonl", "about.json", "experiment.toml", "programs"}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,10 @@ def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
     assert all(row["ok"] == 1 and row["mpc_s"]["low"] > 0 for row in of_model["mpyc"])
     assert [(row["skipped"], row["mpc_s"]) for row in of_model["ring"]] == [(1, None)]
     assert "switched off" in of_model["ring"][0]["reason"]
-    assert files_below(tmp_path) == LEFT  # no ledger, no run's directory, no compiled program
+    assert {path.name for path in (tmp_path / "found").iterdir()} == LEFT
+    assert [path.name for path in tmp_path.iterdir()] == [
+        "found"
+    ]  # no ledger, no run's directory, no compiled program
     about = json.loads((tmp_path / "found" / "about.json").read_text())
     assert about["command"] == "./inv bench.table2 --quick" and about["finished"] is True
 
@@ -97,7 +100,8 @@ def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
     assert "1 failed" in done.stderr and "--resume found" in done.stderr
     (sample,) = load(tmp_path / "found")
     assert sample.status == FAILED and "0.01 s" in str(sample.reason)
-    assert files_below(tmp_path) == LEFT and processes_below(tmp_path) == {}
+    assert {path.name for path in (tmp_path / "found").iterdir()} == LEFT
+    assert [path.name for path in tmp_path.iterdir()] == ["found"] and processes_below(tmp_path) == {}
 
 
 def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(tmp_path: Path) -> None:
@@ -110,7 +114,8 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(tmp_path: Path) -> N
     done = finish(running)
     assert done.returncode == 130
     assert "--resume found" in done.stderr and "results are in found" in done.stderr
-    assert files_below(tmp_path) == LEFT and processes_below(tmp_path) == {}
+    assert {path.name for path in (tmp_path / "found").iterdir()} == LEFT
+    assert [path.name for path in tmp_path.iterdir()] == ["found"] and processes_below(tmp_path) == {}
     first = load(samples)
     assert 1 <= len(first) < 3
 

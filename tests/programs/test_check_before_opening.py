@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT
+from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.mpspdz.compiler import compile_options
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.security_models import MODELS, Model
@@ -57,7 +57,7 @@ def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path, *
         str(found.home / "compile.py"),
         "-a",
         "assembly",
-        *compile_options(spec, model),
+        *compile_options(Job(spec, sources / f"{spec.name}.mpc", (), ()), model),
     ]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"}
     command = [*compiler, spec.name, *arguments]

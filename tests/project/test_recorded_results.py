@@ -20,7 +20,7 @@ def test_recorded_results_are_a_whole_suite(directory: Path) -> None:
     about = json.loads((directory / ABOUT).read_text())
     assert about["suite"] == directory.name and about["finished"] is True
     found = by_cell(load(directory))
-    plan = {planned.key: planned for planned in chosen_in(directory, directory.name).plan()}
+    plan = {planned.key: planned for planned in chosen_in(directory).plan()}
     assert set(found) == set(plan)
     for key, samples in found.items():
         good = [sample for sample in samples if sample.status == OK]

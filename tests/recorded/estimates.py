@@ -26,7 +26,7 @@ COMPILED = ("pi_roc_published", "pi_rw_weights")
 
 def key(job: Job, model: Model) -> str:
     """Return what an estimate is of, but for the program's text."""
-    return " ".join((job.spec.name, *job.arguments, *compile_options(job.spec, model)))
+    return " ".join((job.spec.name, *job.arguments, *compile_options(job, model)))
 
 
 def compiled_jobs() -> Iterator[tuple[Job, Model]]:

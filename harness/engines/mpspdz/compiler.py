@@ -22,11 +22,11 @@ from harness.errors import CompileError
 from harness.security_models import Model
 from harness.system.files import hold, remove_unless_held, scratch_directory, writable_by_others
 from harness.system.processes import leashed
-from protocols.spec import ProtocolSpec
 
 KEPT = 500  # compiled programs, of about 200 kB each; the ones used last
 _TIMEOUT_S = 1800
 _ESTIMATE = "estimate"
+_LAST_LINES = 3  # of the compiler, in what is said of a program of the user's that it refuses
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,13 @@ def cache_directory() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
 
 
-def compile_options(spec: ProtocolSpec, model: Model) -> tuple[str, ...]:
-    """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used."""
-    return tuple(
-        "-X" if option == "-Y" and not spec.uses_edabits else option for option in model.compile_options
+def compile_options(job: Job, model: Model) -> tuple[str, ...]:
+    """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used.
+
+    Of a job with options of its own, these.
+    """
+    return job.compile_options or tuple(
+        "-X" if option == "-Y" and not job.spec.uses_edabits else option for option in model.compile_options
     )
 
 
@@ -176,6 +179,10 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
             f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped."
         ) from None
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no message"]
-        raise CompileError(f"MP-SPDZ's compiler refused {job.spec.name} {' '.join(job.arguments)}: {last[0]}")
+        lines = [line.strip() for line in (done.stderr.strip() or done.stdout.strip()).splitlines()]
+        last = (
+            " | ".join([line for line in lines if line][-1 if job.is_production else -_LAST_LINES :])
+            or "no message"
+        )
+        raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")
     return done.stdout

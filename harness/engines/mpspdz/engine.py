@@ -47,14 +47,14 @@ class MpSpdzEngine(Engine):
         job.check_parties(model)
         installation = find_installation()
         version = installation.full_version if isinstance(installation, Installation) else ""
-        return program_hash(job, (*compile_options(job.spec, model), version))
+        return program_hash(job, (*compile_options(job, model), version))
 
     @contextmanager
     def _program(self, job: Job, model: Model) -> Iterator[Prepared]:
         installation = find_installation()
         if isinstance(installation, str):
             raise UnsupportedError(installation)
-        options = compile_options(job.spec, model)
+        options = compile_options(job, model)
         bytecode = compile_program(job, installation.home, installation.full_version, options)
         batch = job.batch(model)
         if model.virtual_machine == "spdz2k-party.x":

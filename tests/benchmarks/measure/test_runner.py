@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +14,55 @@ import pytest
 from benchmarks.measure import runner
 from benchmarks.measure.cell import HERE, Identity
 from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start, time_left
-from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample, load
-from benchmarks.suites import Exclusion, Grid, Planned, Suite, axis
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample, by_cell, load, summary
+from benchmarks.suites import Exclusion, Grid, Planned, Suite, Until
+from harness.engines.base import PROGRAMS
 from harness.errors import MixedResultsError, OptionError
+from harness.security_models import MODELS
+
+
+def level(model: str) -> dict[str, Any]:
+    fixed = {"protocol": "pi_lap", "variant": "default", "samples": 1, "epsilon": "1", "network": "none"}
+    return {**fixed, "model": model}
+
 
 SUITE = Suite(
     "some",
     "Something",
-    (
-        Grid([axis("model", "ring", "mpyc")], 2),
-        Grid(
-            [axis("model", "spdz2k")], 2, excluded=[Exclusion({"model": ("spdz2k",)}, "It takes too long.")]
-        ),
-    ),
-    (Grid([axis("model", "mpyc")], 1),),
+    [Grid({**level("ring"), "model": ["ring", "mpyc"]}), Grid(level("spdz2k"))],
+    [Grid(level("mpyc"), 1)],
+    repetitions=2,
+    excluded=[Exclusion({"model": ["spdz2k"]}, "It takes too long.")],
+    warm_up=False,
 )
-CHOSEN = Chosen("some")
+TEXT = """
+name = "some"
+title = "Something"
+repetitions = 2
+warm_up = false
+
+[factors]
+protocol = "pi_lap"
+variant = "default"
+samples = 1
+epsilon = "1"
+network = "none"
+
+[[grid]]
+factors.model = ["ring", "mpyc"]
+
+[[grid]]
+factors.model = "spdz2k"
+
+[[quick]]
+repetitions = 1
+factors.model = "mpyc"
+
+[[excluded]]
+where = { model = ["spdz2k"] }
+reason = "It takes too long."
+"""
+CHOSEN = Chosen(SUITE)
 ENVIRONMENT = {"cores": 2}
 
 
@@ -35,7 +70,7 @@ def sample(model: str, repetition: int, status: str = OK, program: str = "p", **
     reason = None if status == OK else "So it is."
     times = {**dict.fromkeys(TIMES), "mpc_s": 1.0, "wall_s": {"ring": 2.0, "mpyc": 4.0}.get(model, 9.0)}
     return Sample(
-        *("some", {"model": model}, repetition, status, "now", ENVIRONMENT, reason),
+        *("some", level(model), repetition, status, "now", ENVIRONMENT, reason),
         times=times,
         program_hash=program,
         engine_version="MP-SPDZ x",
@@ -69,7 +104,6 @@ class StandIn:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     made = StandIn()
-    monkeypatch.setattr(runner, "SUITES", {"some": SUITE})
     for name in ("measure", "why_not", "identity"):
         monkeypatch.setattr(HERE, name, getattr(made, name))
     return made
@@ -77,7 +111,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 @pytest.fixture
 def found(stand_in: StandIn, tmp_path: Path) -> Path:
-    start(tmp_path / "found", CHOSEN)
+    start(tmp_path / "found", CHOSEN, TEXT)
     return tmp_path / "found"
 
 
@@ -105,7 +139,9 @@ def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(found: Path, sta
     assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]
     assert {standing.total for standing in seen} == {4}
     assert about(found)["finished"] is True and about(found)["command"] == "./inv bench.some"
-    assert {path.name for path in found.iterdir()} == {"samples.jsonl", "about.json"}
+    assert {path.name for path in found.iterdir()} == {
+        *("samples.jsonl", "about.json", "experiment.toml", "programs")
+    }
 
 
 def test_a_finished_suite_has_nothing_more_to_run(found: Path, stand_in: StandIn) -> None:
@@ -170,7 +206,7 @@ def test_another_program_than_on_file_is_refused_before_it_runs(
     before = (found / "samples.jsonl").read_bytes()
     stand_in.program, stand_in.version, stand_in.ran = program, version, []
     with pytest.raises(MixedResultsError, match=named) as raised:
-        run(found, Chosen("some", repetitions=3))
+        run(found, Chosen(SUITE, repetitions=3))
     assert "--out" in str(raised.value)
     assert stand_in.ran == [] and (found / "samples.jsonl").read_bytes() == before
 
@@ -203,10 +239,10 @@ def test_only_one_command_measures_into_a_directory(found: Path, stand_in: Stand
 def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: StandIn) -> None:
     run(found)
     stand_in.ran.clear()
-    more = Chosen("some", models=("ring",), repetitions=3, timeout_s=60.0)
+    more = Chosen(SUITE, models=("ring",), repetitions=3, timeout_s=60.0)
     run(found, more)
     assert stand_in.ran == [("ring", 2)]
-    assert runner.chosen_in(found, "some") == more
+    assert runner.chosen_in(found).plan() == more.plan()
     assert about(found)["command"] == "./inv bench.some --models ring --repetitions 3 --timeout 60"
 
 
@@ -218,11 +254,108 @@ def test_time_left_is_told_by_the_cells_that_ran() -> None:
     assert time_left(todo, [sample("ring", 0), sample("mpyc", 0)]) == 2 * 2.0 + 2 * 4.0
 
 
-def test_directories_that_are_there_and_other_suites_are_refused(found: Path, stand_in: StandIn) -> None:
+def test_directories_that_are_there_and_empty_plans_are_refused(found: Path, stand_in: StandIn) -> None:
     with pytest.raises(OptionError, match="--resume"):
-        start(found, CHOSEN)
-    with pytest.raises(OptionError, match="no results of suite other"):
-        runner.chosen_in(found, "other")
+        start(found, CHOSEN, TEXT)
     with pytest.raises(OptionError, match="nothing to run"):
-        start(found.parent / "new", Chosen("some", models=("rep4-ring",)))
+        start(found.parent / "new", Chosen(SUITE, models=("rep4-ring",)), TEXT)
     assert not (found.parent / "new").exists()
+
+
+def test_a_directory_holds_what_ran(found: Path, stand_in: StandIn) -> None:
+    """The experiment, and the texts of its programs by their hashes, are all it takes to run it again."""
+    assert (found / "experiment.toml").read_text() == TEXT
+    assert runner.chosen_in(found).suite.plan() == SUITE.plan()
+    hashes = about(found)["sha256"]
+    assert (
+        {"pi_lap.mpc", "noise.py", "coins.py"}
+        <= set(hashes)
+        == {path.name for path in (found / "programs").iterdir()}
+    )
+    for name, digest in hashes.items():
+        assert hashlib.sha256((found / "programs" / name).read_bytes()).hexdigest() == digest
+    assert (found / "programs" / "pi_lap.mpc").read_text() == (PROGRAMS / "pi_lap.mpc").read_text()
+
+
+def order(directory: Path, seed: int | None, stand_in: StandIn, **changes: Any) -> list[tuple[str, int]]:
+    """Return in which order six models run three times each."""
+    suite = replace(SUITE, grid=[Grid({**level("ring"), "model": list(MODELS)})], excluded=[], **changes)
+    start(directory, Chosen(suite, seed=seed), TEXT)
+    stand_in.ran = []
+    run(directory, Chosen(suite, repetitions=3, seed=seed))
+    return stand_in.ran
+
+
+def test_the_order_is_random_by_a_seed_and_goes_through_all_cells_before_any_second_run(
+    stand_in: StandIn, tmp_path: Path
+) -> None:
+    planned = order(tmp_path / "planned", None, stand_in)
+    assert planned == [(model, number) for number in range(3) for model in MODELS]
+    found = [order(tmp_path / f"{i}", seed, stand_in) for i, seed in enumerate((7, 7, 8))]
+    assert found[0] == found[1] != found[2]
+    assert all(sorted(each) == sorted(planned) and each != planned for each in found)
+    assert [number for _, number in found[0]] == [number for _, number in planned]
+    assert found[0][:6] != [(model, 0) for model, _ in found[0][6:12]]  # each round in an order of its own
+
+
+def test_an_interrupted_command_goes_on_in_the_same_order(stand_in: StandIn, tmp_path: Path) -> None:
+    whole, first = order(tmp_path / "whole", 7, stand_in), []
+
+    def interrupted(model: str, repetition: int) -> Sample:
+        first.append((model, repetition))
+        if len(first) == 5:
+            raise KeyboardInterrupt
+        return sample(model, repetition)
+
+    stand_in.does = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        order(tmp_path / "half", 7, stand_in)
+    known, stand_in.does, stand_in.ran = runner.chosen_in(tmp_path / "half"), sample, []
+    assert known.seed == 7
+    suite = replace(SUITE, grid=[Grid({**level("ring"), "model": list(MODELS)})], excluded=[])
+    run(tmp_path / "half", replace(known, suite=suite))
+    assert [*first[:4], *stand_in.ran] == whole
+
+
+def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, stand_in: StandIn) -> None:
+    seconds = iter([9.0, 1.0, 9.0, 1.0, 1.0, 1.0])
+
+    def warming(model: str, repetition: int) -> Sample:
+        one = sample(model, repetition, program=f"of {model}")
+        return replace(one, times={**one.times, "mpc_s": next(seconds)})
+
+    stand_in.does, stand_in.identity = warming, lambda _: None  # type: ignore[method-assign, assignment]
+    run(found, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
+    assert stand_in.ran == [("ring", 0), ("ring", 0), ("mpyc", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
+    assert [(each.cell["model"], each.times["mpc_s"]) for each in load(found) if each.warm_up] == [
+        *(("ring", 9.0), ("mpyc", 9.0)),
+    ]
+    for of in by_cell(load(found)).values():
+        assert (kept := summary(of)) is None or (kept.n, kept.high) == (2, 1.0)
+    assert about(found)["finished"] is True
+
+
+def test_a_warm_up_that_fails_is_a_failure(found: Path, stand_in: StandIn) -> None:
+    stand_in.does = lambda model, number: sample(model, number, FAILED)
+    run(found, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
+    assert not any(each.warm_up for each in load(found))
+    assert FAILED in statuses(found).values() and about(found)["finished"] is False
+
+
+def test_cells_run_until_their_times_are_close(found: Path, stand_in: StandIn) -> None:
+    def spread(model: str, repetition: int) -> Sample:
+        one = sample(model, repetition)
+        return replace(one, times={**one.times, "mpc_s": 1.0 if model == "ring" else 1.0 + repetition % 2})
+
+    stand_in.does = spread
+    suite = replace(SUITE, until=Until(width=0.1, most=11))
+    run(found, Chosen(suite))
+    done = [model for model, _ in stand_in.ran]
+    assert (done.count("ring"), done.count("mpyc")) == (6, 11)
+    assert about(found)["finished"] is True
+    stand_in.ran = []
+    run(found, Chosen(suite))
+    assert stand_in.ran == []
+    assert (
+        missing(suite.plan(repetitions=3, models=("ring",)), load(found)) == []
+    )  # given repetitions are all

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks.measure.samples import TIMES, Sample, Summary, append, by_cell, load, summary
+from benchmarks.measure.samples import (
+    TIMES,
+    Sample,
+    Summary,
+    append,
+    by_cell,
+    interval_of_median,
+    load,
+    summary,
+)
 from harness.errors import ResultFileError
 
 
@@ -107,3 +116,27 @@ def test_summary_is_of_the_runs_that_went_well_and_know_the_time() -> None:
     assert summary(runs) == Summary(n=3, median=2.0, low=1.0, high=4.0)
     assert summary(runs, "online_s") is None
     assert summary([failed]) is None
+
+
+def test_warm_ups_are_in_no_cell_and_no_summary(tmp_path: Path) -> None:
+    append(tmp_path / "samples.jsonl", sample(0, 9.0, warm_up=True, hosts=({"name": "one"},)))
+    append(tmp_path / "samples.jsonl", sample(0, 1.0))
+    found = load(tmp_path)
+    assert found[0].warm_up and found[0].hosts == ({"name": "one"},)
+    assert by_cell(found) == {found[1].key: [found[1]]}
+    assert summary(found) == Summary(1, 1.0, 1.0, 1.0)
+
+
+def test_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
+    """Exactly, over all 2^n ways in which n values can fall below and above their median."""
+    for n, confidence in ((5, 0.95), (6, 0.95), (9, 0.95), (10, 0.5), (12, 0.99)):
+        held = 0
+        for ways in range(2**n):
+            values = [1.0 if ways >> i & 1 else -1.0 for i in range(n)]
+            interval = interval_of_median(values, confidence)
+            held += interval is not None and interval[0] <= 0 <= interval[1]
+        assert held == 0 if n == 5 else held / 2**n >= confidence
+    assert interval_of_median([1.0] * 5, 0.95) is None and interval_of_median([], 0.5) is None
+    assert interval_of_median([4.0, 1.0, 6.0, 3.0, 2.0, 5.0], 0.95) == (1.0, 6.0)
+    assert interval_of_median([float(i) for i in range(9)], 0.95) == (1.0, 7.0)  # 1 - 2 * 10 / 512
+    assert interval_of_median([float(i) for i in range(10)], 0.5) == (3.0, 6.0)

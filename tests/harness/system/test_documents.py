@@ -48,7 +48,7 @@ def test_dataclasses_are_made() -> None:
         ({"count": "5ecre7"}, "expected `int`, got `str` at `count`"),
         ({"inner": [{"size": "5ecre7"}]}, r"expected `float`, got `str` at `inner\[0\].size`"),
         ({"inner": [{"size": 10**400}]}, r"number out of range at `inner\[0\].size`"),
-        ({"inner": [{"size": 1, "nam": "5ecre7"}]}, "it has an unknown key 'nam'"),
+        ({"inner": [{"size": 1, "nam": "5ecre7"}]}, "it has an unknown key 'nam' \\(did you mean name\\?\\)"),
         ({"inner": [{}]}, r"object missing required field `size` at `inner\[0\]`"),
     ],
 )

@@ -1,0 +1,85 @@
+"""Programs of one's own: any program of MP-SPDZ's, timed in any model; what it opens, it opens."""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure.cell import Identity, Place, model_of
+from benchmarks.measure.samples import Level
+from benchmarks.suites import PROGRAM
+from harness.engines.base import Job, Progress
+from harness.engines.emulated_network.profiles import parse_network
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
+from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.registry import engine_of
+from harness.pipeline import manifest as report
+from protocols.spec import ProtocolSpec
+
+LARGEST_INPUT = 1 << 16
+_SEED = 20_220_523  # any; public, so that whoever runs a program again feeds it the same
+_OUTPUT = re.compile(r"\bOUT ([A-Za-z_]\w*)")
+_COST = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
+
+
+class OwnPrograms(Place):
+    """Measures programs at another place. Args: place: there; directory: of their texts."""
+
+    def __init__(self, place: Place, directory: Path) -> None:
+        self._place, self._directory = place, directory
+
+    def identity(self, cell: Mapping[str, Level]) -> Identity | None:
+        if self._unsupported(cell) is not None:
+            return None
+        engine = engine_of(model_of(cell))
+        return Identity(engine.program_hash(self.job_of(cell), model_of(cell)), str(engine.version()))
+
+    def about(self) -> dict[str, Any]:
+        return self._place.about()
+
+    def job_of(self, cell: Mapping[str, Level]) -> Job:
+        """Return the job of a run: `inputs` public integers of each party, one after the other."""
+        source, parties = self._directory / str(cell[PROGRAM]), model_of(cell).parties
+        text = source.read_text(encoding="utf-8", errors="replace")
+        outputs = tuple(dict.fromkeys(_OUTPUT.findall(text)))
+        rng = random.Random(_SEED)
+        return Job(
+            ProtocolSpec(source.stem, "a program of the user's", (), {}, outputs, ("whatever it opens",)),
+            source,
+            tuple(shlex.split(str(cell.get("arguments", "")))),
+            (None,) * parties,
+            given_bits=tuple(
+                tuple(rng.randrange(LARGEST_INPUT) for _ in range(int(cell.get("inputs", 0))))
+                for _ in range(parties)
+            ),
+            compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
+        )
+
+    def estimate(self, cell: Mapping[str, Level]) -> dict[str, int]:
+        """Return what MP-SPDZ's compiler counts in the cell's program, by its words; nothing without it.
+
+        Raises: CompileError.
+        """
+        found, model = find_installation(), model_of(cell)
+        if not isinstance(found, Installation) or model.virtual_machine is None:
+            return {}
+        job = self.job_of(cell)
+        said = compilers_estimate(job, found.home, compile_options(job, model))
+        return {what: int(number) for number, what in _COST.findall(said)}
+
+    def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
+        return engine_of(model_of(cell)).availability(model_of(cell))
+
+    def _run(
+        self, cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progress
+    ) -> dict[str, Any]:
+        started, model = time.monotonic(), model_of(cell)
+        runner = self._place._hosts(cell) or engine_of(model)
+        network = parse_network(str(cell.get("network", "none")))
+        result = runner.run(self.job_of(cell), model, out, timeout_s, progress, network=network)
+        return report.manifest("program", result, {}, {}, None, time.monotonic() - started, 0.0)
