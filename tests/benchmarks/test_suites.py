@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.measure.cell import job_of
 from benchmarks.measure.samples import by_cell, load
+from benchmarks.papers import privfairfl
 from benchmarks.suites import OURS, SHAPES, SUITES, Grid, Planned, Suite, Until, read_experiment, suite_of
 from harness.errors import ExperimentError
 from harness.inputs.record_schema import RecordKind
@@ -23,7 +24,7 @@ FILES = sorted(OURS.glob("*.toml"))
 EVERY_FILE = pytest.mark.parametrize(
     "suite", [*map(read_experiment, FILES)], ids=[path.stem for path in FILES]
 )
-REAL = {name for name, model in MODELS.items() if model.virtual_machine}
+REAL = privfairfl().schemes
 NOISE = """
 name = "some"
 title = "Something"
