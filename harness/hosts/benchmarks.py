@@ -116,8 +116,12 @@ class BenchmarkRunner(HostsRunner):
     ) -> EngineResult:
         self._connections = self._benchmark.ready(model, progress)
         trial = asdict(self._trial)
-        at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
-        return super().run(job, model, work, timeout_s, progress, starting, network)
+        try:
+            at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
+            return super().run(job, model, work, timeout_s, progress, starting, network)
+        except FairSharesError:
+            del self._benchmark.seen[model.name]  # so that the next run finds out what is wrong
+            raise
 
 
 def _look(connections: Sequence[Connection], model: Model, progress: Progress) -> Surroundings:
