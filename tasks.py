@@ -32,6 +32,8 @@ namespace = Collection(
         Command("program", of_benchmarks.ProgramOptions, f"{BENCHMARKS}.program:program"),
         Command("validate", of_benchmarks.ValidateOptions, f"{BENCHMARKS}.judged:validate"),
         Command("report", of_benchmarks.ReportOptions, f"{BENCHMARKS}.judged:report"),
+        Command("export", of_benchmarks.ExportOptions, f"{BENCHMARKS}.judged:export"),
+        Command("compare", of_benchmarks.CompareOptions, f"{BENCHMARKS}.judged:compare"),
     ),
     reproduce=Collection(
         "reproduce",

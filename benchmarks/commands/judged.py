@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.commands.options import ReportOptions, ValidateOptions
+from benchmarks.commands.options import CompareOptions, ExportOptions, ReportOptions, ValidateOptions
+from benchmarks.measure.samples import CONFIDENCE, load
+from benchmarks.report.compare import Change
+from benchmarks.report.compare import compare as changed
 from benchmarks.validation import Validation, multiplications, texts
 from benchmarks.validation import validate as validate_runs
-from benchmarks.validation.cells import Measured
+from benchmarks.validation.cells import Measured, name_of
 from benchmarks.validation.findings import Status
 from harness.cli.terminal import show, steps
 from harness.system.result_files import default_out, new_directory
-from harness.views.parts import Bad, Good, Paragraph, Part
+from harness.views.parts import Bad, Good, Paragraph, Part, Table
 from harness.views.run import results
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -28,11 +32,11 @@ _STEPS = {
 
 def validate(options: ValidateOptions) -> None:
     """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
-    found = _validated(options.results)[1]
+    measured, found = _validated(options.results)
     if options.json:
         print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
-        show(*_view(found))
+        show(*_view(found, measured.over))
     if not found.passed:
         sys.exit(1)
 
@@ -50,6 +54,37 @@ def report(options: ReportOptions) -> None:
     show(f"{texts.counts(found.findings)}.", results(directory))
 
 
+def export(options: ExportOptions) -> None:
+    """Write an experiment's results for other tools into a new directory."""
+    from benchmarks.report.export import export as written
+
+    directory = options.out or default_out("bench.export")
+    with steps(_STEPS) as begin, new_directory(directory) as partial:
+        begin("draw")
+        written(options.results, partial)
+    show(results(directory))
+
+
+def compare(options: CompareOptions) -> None:
+    """Say cell by cell what changed between two measurements."""
+    changes = list(changed(load(options.before), load(options.after)))
+    if options.json:
+        print(json.dumps([change.to_json() for change in changes], indent=2, ensure_ascii=False))
+        return
+    verdicts = Counter(each.verdict for each in changes)
+    said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
+    rows = [[name_of(each.cell), *_of_change(each), each.verdict, each.others] for each in changes]
+    columns = ["cell", "first, s", "second, s", "ratio", f"{CONFIDENCE:.0%} interval", "seconds", "and else"]
+    show(Table(columns, rows), f"{said}.")
+
+
+def _of_change(change: Change) -> list[str]:
+    both = [texts.NONE if value is None else texts.seconds(value) for value in change.seconds]
+    ratio = texts.NONE if change.ratio is None else f"{change.ratio:.3g}"
+    interval = change.interval
+    return [*both, ratio, f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else texts.NONE]
+
+
 def _validated(results: Path | None) -> tuple[Measured, Validation]:
     with steps(_STEPS) as begin:
         begin("read")
@@ -60,8 +95,8 @@ def _validated(results: Path | None) -> tuple[Measured, Validation]:
         return measured, validate_runs(measured, programs=programs)
 
 
-def _view(found: Validation) -> Iterator[Part]:
-    yield from texts.table2(found.rows)
+def _view(found: Validation, over: str) -> Iterator[Part]:
+    yield from texts.table2(found.rows, over)
     yield texts.by_kind(found.findings)
     for finding in texts.deviating(found.findings):
         tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)

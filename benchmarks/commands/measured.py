@@ -6,6 +6,7 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 from benchmarks.commands.options import RunOptions, SuiteOptions
 from benchmarks.measure import runner
 from benchmarks.measure.cell import HERE
+from benchmarks.measure.over_hosts import over_hosts
 from benchmarks.measure.programs import OwnPrograms
 from benchmarks.measure.runner import Chosen, Standing
-from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, by_cell, load, summary
+from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, by_cell, load, measured_over, summary
 from benchmarks.measure.units import write_units
 from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Planned, Suite, read_experiment
 from benchmarks.validation.texts import spread
@@ -42,6 +44,8 @@ def measure(options: SuiteOptions) -> None:
             )
         if options.quick and not known.quick:
             raise OptionError(f"{resume} is of the whole suite, not of --quick; leave out --quick.")
+        if options.hosts and not known.hosts:
+            raise OptionError(f"{resume} was measured on one machine; measure over hosts into a new --out.")
     else:
         file = options.experiment if isinstance(options, RunOptions) else OURS / f"{options.suite}.toml"
         known = drawn(read_experiment(file), f"bench.{options.suite or f'run {file}'}")
@@ -52,6 +56,7 @@ def measure(options: SuiteOptions) -> None:
         models=tuple(options.models or known.models),
         repetitions=options.repetitions or known.repetitions,
         timeout_s=options.timeout or known.timeout_s,
+        hosts=str(options.hosts or known.hosts),
     )
     directory = resume or options.out or default_out(f"bench.{options.suite or 'run'}")
     if not resume:
@@ -70,9 +75,12 @@ def drawn(suite: Suite, told: str) -> Chosen:
 def carry_out(directory: Path, wanted: Chosen) -> list[list[Sample]]:
     """Run what is missing; show and return the results of all that was asked for."""
     own = any(PROGRAM in planned.cell for planned in wanted.plan())
-    place = OwnPrograms(HERE, directory / PROGRAMS) if own else HERE
     try:
-        with cli.steps(_STEPS) as begin:
+        with (
+            cli.steps(_STEPS) as begin,
+            over_hosts(Path(wanted.hosts)) if wanted.hosts else nullcontext(HERE) as there,
+        ):
+            place = OwnPrograms(there, directory / PROGRAMS) if own else there
             begin("measure")
             runner.go_on(directory, wanted, lambda standing: _say(standing, begin), lambda _: None, place)
     except KeyboardInterrupt:
@@ -133,7 +141,8 @@ def _of(samples: Sequence[Sample], plan: Sequence[Planned]) -> list[list[Sample]
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     columns = [title, "seconds in the computation", "rounds", "sent by all", "most memory"]
     yield Table(columns, [[name_of_cell(of[-1].cell), *_costs(of)] for of in cells])
-    yield "Medians (least – most). All parties on this machine; clients and records are made up."
+    where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
+    yield f"Medians (least – most), {where}; clients and records are made up."
 
 
 def _costs(of: Sequence[Sample]) -> list[str]:

@@ -67,6 +67,9 @@ class SuiteOptions(Options):
 
     suite = ""
     quick = switch("a few small runs instead of the whole suite, in seconds")
+    hosts = optional(
+        parse_path, "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`"
+    )
     models = optional(
         separated(one_of(in_module("harness.security_models:MODELS"))),
         "only these, for example ring,mpyc; default: all",
@@ -140,6 +143,22 @@ class ReportOptions(Options):
 
     results = RESULTS
     out = OUT.but(help="a new directory; default: runs/bench.report-<time>")
+
+
+class ExportOptions(Options):
+    """Write an experiment's results for other tools: CSV, Parquet, a LaTeX table, figures as PDF."""
+
+    first = "results"
+    results = required(parse_path, "the directory of one experiment", "results/table2")
+    out = OUT.but(help="a new directory; default: runs/bench.export-<time>")
+
+
+class CompareOptions(Options):
+    """Say cell by cell what changed between two measurements, and what is within noise."""
+
+    before = required(parse_path, "the directory of the first", "results/table2")
+    after = required(parse_path, "the directory of the second", "again/table2")
+    json = json_of("every cell as JSON")
 
 
 class GapsOptions(Options):

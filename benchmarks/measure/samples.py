@@ -154,6 +154,27 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
     return (ordered[k - 1], ordered[n - k]) if k else None
 
 
+def measured_over(runs: Iterable[Sample]) -> str:
+    """Say over which hosts and networks runs were measured, "" if all were on one machine."""
+    over = [run for run in runs if run.hosts and run.network]
+    if not over:
+        return ""
+    trips, rates = (
+        [float(run.network[name]) for run in over if run.network]
+        for name in ("measured_rtt_s", "measured_bandwidth_bits_per_s")
+    )
+    names = {str(host["name"]) for run in over for host in run.hosts}
+    return (
+        f"measured over {len(names)} hosts, RTT {_span(trips, 1e3)} ms, {_span(rates, 1e-9)} Gbit/s (of each "
+        "run's slowest pair)"
+    )
+
+
+def _span(values: Sequence[float], per_unit: float) -> str:
+    ends = (f"{value * per_unit:.3g}" for value in (min(values), max(values)))
+    return " to ".join(dict.fromkeys(ends))
+
+
 def _whole(path: Path) -> int:
     """Return how many bytes of the file are whole lines."""
     return path.read_bytes().rfind(b"\n") + 1

@@ -37,9 +37,10 @@ def titles(measured: Measured) -> tuple[str, str]:
     cores = sorted({str(run.environment.get("cores")) for run in runs})
     days = sorted({run.time[:10] for run in runs})
     span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "never"
+    here = f"all parties on one machine with {' or '.join(cores)} cores"
     subtitle = (
         f"{len(runs):,} runs of {len(measured.cells):,} cells, {span}; {', '.join(versions)}; "
-        f"all parties on one machine with {' or '.join(cores)} cores"
+        f"{measured.over or here}"
     )
     return "What the protocols cost, beside PrivFairFL", subtitle
 
@@ -53,7 +54,7 @@ def report(measured: Measured, found: Validation, drawings: Drawings) -> Iterato
     yield Paragraph(f"{texts.counts(found.findings)}. ./inv bench.validate judges anew.", note=True)
     yield Heading("PrivFairFL's Table 2")
     yield from draw("table2")
-    yield from texts.table2(found.rows)
+    yield from texts.table2(found.rows, measured.over)
     yield "What is wrong with the published figures:"
     yield Sentences(privfairfl().caveats)
     if lines := [row for row in found.rows if row.extrapolated]:
@@ -213,6 +214,9 @@ def _environment(measured: Measured) -> Iterator[Part]:
         name: "; ".join(sorted({_fact(run.environment.get(key)) for _, run in runs} - {""}))
         for name, key in {**keys, "Python": "python", "packages": "packages"}.items()
     }
+    if hosts := {str(host["name"]): host for _, run in runs for host in run.hosts}:
+        columns = ["host", "processor", "cores", "memory", "platform"]
+        yield Table(columns, [[name, *_of_host(host)] for name, host in sorted(hosts.items())])
     loads = [run.environment["load_average"][0] for _, run in runs if "load_average" in run.environment]
     if loads:
         facts["load average (1 min) after a run"] = f"{min(loads):.2f} to {max(loads):.2f}"
@@ -224,6 +228,12 @@ def _environment(measured: Measured) -> Iterator[Part]:
         for model in dict.fromkeys(model for model, _ in options)
     ]
     yield Table(["model", "compile options"], rows)
+
+
+def _of_host(host: Mapping[str, Any]) -> list[str]:
+    there = host["environment"]
+    memory = f"{host['memory_bytes'] / 1e9:.0f} GB"
+    return [str(host["processor"]), str(there["cores"]), memory, str(there["platform"])]
 
 
 def _fact(value: object) -> str:

@@ -19,6 +19,7 @@ from benchmarks.measure.samples import (
     Summary,
     by_cell,
     load,
+    measured_over,
     summary,
 )
 from benchmarks.suites import EXPERIMENT, SUITES, UNITS
@@ -110,8 +111,8 @@ class CellRuns:
 
     @property
     def networks(self) -> list[Mapping[str, Any]]:
-        """The networks of the runs that ended well and had one."""
-        return [run.network for run in self.ok if run.network is not None]
+        """The emulated networks of the runs that ended well and had one."""
+        return [run.network for run in self.ok if run.network is not None and not run.hosts]
 
     @property
     def sent_bytes(self) -> float | None:
@@ -170,6 +171,11 @@ class Measured:
                 "a directory that holds such directories."
             )
         return cls.of(samples, abouts=abouts, plans=plans)
+
+    @property
+    def over(self) -> str:
+        """Over which hosts it was measured, in words; "" if all was on one machine."""
+        return measured_over([run for cell in self.cells for run in cell.ok])
 
     @property
     def suites(self) -> tuple[str, ...]:

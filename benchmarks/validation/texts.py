@@ -44,8 +44,11 @@ def times(ratio: float) -> str:
     return f"×{float(f'{ratio:.2g}'):,g}" if ratio < 1e6 else f"×{ratio:.2g}"
 
 
-def table2(rows: Sequence[Row]) -> Iterator[Part]:
-    """View each protocol's seconds on each federation, a row per model, and what one has to know."""
+def table2(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
+    """View each protocol's seconds on each federation, a row per model, and what one has to know.
+
+    Args: over: which hosts they were measured, "" on one machine.
+    """
     for protocol in AS_PUBLISHED:
         of_protocol = [row for row in rows if row.protocol == protocol]
         for shape in privfairfl().shapes.values():
@@ -55,7 +58,7 @@ def table2(rows: Sequence[Row]) -> Iterator[Part]:
                 [row for row in of_protocol if row.shape == shape.name],
                 f"{TITLES[protocol]}, {shape.title}: {size}.",
             )
-        yield Sentences(list(_notes(of_protocol, protocol)))
+        yield Sentences(list(_notes(of_protocol, protocol, over)))
 
 
 def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
@@ -86,10 +89,11 @@ def _gain(row: Row, ours: float | None) -> str:
     return NONE if ours is None else times(row.paper.seconds / ours)
 
 
-def _notes(rows: Sequence[Row], protocol: str) -> Iterator[str]:
+def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
+    ours = over or "for all parties on one machine"
     yield (
         "Seconds in the computation, preprocessing included: median (least – most). The paper's are for "
-        f"{privfairfl().machine}; ours for all parties on one machine."
+        f"{privfairfl().machine}; ours {ours}."
     )
     if protocol == "pi_rw":
         yield "Published: product form, group indicators times label counts, noisy counts opened."

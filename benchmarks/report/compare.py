@@ -1,0 +1,80 @@
+"""Two measurements of the same cells: what changed between them, and what is within noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from benchmarks.measure.samples import CONFIDENCE, OK, Cell, Level, Sample, by_cell, interval_of_median
+
+SLOWER, FASTER, NOISE, FEW = "slower", "faster", "within noise", "too few runs to tell"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of a cell.
+
+    Attributes: seconds: medians, None where it was not measured; interval: of their ratio, the second over
+    the first; others: what else changed, in words.
+    """
+
+    cell: Mapping[str, Level]
+    seconds: tuple[float | None, float | None]
+    ratio: float | None
+    interval: tuple[float, float] | None
+    verdict: str
+    others: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it."""
+        return {**vars(self), "cell": dict(self.cell)}
+
+
+def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Iterator[Change]:
+    """Yield what became of each cell, in the order in which they first ran.
+
+    Computes: the ratio of the medians of `mpc_s`. Its interval reaches from the lower end over the upper end
+    to the upper end over the lower one of the two medians' intervals, each at half the error, so that both
+    hold, and with them the ratio's, with probability 95 %, whatever the distributions of independent runs.
+    Guarantees: two measurements of one distribution are called changed with probability 5 % at most.
+    [test: tests/benchmarks/test_compare.py]
+    """
+    before, after = by_cell(first), by_cell(second)
+    for key in dict.fromkeys([*before, *after]):
+        both = [_good(of.get(key, [])) for of in (before, after)]
+        if any(both):
+            yield _change(key, *both)
+
+
+def _good(runs: Sequence[Sample]) -> list[Sample]:
+    return [run for run in runs if run.status == OK]
+
+
+def _change(key: Cell, first: Sequence[Sample], second: Sequence[Sample]) -> Change:
+    times = [[run.times["mpc_s"] for run in of] for of in (first, second)]
+    a, b = (median(of) if of else None for of in times)
+    if a is None or b is None:
+        return Change(dict(key), (a, b), None, None, f"not in the {'first' if a is None else 'second'}", "")
+    low, high = (interval_of_median(of, (1 + CONFIDENCE) / 2) for of in times)
+    interval = (high[0] / low[1], high[1] / low[0]) if low and high else None
+    verdict = FEW
+    if interval is not None:
+        verdict = SLOWER if interval[0] > 1 else FASTER if interval[1] < 1 else NOISE
+    return Change(dict(key), (a, b), b / a, interval, verdict, ", ".join(_others(first[-1], second[-1])))
+
+
+def _others(a: Sample, b: Sample) -> Iterator[str]:
+    """Say what is not noise: programs, counts and places that differ."""
+    if sum(a.sent_bytes) != sum(b.sent_bytes):
+        yield f"sent {sum(a.sent_bytes):,} and {sum(b.sent_bytes):,} bytes"
+    for what, one, other in (
+        ("rounds", a.rounds, b.rounds),
+        ("hosts", len(a.hosts), len(b.hosts)),
+        ("engine", a.engine_version, b.engine_version),
+    ):
+        if one != other:
+            yield f"{what} {one} and {other}"
+    if a.program_hash != b.program_hash:
+        yield "another program"
