@@ -1,0 +1,69 @@
+"""Audits of own noise: from the tables' atoms; a table that is too narrow or too short is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from harness.errors import OptionError
+from harness.privacy.audit import own_noise
+from harness.privacy.audit.own_noise import audit_own_noise
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_own_noise
+from protocols.noise.tables import NoiseLaw
+from protocols.spec import PI_GAP, PI_ROC, PI_RW
+
+LAPLACE, GAUSSIAN = NoiseLaw
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
+TABLE = {"groups": 2, "labels": 2}
+DELTA = Fraction(1, 2**40)
+LAWS = pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
+
+
+@LAWS
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize(
+    ("spec", "arguments"),
+    [
+        (PI_RW, TABLE),
+        (PI_ROC, {**TABLE, "bins": 8, "blocks": "1.2.4"}),
+        (PI_GAP, {"groups": 2, "steps": 3}),
+    ],
+)
+def test_claims_hold(law, relation, spec, arguments) -> None:
+    found = audit_own_noise("x", spec, arguments, relation, Fraction(1), DELTA, law, 3, 1)
+    assert found.fault is None and found.claimed
+    assert isinstance(found.figures["delta"], Fraction) and 0 < found.figures["delta"] <= DELTA
+    assert found.figures["epsilon"] <= 1
+
+
+@LAWS
+@pytest.mark.parametrize("malleable", [False, True])
+def test_of_clients(law: NoiseLaw, malleable: bool) -> None:
+    found = audit_own_noise("x", PI_RW, TABLE, ZERO_OUT, Fraction(1), DELTA, law, 4, 1, 4, malleable)
+    assert found.fault is None and found.figures["units_moved"] == (8 if malleable else 4)
+
+
+@LAWS
+@pytest.mark.parametrize("narrower", [True, False])
+def test_wrong_tables_are_found(law: NoiseLaw, narrower: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*arguments, **options) -> NoisePlan:
+        plan = plan_own_noise(*arguments, **options)
+        assert plan.own is not None
+        if narrower:
+            return replace(plan, own=replace(plan.own, rate=plan.own.rate * Fraction(6, 5)))
+        return replace(plan, own=replace(plan.own, edge=plan.own.edge * 7 // 10))
+
+    monkeypatch.setattr(own_noise, "plan_own_noise", wrong)
+    found = audit_own_noise("x", PI_RW, TABLE, REPLACE, Fraction(1), DELTA, law, 2, 1)
+    assert found.fault is not None and "not" in found.fault
+
+
+def test_what_is_not_audited() -> None:
+    with pytest.raises(OptionError, match="12 records at most"):
+        audit_own_noise("x", PI_RW, TABLE, ZERO_OUT, Fraction(1), DELTA, LAPLACE, 2, 1, 13)
+    with pytest.raises(
+        OptionError, match=r"^No noise fits --epsilon 1 and --delta 0: Gaussian noise .* at δ = 0"
+    ):
+        audit_own_noise("x", PI_RW, TABLE, ADD, Fraction(1), Fraction(0), GAUSSIAN, 2, 1)
