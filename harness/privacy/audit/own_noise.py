@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import reduce
 from math import lcm
 
+from harness.errors import OptionError
 from harness.privacy.audit.samplers import Audited, Figure, budget_parameters, no_noise
 from protocols.accounting.calibration import NeighboringRelation, plan_own_noise
 from protocols.accounting.exact_privacy import amounts_moved, curve_of_law, values_moved
@@ -15,7 +16,7 @@ from protocols.circuits.coins import exp_bounds
 from protocols.noise.tables import BITS, NoiseLaw
 from protocols.spec import ProtocolSpec, declared_release
 
-_STEPS = 2000  # of the loss, in epsilon
+_STEPS = 8000  # of the loss, in epsilon: finer than what chose the table
 _MOST_SPREADS = 12  # records of a client, whose 77 ways to spread are listed
 
 
@@ -40,13 +41,11 @@ def audit_own_noise(
     Raises: OptionError: no table reaches epsilon and delta, or a client has over 12 records.
     """
     if cap > _MOST_SPREADS:
-        raise no_noise(
-            epsilon, delta, ValueError(f"an audit of own noise is of {_MOST_SPREADS} records at most")
-        )
+        raise OptionError(f"An audit of own noise lists how records spread: --cap {_MOST_SPREADS} at most.")
     release = declared_release(spec, {each: str(value) for each, value in arguments.items()})
     try:
         plan = plan_own_noise(
-            release, relation, epsilon, delta, law, parties, tolerated, cap, malleable_slots
+            *(release, relation, epsilon, delta, law, parties, tolerated, cap, malleable_slots)
         )
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
@@ -57,11 +56,9 @@ def audit_own_noise(
         moves = amounts_moved(release, relation, malleable_slots)
     else:
         moves = {tuple(spread) * (moved // cap) for spread in _spreads(cap, cap)}
-    atoms = {i - own.honest * own.edge: w for i, w in enumerate(own.summed(own.honest))}
     scale = 1 << BITS * own.honest
-    pairs = {
-        s: curve_of_law({x: Fraction(w, scale) for x, w in atoms.items()}, [s]) for s in {*sum(moves, ())}
-    }
+    atoms = {x: Fraction(mass, scale) for x, mass in enumerate(own.summed(own.honest))}
+    pairs = {s: curve_of_law(atoms, [s]) for s in {*sum(moves, ())}}
     if law is NoiseLaw.LAPLACE:
         deltas = {s: curve.delta(exp_bounds(claim.epsilon * s / moved)[0]) for s, curve in pairs.items()}
         found = max(sum((deltas[s] for s in move), Fraction(0)) for move in moves)
@@ -99,4 +96,4 @@ def _spreads(units: int, most: int) -> Iterator[list[int]]:
 
 def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> LossLaw:
     total = lcm(*(mass.denominator for masses in pair for mass in masses))
-    return loss_law([(int(p * total), int(q * total)) for p, q in pair], total, step)
+    return loss_law([(int(p * total), int(q * total)) for p, q in pair], total, step, 4 * _STEPS)

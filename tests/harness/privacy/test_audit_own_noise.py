@@ -35,7 +35,6 @@ def test_claims_hold(law, relation, spec, arguments) -> None:
     found = audit_own_noise("x", spec, arguments, relation, Fraction(1), DELTA, law, 3, 1)
     assert found.fault is None and found.claimed
     assert isinstance(found.figures["delta"], Fraction) and 0 < found.figures["delta"] <= DELTA
-    assert found.figures["epsilon"] <= 1
 
 
 @LAWS
@@ -61,9 +60,7 @@ def test_wrong_tables_are_found(law: NoiseLaw, narrower: bool, monkeypatch: pyte
 
 
 def test_what_is_not_audited() -> None:
-    with pytest.raises(OptionError, match="12 records at most"):
+    with pytest.raises(OptionError, match="cap 12 at most"):
         audit_own_noise("x", PI_RW, TABLE, ZERO_OUT, Fraction(1), DELTA, LAPLACE, 2, 1, 13)
-    with pytest.raises(
-        OptionError, match=r"^No noise fits --epsilon 1 and --delta 0: Gaussian noise .* at δ = 0"
-    ):
+    with pytest.raises(OptionError, match=r"^No noise fits --epsilon 1 and --delta 0: Gaussian noise"):
         audit_own_noise("x", PI_RW, TABLE, ADD, Fraction(1), Fraction(0), GAUSSIAN, 2, 1)
