@@ -90,11 +90,11 @@ class Place:
             sent_bytes=tuple(manifest["sent_bytes"]),
             client_sent_bytes=sent and tuple(sent),
             peak_memory_bytes=tuple(manifest["peak_memory_bytes"]),
-            network=manifest.get("network"),
             program_hash=manifest["program_hash"],
             compile_options=tuple(manifest["compile_options"]),
             engine=manifest["engine"],
             engine_version=manifest["engine_version"],
+            **{"network": manifest.get("network"), **self.surroundings(cell)},
         )
 
     def why_not(self, planned: Planned) -> str | None:
@@ -117,11 +117,25 @@ class Place:
         """Return what results are told of the place."""
         return {"machine": report.machine(), "environment": report.environment()}
 
+    def hosts(self, cell: Mapping[str, Level]) -> Runner | None:  # noqa: ARG002
+        """Return what runs a cell's parties elsewhere, None if that is here."""
+        return None
+
+    def unfit(self, cell: Mapping[str, Level]) -> str | None:  # noqa: ARG002
+        """Return why this is no place for a cell, whatever its program, None if it is."""
+        return None
+
+    def surroundings(self, cell: Mapping[str, Level]) -> dict[str, Any]:  # noqa: ARG002
+        """Return what a sample says of where it was measured: its fields, by name."""
+        return {}
+
     def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
         """Return why this combination cannot run here, None if it can."""
+        if (reason := self.unfit(cell)) is not None:
+            return reason
         spec, settings = _spec_and_settings(cell)
         try:
-            replace(settings, hosts=self._hosts(cell)).check_supported(spec)
+            replace(settings, hosts=self.hosts(cell)).check_supported(spec)
         except UnsupportedError as error:
             return str(error)
         return None
@@ -130,16 +144,12 @@ class Place:
         self, cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progress
     ) -> dict[str, Any]:
         _, settings = _spec_and_settings(cell)
-        settings = replace(settings, timeout_s=timeout_s, hosts=self._hosts(cell))
+        settings = replace(settings, timeout_s=timeout_s, hosts=self.hosts(cell))
         if cell["protocol"] == "pi_lap":
             return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, progress).manifest
         statistic = curves_of(statistic_of(cell))
         source = self._source(federation_of(cell, statistic))
         return run_release(statistic, source, settings, out, progress).manifest
-
-    def _hosts(self, cell: Mapping[str, Level]) -> Runner | None:  # noqa: ARG002
-        """Return what runs a cell's parties elsewhere, None if that is here."""
-        return None
 
     def _source(self, federation: Federation) -> Source:
         """Return where the parties' inputs come from."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from benchmarks.measure.cell import (
     release_of,
     statistic_of,
 )
-from benchmarks.measure.samples import OK, Level, Sample
-from benchmarks.suites import Planned
-from harness.engines.base import Progress, Runner
+from benchmarks.measure.samples import Level
+from benchmarks.suites import PROGRAM
+from harness.engines.base import Runner
 from harness.hosts.benchmarks import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.inventory import read_hosts
 from harness.hosts.trials import Noise, Trial
@@ -33,33 +32,24 @@ class HostsPlace(Place):
     def __init__(self, hosts: BenchmarkHosts) -> None:
         self._fleet = hosts
 
-    def measure(
-        self, suite: str, planned: Planned, repetition: int, scratch: Path, progress: Progress
-    ) -> Sample:
-        sample = super().measure(suite, planned, repetition, scratch, progress)
-        seen = self._fleet.seen.get(str(planned.cell["model"]))
-        if seen is None or sample.status != OK:
-            return sample
-        return replace(sample, hosts=seen.hosts, network=seen.network())
-
-    def why_not(self, planned: Planned) -> str | None:
-        model, there = model_of(planned.cell), len(self._fleet.hosts)
-        if planned.cell.get("network", "none") != "none":
-            return "No network is emulated between hosts: theirs is measured, and stands beside each result."
-        if there < model.parties:
-            return f"Model {model.name} takes {model.parties} hosts; there are {there}."
-        return super().why_not(planned)
-
     def identity(self, cell: Mapping[str, Level]) -> Identity | None:  # noqa: ARG002
         return None
 
-    def about(self) -> dict[str, Any]:
-        seen = self._fleet.seen
-        hosts = {model: {"hosts": each.hosts, "links": each.links} for model, each in seen.items()}
-        return {**super().about(), "hosts": hosts}
+    def hosts(self, cell: Mapping[str, Level]) -> Runner:
+        trial = None if PROGRAM in cell else trial_of(cell)
+        return BenchmarkRunner(self._fleet, model_of(cell), trial)
 
-    def _hosts(self, cell: Mapping[str, Level]) -> Runner:
-        return BenchmarkRunner(self._fleet, trial_of(cell))
+    def unfit(self, cell: Mapping[str, Level]) -> str | None:
+        model, there = model_of(cell), len(self._fleet.hosts)
+        if cell.get("network", "none") != "none":
+            return "No network is emulated between hosts: theirs is measured, and stands beside each result."
+        if there < model.parties:
+            return f"Model {model.name} takes {model.parties} hosts; there are {there}."
+        return None
+
+    def surroundings(self, cell: Mapping[str, Level]) -> dict[str, Any]:
+        seen = self._fleet.seen[str(cell["model"])]
+        return {"hosts": seen.hosts, "network": seen.network()}
 
     def _source(self, federation: Federation) -> Source:
         return SyntheticSource(federation)

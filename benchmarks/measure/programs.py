@@ -42,6 +42,9 @@ class OwnPrograms(Place):
     def about(self) -> dict[str, Any]:
         return self._place.about()
 
+    def surroundings(self, cell: Mapping[str, Level]) -> dict[str, Any]:
+        return self._place.surroundings(cell)
+
     def job_of(self, cell: Mapping[str, Level]) -> Job:
         """Return the job of a run: `inputs` public integers of each party, one after the other."""
         source, parties = self._directory / str(cell[PROGRAM]), model_of(cell).parties
@@ -73,13 +76,13 @@ class OwnPrograms(Place):
         return {what: int(number) for number, what in _COST.findall(said)}
 
     def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
-        return engine_of(model_of(cell)).availability(model_of(cell))
+        return self._place.unfit(cell) or engine_of(model_of(cell)).availability(model_of(cell))
 
     def _run(
         self, cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progress
     ) -> dict[str, Any]:
         started, model = time.monotonic(), model_of(cell)
-        runner = self._place._hosts(cell) or engine_of(model)
+        runner = self._place.hosts(cell) or engine_of(model)
         network = parse_network(str(cell.get("network", "none")))
         result = runner.run(self.job_of(cell), model, out, timeout_s, progress, network=network)
         return report.manifest("program", result, {}, {}, None, time.monotonic() - started, 0.0)

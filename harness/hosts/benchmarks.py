@@ -20,7 +20,7 @@ from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
-from harness.hosts.trials import Trial
+from harness.hosts.trials import Program, Trial
 from harness.security_models import Model
 from harness.system.signals import uninterrupted
 
@@ -98,10 +98,13 @@ class BenchmarkHosts:
 
 
 class BenchmarkRunner(HostsRunner):
-    """Runs one cell's parties on hosts. Args: trial: what hosts are asked for; they derive the job of it."""
+    """Runs one cell's parties on hosts.
 
-    def __init__(self, hosts: BenchmarkHosts, trial: Trial) -> None:
-        super().__init__(hosts.hosts[: trial.of.parties], trial.of, None)
+    Args: trial: what hosts are asked for, who derive the job of it; None for programs of their owners.
+    """
+
+    def __init__(self, hosts: BenchmarkHosts, model: Model, trial: Trial | None) -> None:
+        super().__init__(hosts.hosts[: model.parties], model, None)
         self._benchmark, self._trial = hosts, trial
 
     def run(
@@ -115,7 +118,7 @@ class BenchmarkRunner(HostsRunner):
         network: Network | None = None,
     ) -> EngineResult:
         self._connections = self._benchmark.ready(model, progress)
-        trial = asdict(self._trial)
+        trial = asdict(self._trial or Trial(model.name, program=Program.of(job)))
         try:
             at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
             return super().run(job, model, work, timeout_s, progress, starting, network)

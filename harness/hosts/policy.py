@@ -5,7 +5,6 @@ Limits stand here only; what was spent of them is in the host's own ledger.
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from fractions import Fraction
@@ -18,7 +17,7 @@ from harness.privacy.ledger.populations import PrivacyEvent, key_of, listed, spe
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
-from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.files import changed_by_others, create_file, scratch_directory
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number, exact_text
 
@@ -204,8 +203,7 @@ def read_policy(directory: Path) -> Policy:
             f"It has no policy, so it runs nothing of another's: its owner writes one there by {COMMAND} "
             f"--directory {directory}, or, of all hosts at once, by ./inv hosts.setup."
         )
-    status = path.stat()
-    if status.st_mode & 0o022 or status.st_uid != os.geteuid() or writable_by_others(directory):
+    if changed_by_others(path):
         raise PolicyError(f"Others can change {path}; make it its owner's alone, by chmod go-w.")
     return checked_policy(path, str(path))
 

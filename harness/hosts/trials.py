@@ -1,12 +1,15 @@
-"""Benchmark runs, as hosts are asked for them: a release on made-up records, or samples of noise.
+"""Benchmark runs, as hosts are asked for them: made-up records, samples of noise, programs of owners.
 
 Nothing of anybody's is in such a run, so it is charged to no ledger, and nothing that it opens is signed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.engines.base import Job
 from harness.errors import HostUnfitError
@@ -18,7 +21,12 @@ from harness.pipeline.terms import Asked
 from harness.releases.noise_samples import choose_sampler
 from harness.releases.registry import positive
 from harness.security_models import Model, get_model
-from protocols.spec import CLIENTS
+from harness.system.files import changed_by_others
+from protocols.spec import CLIENTS, ProtocolSpec
+
+PROGRAMS = "programs"  # in a host's directory, by its owner
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
+_OPTION = re.compile(r"-[BCDFKMOPRXYZbclmnu]|[0-9]+")  # of the compiler: none that names a file or a host
 
 
 @dataclass(frozen=True)
@@ -32,24 +40,71 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A program that a host's owner put into `programs`, in the host's directory: none travels.
+
+    Attributes: inputs: what each party feeds in, which is public.
+    """
+
+    name: str
+    sha256: str
+    arguments: list[str]
+    compile_options: list[str]
+    inputs: list[list[int]]
+
+    @classmethod
+    def of(cls, job: Job) -> Program:
+        """Return what a job of this machine is elsewhere."""
+        digest = hashlib.sha256(job.source.read_bytes()).hexdigest()
+        inputs = [list(each) for each in job.given_bits or ()]
+        return cls(job.source.name, digest, list(job.arguments), list(job.compile_options), inputs)
+
+    def job(self, directory: Path) -> Job:
+        """Return the job on a host. Raises: HostUnfitError: its owner put no such program there."""
+        source = directory / PROGRAMS / self.name
+        if not _NAME.fullmatch(self.name) or not all(map(_OPTION.fullmatch, self.compile_options)):
+            raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
+        if not source.is_file() or hashlib.sha256(source.read_bytes()).hexdigest() != self.sha256:
+            raise HostUnfitError(
+                f"It has no program {source} like the starter's; ask its owner to read that and put it there."
+            )
+        if changed_by_others(source):
+            raise HostUnfitError(f"Others can change {source}; make it its owner's alone, by chmod go-w.")
+        spec = ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",))
+        return Job(
+            spec,
+            source,
+            tuple(self.arguments),
+            (None,) * len(self.inputs),
+            given_bits=tuple(map(tuple, self.inputs)),
+            compile_options=tuple(self.compile_options),
+        )
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One of the two. Attributes: asked, federation: which release, on which records; or noise."""
+    """One of the three. Attributes: asked, federation: which release, on which records; noise; program."""
 
     model: str
     asked: Asked | None = None
     federation: Federation | None = None
     noise: Noise | None = None
+    program: Program | None = None
 
     @property
     def of(self) -> Model:
         """The model whose parties run it."""
         return get_model(self.model)
 
-    def job(self, certificates: Sequence[str] = ()) -> Job:
-        """Return what every party runs. Args: certificates: of the starter's clients, if they send.
+    def job(self, directory: Path, certificates: Sequence[str] = ()) -> Job:
+        """Return what every party runs.
 
-        Raises: OptionError, UnsupportedError: this version does not know it, or cannot run it.
+        Args: directory: the host's own; certificates: of the starter's clients, if they send.
+        Raises: OptionError, UnsupportedError: this version does not know it, or cannot run it;
+        HostUnfitError.
         """
+        if self.program is not None:
+            return self.program.job(directory)
         if self.noise is not None:
             texts = positive(self.noise.epsilon), positive(self.noise.delta)
             sampler = choose_sampler(self.noise.sampler, *texts, rounded=False)

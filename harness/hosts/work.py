@@ -319,7 +319,7 @@ class Work:
 
     def _job(self, clients: Sending | None) -> Job:
         if self._trial is not None:
-            job = self._trial.job(clients.certificates if clients else ())
+            job = self._trial.job(self._directory, clients.certificates if clients else ())
             if (clients is None) != (job.clients is None):
                 raise HostUnfitError("It was asked for a run before it had any inputs.")
             return job

@@ -136,3 +136,10 @@ def writable_by_others(directory: Path) -> str | None:
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"Other users can write to {directory}"
     return None
+
+
+def changed_by_others(file: Path) -> bool:
+    """Return whether others than its owner, we, can change a file, or put another one in its place."""
+    status = file.stat()
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return bool(writable) or status.st_uid != os.geteuid() or writable_by_others(file.parent) is not None

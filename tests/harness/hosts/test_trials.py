@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import LOOPBACK
+from harness.engines.base import LOOPBACK, Job
 from harness.engines.parties.supervisor import free_ports
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.policy import LEDGER
-from harness.hosts.trials import Noise, Trial
+from harness.hosts.trials import Noise, Program, Trial
 from harness.hosts.work import Sending, Work
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import BENCHMARK_TERMS
 from harness.pipeline.terms import read_terms
 from harness.system.files import PREFIX
-from protocols.spec import CLIENTS, PI_RW
+from protocols.spec import CLIENTS, PI_RW, ProtocolSpec
 from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, write_rules
 
 ALLOWED = "benchmark = true\n"
@@ -128,6 +130,56 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Pa
         work._job(Sending({}, [], (1, 2), 1.0))
 
 
+def test_a_program_is_the_one_that_the_owner_put_there(hosts: list[Path], work: Work, tmp_path: Path) -> None:
+    sent = tmp_path / "mine.mpc"
+    sent.write_text("print_ln('OUT x 1')\n")
+    spec = ProtocolSpec("mine", "", (), {}, ("x",), ())
+    job = Job(spec, sent, ("3",), (None,) * MODEL.parties, given_bits=((1,), (2,), (3,)))
+    trial = Trial(MODEL.name, program=Program.of(job))
+    own = hosts[1] / "programs" / "mine.mpc"
+    with pytest.raises(HostUnfitError, match=f"It has no program {own} like the starter's"):
+        job_at(work, trial)
+    own.parent.mkdir(mode=0o700)
+    own.write_text("print_ln('OUT x 2')\n")
+    with pytest.raises(HostUnfitError, match="like the starter's"):
+        job_at(work, trial)
+    shutil.copy(sent, own)
+    found = job_at(work, trial)
+    assert (found.source, found.arguments, found.given_bits) == (own, ("3",), ((1,), (2,), (3,)))
+    assert found.party_inputs == (None,) * MODEL.parties and work._values is None
+    own.chmod(0o666)
+    with pytest.raises(HostUnfitError, match=f"Others can change {own}"):
+        job_at(work, trial)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "../keys/mine.mpc"},
+        {"name": "mine.py"},
+        {"compile_options": ["-o", "/tmp/x"]},
+        {"compile_options": ["-E", "ring"]},
+        {"compile_options": ["--hostfile=x"]},
+        {"compile_options": ["-X", "other"]},
+    ],
+)
+def test_no_other_file_and_no_option_with_effects_is_compiled(
+    changes: dict[str, Any], hosts: list[Path], work: Work
+) -> None:
+    own = hosts[1] / "programs" / "mine.mpc"
+    own.parent.mkdir(mode=0o700)
+    own.write_text("")
+    known = Program(own.name, hashlib.sha256(b"").hexdigest(), [], ["-X", "-R", "64"], [[], [], []])
+    assert job_at(work, Trial(MODEL.name, program=known)).source == own
+    with pytest.raises(HostUnfitError, match="no command of FairShares asks for"):
+        job_at(work, Trial(MODEL.name, program=replace(known, **changes)))
+
+
+def job_at(work: Work, trial: Trial) -> Job:
+    work.benchmark(1, trial)
+    return work._job(None)
+
+
 @pytest.mark.parametrize(
     "trial",
     [
@@ -139,9 +191,5 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Pa
     ],
 )
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
-    def run() -> None:
-        work.benchmark(1, trial)
-        work._job(None)
-
     with pytest.raises((FairSharesError, ValueError)):
-        run()
+        job_at(work, trial)
