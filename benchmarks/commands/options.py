@@ -33,6 +33,10 @@ RESULTS = optional(
     parse_path, "a directory that a suite wrote, or one of such directories; default: those of the repository"
 )
 
+HOSTS = optional(
+    parse_path, "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`"
+)
+
 
 def typed(**values: object) -> str:
     """Return options as they are typed, each with a space before it; None and False are left out."""
@@ -67,9 +71,7 @@ class SuiteOptions(Options):
 
     suite = ""
     quick = switch("a few small runs instead of the whole suite, in seconds")
-    hosts = optional(
-        parse_path, "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`"
-    )
+    hosts = HOSTS
     models = optional(
         separated(one_of(in_module("harness.security_models:MODELS"))),
         "only these, for example ring,mpyc; default: all",
@@ -125,6 +127,7 @@ class ProgramOptions(Options):
     against = optional(parse_path, "another program, run in turn with it: the ratio of their seconds")
     against_options = optional(as_given, "other compile options, likewise")
     network = usual("none", as_given, "emulated between the parties: lan, wan, or as 40ms,100Mbit")
+    hosts = HOSTS
     repetitions = usual("5", whole(1, MOST_REPETITIONS), "how often each is run, after a warm-up")
     timeout = usual("600", parse_seconds, "seconds that a run may take before it counts as failed")
     out = OUT.but(help="a new directory for the results; default: runs/bench.program-<time>")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from benchmarks.commands.measured import carry_out, drawn, finish, name_of_cell
@@ -43,6 +44,7 @@ def program(options: ProgramOptions) -> None:
     lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
     lines += ["[[grid]]", "[grid.factors]", *(f"{name} = {json.dumps(of)}" for name, of in levels.items())]
     wanted = drawn(suite, " ".join([f"bench.program {own}", *_told(options)]))
+    wanted = replace(wanted, hosts=str(options.hosts or ""))
     runner.start(directory, wanted, "\n".join([*lines, ""]), own.parent)
     cells = carry_out(directory, wanted)
     place = OwnPrograms(HERE, directory / PROGRAMS)
@@ -54,7 +56,7 @@ def _told(options: ProgramOptions) -> Iterator[str]:
     """Yield the options that were given, as a shell takes them."""
     for name, option in options.declared.items():
         text = str(options.texts[name])
-        if name not in ("program", "out", "json") and text not in ("", option.default):
+        if name not in ("program", "hosts", "out", "json") and text not in ("", option.default):
             yield f"{option.flag} {shlex.quote(text)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shlex
 import time
@@ -18,11 +17,10 @@ from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.registry import engine_of
+from harness.inputs.synthetic import public_integers
 from harness.pipeline import manifest as report
 from protocols.spec import ProtocolSpec
 
-LARGEST_INPUT = 1 << 16
-_SEED = 20_220_523  # any; public, so that whoever runs a program again feeds it the same
 _OUTPUT = re.compile(r"\bOUT ([A-Za-z_]\w*)")
 _COST = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
 
@@ -50,16 +48,12 @@ class OwnPrograms(Place):
         source, parties = self._directory / str(cell[PROGRAM]), model_of(cell).parties
         text = source.read_text(encoding="utf-8", errors="replace")
         outputs = tuple(dict.fromkeys(_OUTPUT.findall(text)))
-        rng = random.Random(_SEED)
         return Job(
             ProtocolSpec(source.stem, "a program of the user's", (), {}, outputs, ("whatever it opens",)),
             source,
             tuple(shlex.split(str(cell.get("arguments", "")))),
             (None,) * parties,
-            given_bits=tuple(
-                tuple(rng.randrange(LARGEST_INPUT) for _ in range(int(cell.get("inputs", 0))))
-                for _ in range(parties)
-            ),
+            given_bits=public_integers(parties, int(cell.get("inputs", 0))),
             compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
         )
 

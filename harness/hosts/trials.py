@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.engines.base import Job
 from harness.errors import HostUnfitError
-from harness.inputs.synthetic import Federation
+from harness.inputs.synthetic import MOST_INTEGERS, Federation, public_integers
 from harness.pipeline.noise_samples import noise_job
 from harness.pipeline.party_inputs import synthetic_inputs
 from harness.pipeline.run import RunSettings, make_job
@@ -43,26 +43,27 @@ class Noise:
 class Program:
     """A program that a host's owner put into `programs`, in the host's directory: none travels.
 
-    Attributes: inputs: what each party feeds in, which is public.
+    Attributes: inputs: how many public integers each party feeds in.
     """
 
     name: str
     sha256: str
     arguments: list[str]
     compile_options: list[str]
-    inputs: list[list[int]]
+    inputs: int
 
     @classmethod
     def of(cls, job: Job) -> Program:
         """Return what a job of this machine is elsewhere."""
         digest = hashlib.sha256(job.source.read_bytes()).hexdigest()
-        inputs = [list(each) for each in job.given_bits or ()]
-        return cls(job.source.name, digest, list(job.arguments), list(job.compile_options), inputs)
+        options, (inputs, *_) = list(job.compile_options), job.given_bits or ((),)
+        return cls(job.source.name, digest, list(job.arguments), options, len(inputs))
 
-    def job(self, directory: Path) -> Job:
+    def job(self, directory: Path, parties: int) -> Job:
         """Return the job on a host. Raises: HostUnfitError: its owner put no such program there."""
         source = directory / PROGRAMS / self.name
-        if not _NAME.fullmatch(self.name) or not all(map(_OPTION.fullmatch, self.compile_options)):
+        known = _NAME.fullmatch(self.name) and all(map(_OPTION.fullmatch, self.compile_options))
+        if not known or self.inputs > MOST_INTEGERS:
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         if not source.is_file() or hashlib.sha256(source.read_bytes()).hexdigest() != self.sha256:
             raise HostUnfitError(
@@ -75,8 +76,8 @@ class Program:
             spec,
             source,
             tuple(self.arguments),
-            (None,) * len(self.inputs),
-            given_bits=tuple(map(tuple, self.inputs)),
+            (None,) * parties,
+            given_bits=public_integers(parties, self.inputs),
             compile_options=tuple(self.compile_options),
         )
 
@@ -104,7 +105,7 @@ class Trial:
         HostUnfitError.
         """
         if self.program is not None:
-            return self.program.job(directory)
+            return self.program.job(directory, self.of.parties)
         if self.noise is not None:
             texts = positive(self.noise.epsilon), positive(self.noise.delta)
             sampler = choose_sampler(self.noise.sampler, *texts, rounded=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from harness.inputs.rings import Ring
 from protocols.spec import InputForm
 
 SEED = 20_220_523  # any; fixed, so that all parties of a comparison have the same clients
+MOST_INTEGERS = 10**7  # that a program of anybody's reads from a party
+_BELOW = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,9 @@ class Federation:
         if form.summed_by_party:
             values = over.total(values)
         return over.to_bytes(values) if party == 0 else bytes(values.nbytes)
+
+
+def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
+    """Return what so many parties feed into a program of anybody's, below 2^16 and the same each time."""
+    rng = random.Random(SEED)
+    return tuple(tuple(rng.randrange(_BELOW) for _ in range(each)) for _ in range(parties))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -22,7 +23,7 @@ from harness.engines.emulated_network.profiles import Network
 from harness.hosts import benchmarks, wire
 from harness.hosts.fleet import set_up
 from harness.security_models import MODELS, Model
-from tests.support.command import files_below, processes_below
+from tests.support.command import call, files_below, processes_below
 from tests.support.namespaces import PORT, STARTER, NetworkedSite, networked_site
 from tests.support.parties_on_hosts import is_running, party_on
 from tests.support.running import model_parameters, until
@@ -86,6 +87,7 @@ def hosts(four: NetworkedSite, monkeypatch: pytest.MonkeyPatch) -> Iterator[Netw
     with four.inside(STARTER):
         yield four
     four.write()
+    shutil.rmtree(four.home / "results", ignore_errors=True)
     for host in four.hosts:
         until(lambda: not processes_below(Path(host.directory)))  # noqa: B023
         assert files_below(Path(host.directory) / "results") == set()
@@ -237,6 +239,62 @@ def test_a_link_that_is_cut_between_runs_is_named(hosts: NetworkedSite) -> None:
         assert cut.status == FAILED and "cannot reach it at" in str(cut.reason), cut.reason
         open_all(hosts)
         assert measure().status == OK
+
+
+EXPERIMENT = """
+name = "mine"
+title = "Two models"
+repetitions = 1
+warm_up = false
+[factors]
+protocol = "pi_lap"
+variant = "default"
+network = "none"
+samples = 4
+epsilon = "1"
+model = ["ring", "semi2k"]
+[[grid]]
+"""
+
+
+@pytest.mark.mpspdz("ring", "semi2k")
+def test_an_experiment_over_hosts_goes_on_where_one_refuses_and_is_resumed(hosts: NetworkedSite) -> None:
+    (hosts.home / "mine.toml").write_text(EXPERIMENT)
+    over = ("bench.run", "mine.toml", "--hosts", "hosts.toml", "--out", "results", "--json")
+    (hosts.directory(2) / "policy.toml").write_text("population = []\n")
+    done = call(*over, cwd=hosts.home)
+    found = {one["cell"]["model"]: one for one in json.loads(done.stdout)}
+    assert done.returncode == 1 and "1 failed" in done.stderr, done.stderr
+    assert found["semi2k"]["ok"] == found["ring"]["failed"] == 1
+    assert found["ring"]["reason"].startswith(f"{named(hosts, 2)}: Its policy allows no benchmark runs")
+    (hosts.directory(2) / "policy.toml").write_text(POLICY)
+    again = call("bench.run", "--resume", "results", cwd=hosts.home)
+    assert again.returncode == 0, again.stderr
+    samples = [
+        json.loads(line) for line in (hosts.home / "results" / "samples.jsonl").read_text().splitlines()
+    ]
+    assert [(one["cell"]["model"], one["status"]) for one in samples].count(("semi2k", "ok")) == 1
+    assert [len(one["hosts"]) for one in samples if one["cell"]["model"] == "ring"] == [0, 3]
+
+
+@pytest.mark.mpspdz("ring")
+def test_an_owners_program_runs_over_hosts(hosts: NetworkedSite, tmp_path: Path) -> None:
+    (hosts.home / "mine.mpc").write_text(
+        "a, b = sint.get_input_from(0), sint.get_input_from(1)\n"
+        "print_ln('OUT product %s', (a * b).reveal())\n"
+    )
+    command = ("bench.program", "mine.mpc", "--models", "ring", "--inputs", "1", "--repetitions", "1")
+    over = (*command, "--hosts", "hosts.toml", "--out", "results")
+    missing = call(*over, cwd=hosts.home)
+    assert missing.returncode == 1 and "It has no program" in missing.stderr + missing.stdout
+    shutil.rmtree(hosts.home / "results")
+    for i in range(3):
+        (hosts.directory(i) / "programs").mkdir(mode=0o700)
+        shutil.copy(hosts.home / "mine.mpc", hosts.directory(i) / "programs")
+    done = call(*over, cwd=hosts.home)
+    for i in range(3):
+        shutil.rmtree(hosts.directory(i) / "programs")
+    assert done.returncode == 0, done.stderr + done.stdout
 
 
 @pytest.mark.parametrize("what", ["clock", "program"])

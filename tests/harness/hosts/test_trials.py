@@ -19,7 +19,7 @@ from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareEr
 from harness.hosts.policy import LEDGER
 from harness.hosts.trials import Noise, Program, Trial
 from harness.hosts.work import Sending, Work
-from harness.inputs.synthetic import Federation
+from harness.inputs.synthetic import Federation, public_integers
 from harness.pipeline.party_inputs import BENCHMARK_TERMS
 from harness.pipeline.terms import read_terms
 from harness.system.files import PREFIX
@@ -134,7 +134,7 @@ def test_a_program_is_the_one_that_the_owner_put_there(hosts: list[Path], work: 
     sent = tmp_path / "mine.mpc"
     sent.write_text("print_ln('OUT x 1')\n")
     spec = ProtocolSpec("mine", "", (), {}, ("x",), ())
-    job = Job(spec, sent, ("3",), (None,) * MODEL.parties, given_bits=((1,), (2,), (3,)))
+    job = Job(spec, sent, ("3",), (None,) * MODEL.parties, given_bits=public_integers(3, 2))
     trial = Trial(MODEL.name, program=Program.of(job))
     own = hosts[1] / "programs" / "mine.mpc"
     with pytest.raises(HostUnfitError, match=f"It has no program {own} like the starter's"):
@@ -145,7 +145,7 @@ def test_a_program_is_the_one_that_the_owner_put_there(hosts: list[Path], work: 
         job_at(work, trial)
     shutil.copy(sent, own)
     found = job_at(work, trial)
-    assert (found.source, found.arguments, found.given_bits) == (own, ("3",), ((1,), (2,), (3,)))
+    assert (found.source, found.arguments, found.given_bits) == (own, ("3",), job.given_bits)
     assert found.party_inputs == (None,) * MODEL.parties and work._values is None
     own.chmod(0o666)
     with pytest.raises(HostUnfitError, match=f"Others can change {own}"):
@@ -161,6 +161,7 @@ def test_a_program_is_the_one_that_the_owner_put_there(hosts: list[Path], work: 
         {"compile_options": ["-E", "ring"]},
         {"compile_options": ["--hostfile=x"]},
         {"compile_options": ["-X", "other"]},
+        {"inputs": 10**9},
     ],
 )
 def test_no_other_file_and_no_option_with_effects_is_compiled(
@@ -169,7 +170,7 @@ def test_no_other_file_and_no_option_with_effects_is_compiled(
     own = hosts[1] / "programs" / "mine.mpc"
     own.parent.mkdir(mode=0o700)
     own.write_text("")
-    known = Program(own.name, hashlib.sha256(b"").hexdigest(), [], ["-X", "-R", "64"], [[], [], []])
+    known = Program(own.name, hashlib.sha256(b"").hexdigest(), [], ["-X", "-R", "64"], 0)
     assert job_at(work, Trial(MODEL.name, program=known)).source == own
     with pytest.raises(HostUnfitError, match="no command of FairShares asks for"):
         job_at(work, Trial(MODEL.name, program=replace(known, **changes)))
