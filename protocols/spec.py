@@ -14,7 +14,7 @@ from protocols.accounting.queries import (
     sums_and_sizes,
 )
 from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
+from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
 from protocols.mechanisms.count_tree import CountTree
@@ -103,7 +103,8 @@ class ProtocolSpec:
     slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one;
     fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party;
     compared: to how many integers it compares, whose masks in a field hide them but for a small probability
-    each; not known of programs that are not portable.
+    each; not known of programs that are not portable; own_noise: whether it has a place for noise of the
+    parties' own, see `with_own_noise`.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
@@ -121,6 +122,12 @@ class ProtocolSpec:
     slot_bits: Callable[[Mapping[str, str]], int] | None = None
     fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
     compared: Callable[[Mapping[str, str]], int] = lambda _: 0
+    own_noise: bool = False
+
+    @property
+    def draws_own_noise(self) -> bool:
+        """Whether its noise is what the parties draw for themselves, by the law that its arguments say."""
+        return self.arguments[-len(OWN_ARGUMENTS) :] == OWN_ARGUMENTS
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
@@ -199,6 +206,7 @@ PI_RW = ProtocolSpec(
     outputs=("counts",),
     revealed=("noisy count of records per (group, label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),
+    own_noise=True,
 )
 
 PI_RW_WEIGHTS = replace(
@@ -213,6 +221,7 @@ PI_RW_WEIGHTS = replace(
     revealed=("sample weights of noisy counts, which tell these up to a common factor, to all parties",),
     portable=False,  # turns integers into bits
     uses_edabits=False,
+    own_noise=False,  # noise enters what is computed
 )
 
 PI_RW_SLOTS = replace(
@@ -240,6 +249,7 @@ PI_CF = ProtocolSpec(
     outputs=("counts",),
     revealed=("noisy count of records per (group, label, predicted label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
+    own_noise=True,
 )
 
 PI_CF_SLOTS = replace(
@@ -258,6 +268,7 @@ PI_ROC = ProtocolSpec(
     outputs=("nodes",),
     revealed=("noisy counts of records per (group, label, block of neighboring score bins), to all parties",),
     release=_blocks_of_bins,
+    own_noise=True,
 )
 
 PI_ROC_RECORDS = replace(
@@ -287,6 +298,7 @@ PI_GAP = ProtocolSpec(
     outputs=("sums",),
     revealed=("noisy sum of clients' values and noisy number of clients per group, to all parties",),
     release=lambda arguments: sums_and_sizes(int(arguments["groups"]), int(arguments["steps"])),
+    own_noise=True,
 )
 
 
@@ -345,10 +357,35 @@ PI_CAP = ProtocolSpec(
     compared=lambda arguments: int(arguments["queries"]),
 )
 
+PI_SUM = ProtocolSpec(
+    name="pi_sum",
+    source="distributed noise (Dwork et al. 2006), each party's by a table of its law",
+    arguments=("parties", "nodes", *OWN_ARGUMENTS),
+    input_forms={NO_INPUT.name: NO_INPUT},
+    outputs=("sums",),
+    revealed=("the sums of what the parties input, to all parties",),
+    release=lambda arguments: each_cell_once(int(arguments["nodes"])),
+    fair_bits=lambda _: 0,
+)
+
+
+def with_own_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
+    """Return the protocol with noise of the parties' own, None if it has no place for that.
+
+    Where each party holds a column of sums, whatever is released is linear in it: all of that is π_SUM.
+    Elsewhere the parties' noises are one more vector that they input.
+    """
+    if not spec.own_noise:
+        return None
+    if form.summed_by_party:
+        return replace(PI_SUM, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
+    return replace(spec, arguments=(*spec.arguments[:-2], *OWN_ARGUMENTS), fair_bits=lambda _: 0)
+
+
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
         *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
-        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP),
+        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM),
     )
 }

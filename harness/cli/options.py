@@ -50,6 +50,17 @@ UNIT = usual(
     parse_unit,
     "what is protected: record (default: one record of a client) or client (all its records)",
 )
+NOISE = usual(
+    "joint",
+    one_of(lambda: ("joint", "own")),
+    "joint (default: made in the computation, known to nobody) or own (each party adds its own: much faster, "
+    "with larger errors; a party that deviates can shift the result unnoticed)",
+)
+LAW = usual(
+    "laplace",
+    one_of(in_module("protocols.noise.tables:NoiseLaw")),
+    "what noise of the parties' own adds up to: laplace (default) or gaussian",
+)
 RECORDS = optional(parse_path, "CSV or Parquet with client_id, group, label")
 SHARES = optional(parse_path, "instead of --records: what `share` or `aggregate` wrote")
 SHARES_OF_A_PARTY = required(parse_path, "what `share` wrote", "shares")
@@ -263,6 +274,8 @@ class NoiseOptions(Options):
         "default (default: as in all releases), symmetric (discrete Laplace, mean 0), or published (for "
         "comparison; MP-SPDZ only)",
     )
+    noise = NOISE
+    law = LAW
     rounded = switch("round the published sampler's noise to integers in the computation")
     model = MODEL
     out = OUT

@@ -40,9 +40,8 @@ from harness.views.quickstart import TITLE, Quickstart
 from harness.views.quickstart import quickstart as view
 from harness.views.rendering.html import write_page
 from protocols import reference
-from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree
-from protocols.noise.added import simulated_noise
+from protocols.noise.added import Noise, simulated_noise
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
@@ -132,7 +131,7 @@ class _Mitigations:
     def _weights(self, scheme: str, fold: Fold) -> WeightsTable:
         if fold.seed not in self._counts:
             self._counts[fold.seed] = simulated_counts(
-                applicants(self._data, fold.train), self._counts[FIXED_SPLIT].coins
+                applicants(self._data, fold.train), self._counts[FIXED_SPLIT].noise
             )
         return REWEIGHINGS[scheme](self._counts[fold.seed]).weights
 
@@ -157,13 +156,13 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
     return records_from_frame(frame.assign(score=scores.astype(str)), scored, kind=RecordKind.SCORE)
 
 
-def simulated_counts(records: ClientRecords, coins: tuple[Coin, ...]) -> NoisyCounts:
+def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
     """Return what π_RW would open for these records, computed in the clear."""
     counts = reference.counts(
         records.group, records.label, len(records.domain.groups), len(records.domain.labels)
     )
     return NoisyCounts(
-        records.domain, counts + simulated_noise(coins, np.random.default_rng(), counts.shape), coins
+        records.domain, counts + simulated_noise(noise, np.random.default_rng(), counts.shape), noise
     )
 
 
@@ -174,5 +173,5 @@ def simulated_curves(records: ClientRecords, scores: Floats, opened: NoisyCurves
     domain = replace(records.domain, kind=RecordKind.SCORE, thresholds=grid)
     tree = CountTree(len(grid), opened.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, grid, tree.blocks))
-    nodes = counts + simulated_noise(opened.coins, np.random.default_rng(), counts.shape)
-    return noisy_curves(nodes, domain, opened.positive, tree, opened.coins)
+    nodes = counts + simulated_noise(opened.noise, np.random.default_rng(), counts.shape)
+    return noisy_curves(nodes, domain, opened.positive, tree, opened.noise)

@@ -26,9 +26,11 @@ from harness.cli.options import (
     INPUT_PATH,
     INVITE,
     LABELS,
+    LAW,
     LEDGER,
     MAX_COUNT,
     MODEL,
+    NOISE,
     OUT,
     PLOT,
     POPULATION,
@@ -105,6 +107,8 @@ class ReleaseOptions(Options):
     privacy_unit = UNIT
     cap = CHOSEN_CAP.left_out
     cap_epsilon = CAP_EPSILON.left_out
+    noise = NOISE
+    law = LAW
     population = POPULATION
     budget = BUDGET
     ledger = LEDGER
@@ -327,6 +331,8 @@ class CountOptions(ErrorOptions, ReleaseOptions):
         help="the ε of a record in a small group, which is charged; in larger groups a record's ε is smaller"
     )
     input_form = INPUT_FORM.left_out
+    noise = NOISE.left_out
+    law = LAW.left_out
     json = json_of("count.json")
 
     def statistic(self, spec: ProtocolSpec) -> Statistic[Any]:
@@ -361,6 +367,8 @@ class CapOptions(ReleaseOptions):
     input_form = INPUT_FORM.left_out
     neighboring_relation = RELATION.left_out
     privacy_unit = UNIT.but(default="client").left_out
+    noise = NOISE.left_out
+    law = LAW.left_out
     json = json_of("cap.json")
 
     @property
@@ -494,6 +502,8 @@ class PlanOptions(TaskOptions):
     input_form = INPUT_FORM
     cap = CHOSEN_CAP.but(help=f"{CAP.help}; or auto: π_CAP chooses it first")
     cap_epsilon = CAP_EPSILON
+    noise = NOISE
+    law = LAW
     model = MODEL.but(help="only this one; default: all")
     network = usual(
         "none",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 from harness.clients.session import ClientInputs
@@ -12,6 +13,7 @@ from harness.engines.emulated_network.profiles import MeasuredNetwork, Network
 from harness.errors import UnsupportedError
 from harness.security_models import Model
 from protocols.circuits.noise import input_widths
+from protocols.noise.tables import NoiseLaw, OwnNoise
 from protocols.spec import KEYS, InputForm, ProtocolSpec
 
 LOOPBACK = "127.0.0.1"
@@ -26,6 +28,20 @@ def no_charge() -> None:
 
 
 @dataclass(frozen=True)
+class OwnNoiseInput:
+    """How noise of a party's own enters what it inputs.
+
+    Attributes: samples: how many each party draws; values: how many numbers it holds besides, none or all
+    that the program reads; blocks: where noise is added to sums of these instead of standing behind them:
+    how many histograms, bins of each, and bins per block of each level, as `circuits.blocks` has them.
+    """
+
+    samples: int
+    values: int = 0
+    blocks: tuple[int, int, str] | None = None
+
+
+@dataclass(frozen=True)
 class Job:
     """One program with its arguments and what each party feeds it.
 
@@ -33,8 +49,9 @@ class Job:
     party_inputs: per party, the file with its values in the model's domain, little-endian, or None;
     fair_bits: (width, lanes) of each block of random bits that every party draws for itself, right
     before it starts; given_bits: instead of random ones, per party, integers that a test feeds in
-    (only a program outside `Programs/Source` may be given any); clients: who sends values while the
-    parties run, None if nobody does; compile_options: instead of the model's, if there are any.
+    (only a program outside `Programs/Source` may be given any), or noise where it is the party's own;
+    clients: who sends values while the parties run, None if nobody does; compile_options: instead of the
+    model's, if there are any; own: how each party's own noise enters, None where noise is joint.
     """
 
     spec: ProtocolSpec
@@ -45,6 +62,7 @@ class Job:
     given_bits: tuple[tuple[int, ...], ...] | None = None
     clients: ClientInputs | None = None
     compile_options: tuple[str, ...] = ()
+    own: OwnNoiseInput | None = None
 
     def __post_init__(self) -> None:
         if self.given_bits is not None and self.is_production:
@@ -92,6 +110,32 @@ class Job:
             )
         if self.is_production:
             self._check_bits()
+            self._check_own_noise(model)
+
+    def own_noise(self, model: Model) -> OwnNoise | None:
+        """Return the law of each party's own noise, by the program's arguments; None: it draws none.
+
+        Raises: UnsupportedError: they name no law.
+        """
+        if not self.spec.draws_own_noise:
+            return None
+        named, honest = self._named_arguments, model.parties - model.corruptions
+        try:
+            law, rate, edge = NoiseLaw(named["law"]), Fraction(named["rate"]), int(named["edge"])
+            return OwnNoise(law, rate, edge, model.parties, honest)
+        except (ArithmeticError, LookupError, ValueError):
+            raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
+
+    def _check_own_noise(self, model: Model) -> None:
+        """Raise UnsupportedError unless each party draws a sample of its own for each value."""
+        if self.own_noise(model) is None or self.spec.release is None:
+            return
+        named = self._named_arguments
+        noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes
+        if self.own is None or self.own.samples != noisy:
+            raise UnsupportedError(
+                f"{self.spec.name} was told to draw another number of samples than it has values."
+            )
 
     def _check_bits(self) -> None:
         """Raise UnsupportedError unless a party draws as many bits for each sample as the coins take.

@@ -11,7 +11,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,7 @@ class Engine(Runner):
             "party": party,
             "common_names": [self.common_name(i) for i in range(prepared.model.parties)],
             "fair_bits": prepared.job.fair_bits,
+            **_own_noise(prepared.job, prepared.model),
             **self._process(prepared, party, addresses),
         }
 
@@ -214,6 +215,14 @@ class Engine(Runner):
                 "No result was written."
             )
         return costs
+
+
+def _own_noise(job: Job, model: Model) -> dict[str, Any]:
+    """Return what a party's process needs to draw its own noise, all of it public; nothing if it has none."""
+    noise = job.own_noise(model)
+    if noise is None or job.own is None:
+        return {}
+    return {"own_noise": {"noise": noise.to_json(), "domain": model.domain.name, **asdict(job.own)}}
 
 
 def _of_clients(logs: Sequence[PartyLog]) -> dict[str, Any]:

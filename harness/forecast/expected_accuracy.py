@@ -45,20 +45,22 @@ class ReleasePlan:
 
 
 def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> list[ReleasePlan]:
-    """Return one plan for all models, or one for those that withstand active parties and one for the others.
+    """Return a plan for each kind of noise that models add, first where parties cannot change slots.
 
     Raises: OptionError: no noise fits the budget.
     """
     plans = []
-    for malleable_slots in (False, True):
-        alike = tuple(model for model in models if asked.by(model).release.malleable_slots is malleable_slots)
-        if alike:
-            here, needed = asked.by(alike[0]), None
-            found = expected(here)
-            if isinstance(found, ExpectedError) and here.sizes.min() >= 1:
-                people = found.records_for(here.people, error)
-                needed = Needed(error, people, epsilon_for(here, found, error))
-            plans.append(ReleasePlan(alike, here, found, needed, len(alike) == len(models)))
+    by_noise: dict[object, list[Model]] = {}
+    for model in sorted(models, key=lambda each: asked.by(each).release.malleable_slots):
+        release = asked.by(model).release
+        by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
+    for alike in by_noise.values():
+        here, needed = asked.by(alike[0]), None
+        found = expected(here)
+        if isinstance(found, ExpectedError) and here.sizes.min() >= 1:
+            people = found.records_for(here.people, error)
+            needed = Needed(error, people, epsilon_for(here, found, error))
+        plans.append(ReleasePlan(tuple(alike), here, found, needed, len(alike) == len(models)))
     return plans
 
 

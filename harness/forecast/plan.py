@@ -182,7 +182,7 @@ def plan_model(
     engine, costs = engine_of(model), []
     missing = engine.availability(model)
     for asked in stages:
-        refusal = engine.refusal(asked.statistic.spec, model, asked.release.form)
+        refusal = engine.refusal(asked.release.program_of(asked.statistic.spec), model, asked.release.form)
         if refusal is not None:
             return ModelPlan(model, None, refusal, missing)
         try:

@@ -157,7 +157,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         domain = domain_from_json(ran.domain, "The signed domain")
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
-        opened = {name: tuple(first.outputs[name]) for name in statistic.spec.outputs}
+        opened = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
         made = prepared.read(opened, ran.clients)
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")

@@ -417,7 +417,7 @@ class Work:
         guard = self._guarded()
         assert guard.event is not None
         assert self._intent is not None
-        outputs = parse_outputs([lines], guard.statistic.spec.outputs)
+        outputs = parse_outputs([lines], guard.release.program_of(guard.statistic.spec).outputs)
         statement = Statement(
             self._intent,
             {str(party): fingerprint(text.encode()) for party, text in self._peers.items()},

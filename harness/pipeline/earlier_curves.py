@@ -15,10 +15,16 @@ from harness.inputs.contribution_bounds import cap_from_json
 from harness.pipeline.manifest import SCHEMA, environment
 from harness.postprocessing.curves import GroupCurves
 from harness.privacy.statement import privacy_statement
-from harness.releases.score_curves import NoisyCurves, ThresholdChoice, Thresholds, curve_noise, thresholds_on
+from harness.releases.score_curves import (
+    NoisyCurves,
+    ThresholdChoice,
+    Thresholds,
+    curve_noise,
+    noise_from_json,
+    thresholds_on,
+)
 from harness.security_models import get_model
 from harness.system.result_files import new_directory, read_result, write_json
-from protocols.circuits.coins import Coin
 
 TASK = "thresholds"
 MANIFEST, CURVES = "manifest.json", "curves.json"
@@ -126,11 +132,11 @@ def _curves(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> NoisyCurve
     names = ("thresholds", "true_positives", "false_positives", "positives", "negatives")
     grid, tp, fp, positives, negatives = (np.array(fields[name], dtype=float) for name in names)
     blocks = tuple(fields["blocks"])
-    coins = tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
+    node = noise_from_json(fields)
     cap = cap_from_json(privacy["cap"], MANIFEST) if "cap" in privacy else None
-    noise = curve_noise(len(grid), blocks, cap, coins)
+    noise = curve_noise(len(grid), blocks, cap, node)
     curves = GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
-    return NoisyCurves(fields["positive_label"], fields["negative_label"], blocks, coins, curves)
+    return NoisyCurves(fields["positive_label"], fields["negative_label"], blocks, node, curves)
 
 
 def _as_written(found: NoisyCurves, fields: Mapping[str, Any], privacy: dict[str, Any]) -> bool:

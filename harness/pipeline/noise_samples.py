@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
+from harness.engines.base import PROGRAMS, EngineResult, Job, OwnNoiseInput, Progress
 from harness.errors import OutputError
 from harness.pipeline import manifest as report
 from harness.pipeline.run import RunSettings
@@ -50,13 +50,14 @@ def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progr
 
 def noise_job(sampler: Sampler, n: int, model: Model) -> Job:
     """Return the job that opens n samples."""
-    arguments = {**sampler.arguments, "parties": model.parties, "samples": n}
+    arguments = {**sampler.arguments, "parties": model.parties, "samples": n, "nodes": n}
     return Job(
         spec=sampler.spec,
         source=PROGRAMS / f"{sampler.spec.name}.mpc",
         arguments=tuple(str(arguments[name]) for name in sampler.spec.arguments),
         party_inputs=(None,) * model.parties,
         fair_bits=tuple((width, n) for width in input_widths(sampler.fair_bits)),
+        own=OwnNoiseInput(n) if sampler.spec.draws_own_noise else None,
     )
 
 
@@ -71,7 +72,7 @@ def _privacy(sampler: Sampler, model: Model) -> dict[str, Any]:
 
 
 def _read(result: EngineResult, sampler: Sampler, n: int) -> tuple[int, ...]:
-    samples = tuple(result.outputs["noise"])
+    (samples,) = result.outputs.values()
     if len(samples) != n:
         raise OutputError(f"The parties revealed {len(samples)} samples where {n} belong.")
     low, high = sampler.edges

@@ -10,11 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from harness.engines.base import PROGRAMS, Job, Progress, Runner
+from harness.engines.base import PROGRAMS, Job, OwnNoiseInput, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError
 from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline import manifest as report
 from harness.pipeline.party_inputs import PartyInputs, Source
@@ -54,9 +55,12 @@ class RunSettings:
         return self.hosts or engine_of(self.release.model)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
-        """Raise UnsupportedError unless the model can run the protocol on this input form here."""
+        """Raise UnsupportedError unless the model can run the protocol on this input form here.
+
+        Raises: OptionError: it has no place for the release's noise.
+        """
         model = self.release.model
-        reason = self.runner.supports(spec, model, self.release.form)
+        reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
         if reason is not None:
             raise UnsupportedError(f"Model {model.name} cannot do this. {reason}")
 
@@ -158,7 +162,7 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int) -> dict[str, Any]:
     """Return the `privacy` object of a release's files. Args: compared: integers by its job."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     return privacy_fields(
-        *(prepared.spec, release.form, release.model, plan, domain.inferred, domain.cap),
+        *(prepared.program, release.form, release.model, plan, domain.inferred, domain.cap),
         *(domain.max_count, compared),
     )
 
@@ -211,12 +215,13 @@ def terms_of(task: str, release: Release, domain: RecordDomain) -> dict[str, Any
         "epsilon": str(release.epsilon),
         "delta": str(release.delta),
         "neighboring_relation": str(release.relation_in(domain)),
+        **({"law": str(release.law)} if release.law else {}),  # of noise that is not joint
     }
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
-    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' fair bits."""
-    release, plan, spec = prepared.release, prepared.plan, prepared.spec
+    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' noise."""
+    release, plan, spec = prepared.release, prepared.plan, prepared.program
     rows = 0 if release.form.summed_by_party else inputs.rows
     arguments = {
         "form": release.form.name,
@@ -230,6 +235,8 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         "most_records": inputs.clients * inputs.domain.max_contribution,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
+        "nodes": plan.nodes,
+        **(plan.own.to_json() if plan.own else {}),
         **prepared.arguments,
     }
     return Job(
@@ -237,6 +244,21 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         source=PROGRAMS / f"{spec.name}.mpc",
         arguments=tuple(str(arguments[name]) for name in spec.arguments),
         party_inputs=tuple(inputs.values),
-        fair_bits=tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
+        fair_bits=()
+        if plan.own
+        else tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
         clients=inputs.sending,
+        own=_own_input(prepared, inputs, rows) if plan.own else None,
     )
+
+
+def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> OwnNoiseInput:
+    """Return how each party's noise enters what it inputs. Args: rows: of clients or records, 0 for sums."""
+    form, arguments, nodes = prepared.release.form, prepared.arguments, prepared.plan.nodes
+    if inputs.sending or form.shares_bits:  # parties hold no values, or bits, which are apart
+        return OwnNoiseInput(nodes)
+    columns = count_columns(inputs.domain, form.name)
+    if not form.summed_by_party:
+        return OwnNoiseInput(nodes, columns * rows)
+    bins = int(str(arguments.get("bins", 1)))
+    return OwnNoiseInput(nodes, columns, (columns // bins, bins, str(arguments.get("blocks", "1"))))

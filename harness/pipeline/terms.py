@@ -13,6 +13,7 @@ from harness.releases.registry import STATISTICS, options_to_json, positive, sta
 from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.noise.tables import NoiseLaw
 from protocols.spec import CLIENTS, SHARES, InputPath
 
 _ONLINE = {name: made() for name, made in STATISTICS.items() if made.online}  # what they open has no options
@@ -39,6 +40,7 @@ class _Told:
     epsilon: str
     delta: str
     neighboring_relation: str
+    law: str = ""  # of the parties' own noise
 
 
 def read_terms(told: Mapping[str, Any], where: str) -> Terms:
@@ -59,10 +61,16 @@ def read_terms(told: Mapping[str, Any], where: str) -> Terms:
             positive(said.delta),
             relation,
             PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD,
+            law_from_json(said.law),
         )
     except (KeyError, ValueError, OptionError):
         refusal.say("it names others than are known here")
     return Terms(statistic, release, domain_from_json(said.domain, where), relation)
+
+
+def law_from_json(told: str) -> NoiseLaw | None:
+    """Return the law of parties' own noise, None where it is joint. Raises: ValueError: there is none."""
+    return NoiseLaw(told) if told else None
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class Asked:
     relation: str | None
     unit: str
     population: str | None
+    law: str = ""  # of the parties' own noise; earlier versions had none
 
     def statistic_and_release(self) -> tuple[Statistic[Any], Release]:
         """Return what it stands for. Raises: OptionError: this version does not know it."""
@@ -97,6 +106,7 @@ class Asked:
                 positive(self.delta),
                 None if self.relation is None else NeighboringRelation(self.relation),
                 PrivacyUnit(self.unit),
+                law_from_json(self.law),
             )
         except (KeyError, TypeError, ValueError):
             raise OptionError(
@@ -120,4 +130,5 @@ def asked_of(statistic: Statistic[Any], release: Release, population: str | None
         None if release.relation is None else str(release.relation),
         str(release.unit),
         population,
+        "" if release.law is None else str(release.law),
     )

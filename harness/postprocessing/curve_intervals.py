@@ -136,7 +136,7 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     rng = np.random.default_rng(_SEED)
     narrow, largest = rows[: 1 + len(above)].T.astype(np.float32), []
     for done in range(0, simulations, _BATCH):
-        nodes = simulated_noise(noise.coins, rng, (min(_BATCH, simulations - done), rows.shape[1]))
+        nodes = simulated_noise(noise.node, rng, (min(_BATCH, simulations - done), rows.shape[1]))
         errors = nodes.astype(np.float32) @ narrow
         both = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
         largest.append((abs(both[:, used]) / scale[used]).max(axis=1))

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from harness.errors import RecordDomainError
 from harness.inputs.record_schema import check_grid
-from protocols.circuits.coins import Coin
-from protocols.noise.truncated import mean_square_error
+from protocols.noise.added import Noise, mean_square_error
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,15 +27,15 @@ class CurveNoise:
     """How the noise of opened nodes enters one curve's estimated counts; every curve has its own nodes.
 
     Attributes: linear: shape (T + 1, nodes): the errors of the T counts and, last, of the total are
-    `linear @ (X + 1/2)` for the nodes' independent noise X; coins: of every node's noise. Both public.
+    `linear @ X` for the nodes' independent noise X, less its mean; node: every node's noise. Both public.
     """
 
     linear: Floats
-    coins: tuple[Coin, ...]
+    node: Noise
 
     def standard_errors(self) -> Floats:
         """Return the standard error of the T counts and of the total, shape (T + 1,), in records."""
-        variances: Floats = float(mean_square_error(self.coins)) * (self.linear**2).sum(axis=1)
+        variances: Floats = float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)
         return np.sqrt(variances)
 
 

@@ -12,11 +12,8 @@ import numpy.typing as npt
 
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
-from protocols.circuits.coins import Coin
-from protocols.noise.truncated import error_bound, largest_noise
+from protocols.noise.added import Noise, error_bound, largest, offset, smallest
 
-# Truncated noise X takes the values x and -1-x equally often, so that X + 1/2 has mean 0.
-DEBIAS = 0.5
 BEYOND = (
     "A revealed value is beyond what the clients' declared maximum and the noise allow; the nearest possible "
     "one is taken instead, and the result is wrong there. A client lied, or shares do not belong together."
@@ -27,13 +24,13 @@ BEYOND = (
 class NoisyCounts:
     """Differentially private counts of records per cell of the domain.
 
-    Attributes: table: of the domain's shape, opened + 1/2: unbiased, half-integers, maybe negative;
-    coins: of each count's noise, public.
+    Attributes: table: of the domain's shape, unbiased, whole or half numbers, maybe negative; noise: of each
+    count, public.
     """
 
     domain: RecordDomain
     table: npt.NDArray[np.float64]
-    coins: tuple[Coin, ...]
+    noise: Noise
 
     def __post_init__(self) -> None:
         if self.table.shape != self.domain.shape:
@@ -46,21 +43,22 @@ class NoisyCounts:
 
         Computes: each count's exact tail at failure / cells (union bound).
         """
-        return float(error_bound(self.coins, failure / self.domain.cells))
+        return float(error_bound(self.noise, failure / self.domain.cells))
 
 
 def read_counts(
-    opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, coins: tuple[Coin, ...]
+    opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, noise: Noise
 ) -> NoisyCounts:
     """Return the counts that a run opened, one per cell of the domain. Raises: as `read_unbiased`."""
-    counts = read_unbiased(opened["counts"], "counts", domain.cells, clients * domain.max_contribution, coins)
-    return NoisyCounts(domain, counts.reshape(domain.shape), coins)
+    (values,) = opened.values()
+    counts = read_unbiased(values, "counts", domain.cells, clients * domain.max_contribution, noise)
+    return NoisyCounts(domain, counts.reshape(domain.shape), noise)
 
 
 def read_unbiased(
-    opened: Sequence[int], name: str, expected: int, most: int, coins: tuple[Coin, ...], least: int = 0
+    opened: Sequence[int], name: str, expected: int, most: int, noise: Noise, least: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Return the opened values of one output line, plus 1/2: shape (expected,).
+    """Return the opened values of one output line, less the noise's mean: shape (expected,).
 
     Args: name: what they are called in messages; expected: how many; least, most: the ends of what there is
     without noise.
@@ -68,8 +66,8 @@ def read_unbiased(
     """
     if len(opened) != expected:
         raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")
-    noise = largest_noise(coins)
-    return np.array(within(opened, least - 1 - noise, most + noise), dtype=np.float64) + DEBIAS
+    possible = within(opened, least + smallest(noise), most + largest(noise))
+    return np.array(possible, dtype=np.float64) + offset(noise)
 
 
 def within(opened: Sequence[int], lowest: int, highest: int) -> list[int]:

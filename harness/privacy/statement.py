@@ -13,6 +13,7 @@ from harness.security_models import Model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
+from protocols.noise.tables import OwnNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"
@@ -32,6 +33,11 @@ EXCHANGED = (
 HONEST_CLIENTS = (
     "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
     "revealed"
+)
+SHIFTED = "a party that deviates can shift what is revealed by any amounts, unnoticed, by its noise"
+_OWN = (
+    "Noise: each party adds its own ({law}), and the guarantee counts that of {honest_parties} of {parties}, "
+    "as the others may tell theirs. Note that {shifted}."
 )
 _INFERRED = (
     "Groups and labels were read off the records, so which of them occur is not protected; "
@@ -76,6 +82,7 @@ def privacy_fields(
         **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
         **({"if_replaced": exact_json(plan.if_replaced)} if existence_only else {}),
         **({"noise_for": EXCHANGED} if plan.malleable_slots else {}),
+        **(own_noise_fields(plan.own, form) if plan.own else {}),
         **({"assumed": HONEST_CLIENTS} if assumes_honest_clients(spec, form, model) else {}),
         "public": [
             *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),
@@ -83,6 +90,17 @@ def privacy_fields(
             *([cap.described] if cap else []),
             *([INFERRED] if inferred else []),
         ],
+    }
+
+
+def own_noise_fields(noise: OwnNoise, form: InputForm) -> dict[str, Any]:
+    """Return what a manifest says of noise of the parties' own; of joint noise it says nothing."""
+    alike = "with joint noise it could not" if form.path.authenticated else "as it can by its shares"
+    return {
+        "noise": "own",
+        "law": str(noise.law),
+        "honest_parties": noise.honest,
+        "shifted": f"{SHIFTED}; {alike}",
     }
 
 
@@ -132,6 +150,8 @@ def privacy_in_short(
     clients = "; clients, to share counts of records" if "assumed" in privacy else ""
     if privacy.get("cap_kept_by") == HONEST:
         clients += "; clients, to keep to the cap"
+    if "shifted" in privacy:
+        clients += f"; {SHIFTED}"
     return [
         f"Revealed: {'; '.join(privacy['revealed'])}{inferred}.",
         f"Guarantee: ε = {epsilon} ({asked} asked), δ = {delta}, {change}{existence}.",
@@ -175,6 +195,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         *([_EXISTENCE.format(*replaced)] if replaced else []),
         *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
         *([f"The noise is for {privacy['noise_for']}."] if "noise_for" in privacy else []),
+        *([_OWN.format(**privacy, parties=model.parties)] if "shifted" in privacy else []),
         *([f"Assumed: {privacy['assumed']}."] if "assumed" in privacy else []),
         f"Public: {', '.join(privacy['public'])}.",
         _TAKING_PART,

@@ -21,10 +21,15 @@ from protocols.accounting.calibration import (
     PrivacyUnit,
     plan_noise,
     plan_nominal_noise,
+    plan_own_noise,
 )
 from protocols.accounting.queries import LinearQueries
 from protocols.accounting.rounding import exact_text
-from protocols.spec import InputForm, ProtocolSpec
+from protocols.noise.tables import NoiseLaw
+from protocols.spec import InputForm, ProtocolSpec, with_own_noise
+
+OWN = "own"  # noise that each party draws for itself, as options call it
+WITH_OWN_NOISE = ("weights", "confusion", "thresholds", "gap")
 
 R = TypeVar("R", covariant=True)
 
@@ -32,12 +37,19 @@ Opened = Mapping[str, tuple[int, ...]]
 """The integers that the parties opened, by the name of their `OUT` line."""
 
 
+def only(opened: Opened) -> tuple[int, ...]:
+    """Return the integers of the one line that was opened, whichever program opened it."""
+    (values,) = opened.values()
+    return values
+
+
 @dataclass(frozen=True)
 class Release:
     """What the user chose to release, of whom, and how much of it may be known.
 
     Attributes: epsilon, delta: its totals; relation: None for the domain's default; unit: whose records are
-    protected together.
+    protected together; law: that each party draws noise of its own by, None: the parties make noise jointly,
+    which is Laplace's.
     """
 
     model: Model
@@ -46,12 +58,28 @@ class Release:
     delta: Fraction
     relation: NeighboringRelation | None = None
     unit: PrivacyUnit = PrivacyUnit.RECORD
+    law: NoiseLaw | None = None
+
+    def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
+        """Return a protocol as it runs with this noise. Raises: OptionError: it has no place for it."""
+        found = spec if self.law is None else with_own_noise(spec, self.form)
+        if found is None:
+            raise OptionError(
+                f"{spec.name} has no place for noise of the parties' own (--noise {OWN}); leave it out, or "
+                f"choose a release that adds noise to sums: {', '.join(WITH_OWN_NOISE)}."
+            )
+        return found
 
     @property
     def malleable_slots(self) -> bool:
         """Whether a party may move clients' records between cells, so that noise is for exchanged ones."""
         of_clients = self.unit is PrivacyUnit.CLIENT
         return of_clients and self.form.exchangeable and self.model.tolerates == "active"
+
+    @property
+    def own(self) -> tuple[NoiseLaw, int, int] | None:
+        """Of noise of the parties' own: its law, how many they are, and how many of them may be corrupt."""
+        return (self.law, self.model.parties, self.model.corruptions) if self.law else None
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
@@ -79,6 +107,11 @@ class PreparedRelease(Generic[R]):
     plan: NoisePlan
     read: Callable[[Opened, int], R]
     check: Callable[[int], None] = _any_number
+
+    @property
+    def program(self) -> ProtocolSpec:
+        """The protocol as it runs with the release's noise."""
+        return self.release.program_of(self.spec)
 
 
 Declared = tuple[ProtocolSpec, dict[str, int | str]]
@@ -183,31 +216,38 @@ def plan_release(
 
     Args: epsilon: that noise is made for, where less than the release's will do; per_value: epsilon and delta
     are each opened value's, as published, and what is spent is their sum.
-    Raises: UnsupportedError: it declares none; OptionError: no noise fits the budget.
+    Raises: UnsupportedError: it declares none; OptionError: no noise fits the budget, or the protocol has no
+    place for it.
     """
+    release.program_of(spec)
     if spec.release is None:
         raise UnsupportedError(
             f"{spec.name} does not declare what a record changes in what it reveals, so no guarantee can be "
             "stated; add `release` to its ProtocolSpec."
         )
-    with within_budget(release):
+    with fitting(release.epsilon, release.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
         relation, epsilon = release.relation_in(domain), release.epsilon if epsilon is None else epsilon
         if per_value:
             assert isinstance(queries, LinearQueries)
             return plan_nominal_noise(queries, relation, epsilon, release.delta)
         together = domain.max_records_per_unit
-        plan = plan_noise(queries, relation, epsilon, release.delta, together, release.malleable_slots)
+        asked = (queries, relation, epsilon, release.delta)
+        who = (together, release.malleable_slots)
+        if release.own is None:
+            plan = plan_noise(*asked, *who)
+        else:
+            assert isinstance(queries, LinearQueries)  # as `program_of` found
+            plan = plan_own_noise(*asked, *release.own, *who)
         return replace(plan, requested_epsilon=release.epsilon)  # of which less may do
 
 
 @contextmanager
-def within_budget(release: Release) -> Iterator[None]:
+def fitting(epsilon: Fraction, delta: Fraction) -> Iterator[None]:
     """Turn a ValueError, by which noise says that it fits no budget, into an OptionError."""
     try:
         yield
     except ValueError as error:
         raise OptionError(
-            f"No noise fits --epsilon {exact_text(release.epsilon)} and --delta {float(release.delta):.3g}: "
-            f"{error}."
+            f"No noise fits --epsilon {exact_text(epsilon)} and --delta {float(delta):.3g}: {error}."
         ) from None

@@ -156,7 +156,7 @@ class ConfusionStatistic(Statistic[Confusion]):
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Confusion:
-            return confusion(read_counts(opened, domain, clients, plan.coins), positive)
+            return confusion(read_counts(opened, domain, clients, plan.noise), positive)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 

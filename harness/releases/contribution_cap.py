@@ -26,8 +26,8 @@ from harness.releases.base import (
     PreparedRelease,
     Release,
     Statistic,
+    fitting,
     plan_release,
-    within_budget,
 )
 from harness.releases.expected_errors import ExpectedCap, Floats
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
@@ -145,7 +145,7 @@ class CapStatistic(Statistic[ChosenCap]):
         Raises: OptionError: no noise fits that release.
         """
         malleable = self.target.malleable_slots and release.model.tolerates == "active"
-        with within_budget(release):
+        with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[ChosenCap]:

@@ -20,7 +20,8 @@ from harness.postprocessing.curves import CurveNoise
 from protocols.accounting.calibration import NoisePlan
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
-from protocols.noise.truncated import Guarantee, mean_square_error
+from protocols.noise.added import mean_square_error
+from protocols.noise.truncated import Guarantee
 
 Floats = npt.NDArray[np.float64]
 
@@ -91,7 +92,7 @@ class ExpectedCounts:
 
 def deviation(plan: NoisePlan, domain: RecordDomain) -> float:
     """Return the root mean square of one value's noise, in records, or in clients that weigh 1 in all."""
-    return math.sqrt(mean_square_error(plan.coins)) / scale_of(domain.cap)
+    return math.sqrt(mean_square_error(plan.noise)) / scale_of(domain.cap)
 
 
 def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
@@ -145,7 +146,7 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
     above, total = noise.linear[:-1], noise.linear[-1:]
     rates = 1 - np.arange(len(above)) / len(above)
     rows = above - rates[:, np.newaxis] * total
-    spread = math.sqrt(float(mean_square_error(noise.coins)) * float((rows**2).sum(axis=1).mean()))
+    spread = math.sqrt(float(mean_square_error(noise.node)) * float((rows**2).sum(axis=1).mean()))
     return np.asarray(spread / sizes)
 
 

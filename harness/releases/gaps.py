@@ -11,10 +11,18 @@ from typing import Any, ClassVar
 
 from harness.inputs.record_schema import DEFAULT_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.releases.base import AuditTarget, Opened, PreparedRelease, Release, Statistic, plan_release
+from harness.releases.base import (
+    AuditTarget,
+    Opened,
+    PreparedRelease,
+    Release,
+    Statistic,
+    only,
+    plan_release,
+)
 from harness.releases.expected_errors import ExpectedError, Floats, deviation, expected_gap, mean_errors
 from protocols.accounting.calibration import NoisePlan
-from protocols.noise.truncated import error_bound
+from protocols.noise.added import error_bound
 from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
@@ -91,13 +99,13 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     Guarantees: each interval holds the mean, or the gap, of the clients' values with probability 95 % at
     least, over the noise.                                 [test: tests/statistical/test_gaps.py]
     Edge cases: a group whose size may be 0 for all that the noise tells: the whole range.
-    Args: opened: shape (2 groups,), + 1/2, per group sum and size.
+    Args: opened: unbiased, shape (2 groups,), per group sum and size.
     """
     values = domain.values
     assert values is not None
     table, sizes = opened.reshape(-1, 2).tolist(), opened[1::2]
     failure = 1 - CONFIDENCE
-    t_mean, t_gap = (float(error_bound(plan.coins, failure / values_of)) for values_of in (2, 4))
+    t_mean, t_gap = (float(error_bound(plan.noise, failure / values_of)) for values_of in (2, 4))
     means = [_mean(total, size, t_mean, values.steps) for total, size in table]
     wider = [_mean(total, size, t_gap, values.steps) for total, size in table]
     found = {}
@@ -172,7 +180,7 @@ class GapStatistic(Statistic[Gaps]):
 
         def read(opened: Opened, clients: int) -> Gaps:
             most = clients * domain.max_contribution
-            sums = read_unbiased(opened["sums"], "sums", domain.cells, most, plan.coins, -most)
+            sums = read_unbiased(only(opened), "sums", domain.cells, most, plan.noise, -most)
             return gaps(sums, domain, plan)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

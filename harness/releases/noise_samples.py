@@ -16,18 +16,22 @@ from math import log, sqrt
 from typing import Any
 
 from harness.errors import OptionError
+from harness.releases.base import fitting
+from harness.security_models import Model
 from harness.system.result_files import SCHEMA
-from protocols.accounting.calibration import bits_at_most
+from protocols.accounting.calibration import NeighboringRelation, bits_at_most, plan_own_noise
 from protocols.accounting.exact_privacy import curve_of_law
+from protocols.accounting.queries import each_cell_once
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, design_coins
-from protocols.circuits.noise import fair_bits_per_sample
+from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
 from protocols.noise import symmetric
 from protocols.noise import truncated as noise
+from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
-from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC, ProtocolSpec
+from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC, PI_SUM, ProtocolSpec
 
 WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000
@@ -87,12 +91,8 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
         return _published(epsilon, rounded)
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = max(MIN_DELTA_BITS, bits_at_most(delta))
-    try:
+    with fitting(epsilon, delta):
         return {"default": _default, "symmetric": _symmetric}[name](grid, bits)
-    except ValueError as error:
-        raise OptionError(
-            f"No noise fits --epsilon {exact_text(epsilon)} and --delta {float(delta):.3g}: {error}."
-        ) from None
 
 
 def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
@@ -126,6 +126,32 @@ def _symmetric(epsilon: Fraction, delta_bits: int) -> Sampler:
         edges=(-edge, edge),
         cumulative=lambda x: symmetric.cumulative(coins, x),
         guarantee=symmetric.guarantee(coins),
+    )
+
+
+def own_sampler(law: NoiseLaw, epsilon: Fraction, delta: Fraction, model: Model) -> Sampler:
+    """Return what the parties' own noises add up to. Raises: OptionError: no noise fits epsilon and delta."""
+    with fitting(epsilon, delta):
+        one = each_cell_once(1)
+        plan = plan_own_noise(
+            *(one, NeighboringRelation.ADD_OR_REMOVE_ONE, epsilon, delta),
+            *(law, model.parties, model.corruptions),
+        )
+    own = plan.own
+    assert own is not None
+    below = [0, *accumulate(own.summed(model.parties))]
+    told = own.to_json()
+    return Sampler(
+        name=f"own, {law}",
+        spec=PI_SUM,
+        arguments={name: told[name] for name in OWN_ARGUMENTS},
+        fair_bits=0,
+        unit=Fraction(1),
+        centre=Fraction(0),
+        mean_square=own.mean_square_error,
+        edges=(-own.largest, own.largest),
+        cumulative=lambda x: Fraction(below[min(max(x + own.largest + 1, 0), len(below) - 1)], below[-1]),
+        guarantee=plan.exact,
     )
 
 

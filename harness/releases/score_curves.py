@@ -31,14 +31,17 @@ from harness.releases.base import (
     PreparedRelease,
     Release,
     Statistic,
+    fitting,
+    only,
     plan_release,
     table_of,
-    within_budget,
 )
 from harness.releases.expected_errors import ExpectedError, Floats, by_cell, curve_errors, expected_gap
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
+from protocols.noise.added import Noise
+from protocols.noise.tables import OwnNoise
 from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
 
 
@@ -53,7 +56,7 @@ class NoisyCurves:
     positive: str
     negative: str
     blocks: tuple[int, ...]
-    coins: tuple[Coin, ...]
+    noise: Noise
     curves: GroupCurves
 
     def to_json(self) -> dict[str, Any]:
@@ -71,7 +74,7 @@ class NoisyCurves:
             "negatives": curves.negatives.tolist(),
             "standard_error": curves.noise.standard_errors()[:-1].tolist(),
             "blocks": list(self.blocks),
-            "coins": [[coin.numerator, coin.bits] for coin in self.coins],
+            **noise_to_json(self.noise),
         }
 
     def for_positive(self, label: str) -> NoisyCurves:
@@ -146,8 +149,8 @@ class CurvesStatistic(Statistic[NoisyCurves]):
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
             most = clients * domain.max_contribution
-            nodes = read_unbiased(opened["nodes"], "nodes", plan.nodes, most, plan.coins)
-            return noisy_curves(nodes, domain, positive, tree, plan.coins)
+            nodes = read_unbiased(only(opened), "nodes", plan.nodes, most, plan.noise)
+            return noisy_curves(nodes, domain, positive, tree, plan.noise)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
@@ -156,7 +159,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         bins = len(domain.thresholds)
         if self.flat:
             return CountTree(bins, (1,))
-        with within_budget(release):
+        with fitting(release.epsilon, release.delta):
             return best_tree(
                 bins,
                 release.relation_in(domain),
@@ -164,6 +167,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 release.delta,
                 domain.max_records_per_unit,
                 release.malleable_slots,
+                release.law,
             )
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
@@ -187,7 +191,7 @@ def _expected_error(found: NoisyCurves, domain: RecordDomain, sizes: Floats) -> 
 
 
 def noisy_curves(
-    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree | None, coins: tuple[Coin, ...]
+    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree | None, noise: Noise
 ) -> NoisyCurves:
     """Estimate score curves from unbiased counts.
 
@@ -197,14 +201,28 @@ def noisy_curves(
     block up; else per pair the counts predicted positive at each threshold, then the others.
     """
     if tree is None:
-        return _estimated(opened.reshape(-1, 2 * len(domain.thresholds)), domain, positive, (), coins)
+        return _estimated(opened.reshape(-1, 2 * len(domain.thresholds)), domain, positive, (), noise)
     pairs = len(domain.groups) * len(domain.labels)
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
     levels = [level.reshape(pairs, -1) for level in np.split(opened, ends)]
-    return _estimated(np.concatenate(levels, axis=1), domain, positive, tree.blocks, coins)
+    return _estimated(np.concatenate(levels, axis=1), domain, positive, tree.blocks, noise)
 
 
-def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, coins: tuple[Coin, ...]) -> CurveNoise:
+def noise_to_json(noise: Noise) -> dict[str, Any]:
+    """Return the fields by which a file says the noise of each node."""
+    if isinstance(noise, OwnNoise):
+        return {"coins": [], "own_noise": noise.to_json()}
+    return {"coins": [[coin.numerator, coin.bits] for coin in noise]}
+
+
+def noise_from_json(fields: Mapping[str, Any]) -> Noise:
+    """Return the noise that a file says. Raises: what parsing raises, whatever it holds instead."""
+    if "own_noise" in fields:
+        return OwnNoise.from_json(fields["own_noise"])
+    return tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
+
+
+def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
     """Return how one curve's counts and, last, their total follow from its nodes, and these nodes' noise.
 
     Args: blocks: as `NoisyCurves` has them. Raises: ValueError: there is no such tree.
@@ -215,7 +233,7 @@ def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, coins: tupl
     else:
         linear = np.concatenate([np.eye(bins, 2 * bins), np.full((1, 2 * bins), 1 / bins)])
     # A client that weighs 1 counts as one, not as its slots.
-    return CurveNoise(linear / scale_of(cap), coins)
+    return CurveNoise(linear / scale_of(cap), node)
 
 
 def _estimated(
@@ -223,10 +241,10 @@ def _estimated(
     domain: RecordDomain,
     positive: str,
     blocks: tuple[int, ...],
-    coins: tuple[Coin, ...],
+    node: Noise,
 ) -> NoisyCurves:
     """Args: nodes: unbiased, a row per (group, label)."""
-    noise = curve_noise(len(domain.thresholds), blocks, domain.cap, coins)
+    noise = curve_noise(len(domain.thresholds), blocks, domain.cap, node)
     counts = (nodes @ noise.linear.T).reshape(len(domain.groups), len(domain.labels), -1)
     at = domain.labels.index(positive)
     of_positives, of_negatives = counts[:, at], counts[:, 1 - at]
@@ -239,7 +257,7 @@ def _estimated(
         of_negatives[:, -1],
         noise,
     )
-    return NoisyCurves(positive, domain.labels[1 - at], blocks, coins, curves)
+    return NoisyCurves(positive, domain.labels[1 - at], blocks, node, curves)
 
 
 @dataclass(frozen=True)

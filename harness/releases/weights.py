@@ -49,7 +49,7 @@ class WeightsStatistic(Statistic[Weights]):
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Weights:
-            counts = read_counts(opened, domain, clients, plan.coins)
+            counts = read_counts(opened, domain, clients, plan.noise)
             return Weights(counts, REWEIGHINGS[self.reweighing](counts))
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

@@ -192,7 +192,7 @@ def design_own(
     if law is NoiseLaw.LAPLACE:
         rate = Fraction(epsilon * _GRID // moves.units, _GRID)
     else:
-        rate = Fraction(int(_gaussian_rate(moves, epsilon, delta) * _GRID), _GRID)
+        rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * _GRID), _GRID)
     if not 0 < rate <= MAX_EPSILON:
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
     margin = (math.log(64 * moves.values * honest / delta) + float(epsilon)) / float(rate)
@@ -209,7 +209,7 @@ def design_own(
     raise ValueError(f"none of {_TRIES} {law} tables does")
 
 
-def _gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
+def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
     """Return 1 / (2 sigma^2) at which continuous noise has this delta, by the bound that will be used."""
     low, high = 1e-9, 1e3  # of the move over sigma
     for _ in range(60):

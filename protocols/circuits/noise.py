@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from protocols.circuits.coins import design_coins
+from protocols.circuits.counts import input_columns
 
 MAX_INPUT_WIDTH = 63  # bits per lane that one binary input instruction takes; more come out as zeros
 
@@ -25,18 +26,27 @@ def input_widths(n_bits: int) -> list[int]:
     return [MAX_INPUT_WIDTH] * full + [rest] * (rest > 0)
 
 
-def default_noise(secret_integer, bit_vector, parties: int, lanes: int, epsilon: str, delta_bits: str):
+OWN_ARGUMENTS = ("law", "rate", "edge")  # of a program whose parties draw noise of their own
+
+
+def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law):
     """Make the noise of a release: one independent sample for each value that it opens.
 
     Source: the paper's π_GR-RANDOM for the fair bits, which all parties draw; the sampler is this module's.
     Guarantees: adding it to values of sensitivity 1 is (epsilon, 2^-delta_bits)-DP towards all that do not
     know every party's bits.
     [test: tests/protocols/test_programs.py, tests/protocols/test_truncated_noise.py]
+    Where noise is the parties' own it is the sum of what they input, and its guarantee that of those samples
+    which honest parties drew.  [test: tests/harness/engines/test_own_noise.py]
     Reveals: nothing; the samples are secret.
     Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec, or what stands for them; parties: r; lanes:
-    samples; epsilon, delta_bits: as programs' arguments give them, per unit: a rational number, an integer.
+    samples; law: as programs' last arguments give it: epsilon and delta_bits per unit, a rational number and
+    an integer; or of the parties' own noise the `OWN_ARGUMENTS`, which their processes draw by.
     Returns: secret vector of `lanes` integers. Raises: ValueError: no coins reach epsilon and delta.
     """
+    if len(law) == len(OWN_ARGUMENTS):
+        return input_columns(secret_integer, parties, lanes)
+    epsilon, delta_bits = law
     coins = design_coins(Fraction(epsilon), int(delta_bits))
     fair = xor_of_inputs(bit_vector, parties, lanes, fair_bits_per_sample(coins))
     return to_integer(two_sided_geometric(coins, fair), secret_integer)

@@ -6,6 +6,7 @@ count, so its noise grows with the number of blocks, not of bins; least squares 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
@@ -13,8 +14,10 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
+from protocols.accounting.own_noise import Moves, gaussian_rate
 from protocols.accounting.queries import LinearQueries
+from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import mean_square_error
 
 MAX_LEVELS = 8
@@ -151,6 +154,7 @@ def best_tree(
     delta: Fraction,
     cap: int = 1,
     malleable_slots: bool = False,
+    law: NoiseLaw | None = None,
 ) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
@@ -158,7 +162,7 @@ def best_tree(
     blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
     Guarantees: no neighbour (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-    Args: cap, malleable_slots: as for `plan_noise`.
+    Args: cap, malleable_slots: as for `plan_noise`; law: of noise of the parties' own, None for joint noise.
     Raises: ValueError: no noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
@@ -167,7 +171,7 @@ def best_tree(
         if tree is None:
             break
         error = tree.mean_variance() * float(
-            node_variance(tree, relation, epsilon, delta, cap, malleable_slots)
+            node_variance(tree, relation, epsilon, delta, cap, malleable_slots, law)
         )
         if error >= least:
             break
@@ -182,11 +186,19 @@ def node_variance(
     delta: Fraction,
     cap: int = 1,
     malleable_slots: bool = False,
+    law: NoiseLaw | None = None,
 ) -> Fraction:
-    """Return the mean square error of one node's noise. Raises: ValueError: no noise fits."""
-    return mean_square_error(
-        plan_noise(tree.release(1), relation, epsilon, delta, cap, malleable_slots).coins
-    )
+    """Return the mean square error of one node's noise; of the parties' own, nearly, and but for a factor.
+
+    Raises: ValueError: no noise fits.
+    """
+    release = tree.release(1)
+    if law is None:
+        return mean_square_error(plan_noise(release, relation, epsilon, delta, cap, malleable_slots).coins)
+    moves = Moves(possible_moves(release, relation, malleable_slots), cap)
+    if law is NoiseLaw.GAUSSIAN:
+        return Fraction(1 / (2 * gaussian_rate(moves, epsilon, delta)))
+    return Fraction(1 / (math.cosh(float(epsilon) / moves.units) - 1))
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +27,9 @@ from harness.inputs.aggregation import read_header
 from harness.inputs.rings import RINGS
 from harness.inputs.shares import SALT_BYTES
 from harness.system.files import PREFIX
+from protocols.accounting.calibration import NeighboringRelation, plan_own_noise
+from protocols.accounting.queries import each_cell_once
+from protocols.noise.tables import BITS, NoiseLaw
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.parties_on_hosts import charges, hold_midway, party_on
 from tests.support.running import until
@@ -223,6 +227,47 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     cleaned = call("hosts.clean", cwd=hosts.home)
     assert cleaned.stdout.count("0 processes ended, 0 directories removed, 1 record removed") == MODEL.parties
     assert below(hosts) == before
+
+
+def test_each_host_draws_noise_of_its_own(
+    hosts: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is revealed is the truth plus what each host's own party drew; nothing else on earth drew any."""
+    drawn = tmp_path / "drawn"
+    custom = (
+        "import os\nreal = os.urandom\ndef urandom(n):\n    found = real(n)\n"
+        f"    if n == {4 * BITS // 8}:\n"
+        f"        open({str(drawn)!r}, 'a').write(f'{{os.getcwd()}} {{found.hex()}}\\n')\n"
+        "    return found\nos.urandom = urandom\n"
+    )
+    project, changed = str(copy_of_project(tmp_path / "project", custom)), hosts
+    for i in range(MODEL.parties):
+        changed = changed.with_host(i, project=project)
+    shutil.rmtree(hosts.home / "results", ignore_errors=True)
+    done = call(*RUN, "--noise", "own", "--population", "none", "--json", cwd=hosts.home)
+    hosts.write()
+    assert done.returncode == 0, done.stderr
+    weights = json.loads(done.stdout)
+    noise = [0] * 4
+    each = dict(line.split() for line in drawn.read_text().splitlines())
+    places = [
+        next(at for at in each if Path(at).is_relative_to(hosts.directory(i))) for i in range(len(each))
+    ]
+    assert len(places) == MODEL.parties and {Path(at).name for at in places} == {"party"}
+    for words in each.values():
+        monkeypatch.setattr(os, "urandom", lambda n, words=words: bytes.fromhex(words))
+        own = plan_own_noise(
+            *(each_cell_once(4), NeighboringRelation.ADD_OR_REMOVE_ONE, Fraction(1), Fraction(1, 2**40)),
+            *(NoiseLaw.LAPLACE, MODEL.parties, MODEL.corruptions),
+        ).own
+        assert own is not None
+        noise = [a + int(b) for a, b in zip(noise, own.draw(4), strict=True)]
+        monkeypatch.undo()
+    counts = [count for row in weights["noisy_counts"] for count in row]
+    assert [count - x for count, x in zip(counts, noise, strict=True)] == [30, 0, 0, 20]
+    assert (weights["privacy"]["noise"], weights["privacy"]["law"]) == ("own", "laplace")
+    verified = call("verify", "results", cwd=hosts.home)
+    assert verified.returncode == 0, verified.stderr
 
 
 class Hit:

@@ -26,24 +26,29 @@ from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import (
+    CLIENTS,
     PI_CAP,
     PI_LAP,
     PI_LAP_SYMMETRIC,
     PI_RW,
     PI_RW_WEIGHTS,
+    PI_SUM,
     PROTOCOLS,
     SPLIT,
     ProtocolSpec,
+    with_own_noise,
 )
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
-# least 20 (coins.py refuses others), the rest are sizes, names of forms, who takes part, and how weights are
-# computed from noisy counts.
+# least 20 (coins.py refuses others), law, rate and edge are what each party draws its own noise by (which
+# `Job` sees to), the rest are sizes, names of forms, who takes part, and how weights are computed.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
     *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
-    *("delta_bits", "reweighing", "most_records"),
+    *("delta_bits", "reweighing", "most_records", "nodes", "law", "rate", "edge"),
 }
+# Where noise may be the parties' own, its law is the last arguments, whichever and however many these are.
+LAW = "*law"
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ TREE = "block_sizes block_sums count_blocks"
 OPENINGS = {
     "pi_lap": Opening("noise", "samples", ""),
     "pi_lap_symmetric": Opening("noise", "samples", ""),
+    "pi_sum": Opening("noise", "nodes", ""),
     "pi_rw": Opening(
         "counts + noise",
         "groups * labels",
@@ -130,9 +136,15 @@ def faults(text: str, spec: ProtocolSpec) -> list[str]:
         *_argument_faults(tree, spec),
         *_name_faults(tree, circuits),
         *_secret_faults(tree, circuits, opening),
-        *_noise_faults(tree, maker, opening),
+        *_noise_faults(tree, maker, opening, law_of(spec)),
         *_opening_faults(tree, spec, opening),
     ]
+
+
+def law_of(spec: ProtocolSpec) -> str:
+    """Return what a program makes its noise by."""
+    either = spec.draws_own_noise or with_own_noise(spec, SPLIT.by(CLIENTS)) is not None
+    return LAW if either and spec.name not in ("pi_roc", "pi_gap") else "epsilon, delta_bits"
 
 
 def _named(node: ast.AST) -> list[str]:
@@ -155,12 +167,14 @@ def _bindings(tree: ast.AST) -> list[tuple[str, ast.expr]]:
 
 def _argument_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
     taken = [name for name, value in _bindings(tree) if ast.unparse(value) == "program.args"]
-    if taken != ["_", *spec.arguments] or _named(tree).count("program") != 1:
+    of_law = {LAW: 3 if spec.draws_own_noise else 2}.get(law_of(spec), 0)
+    named = [*spec.arguments[: len(spec.arguments) - of_law], *(["law"] if of_law else [])]
+    if taken != ["_", *named] or _named(tree).count("program") != 1:
         yield "arguments other than the spec's"
     if not set(spec.arguments) <= KNOWN_ARGUMENTS:
         yield "an argument that nobody has judged"
     for name, value in _bindings(tree):
-        if name in spec.arguments and ast.unparse(value) not in ("program.args", f"int({name})"):
+        if name in named and ast.unparse(value) not in ("program.args", f"int({name})"):
             yield f"{name} is changed"
 
 
@@ -207,13 +221,13 @@ def _secret_faults(tree: ast.Module, circuits: set[str], opening: Opening) -> It
             yield f"something else is done with {', '.join(used)}"
 
 
-def _noise_faults(tree: ast.Module, maker: str, opening: Opening) -> Iterator[str]:
+def _noise_faults(tree: ast.Module, maker: str, opening: Opening, law: str) -> Iterator[str]:
     at_the_top = [ast.unparse(node) for node in tree.body]
     made = dict(line.split(" = ", 1) for line in opening.made)
     values = [(name, ast.unparse(value)) for name, value in _bindings(tree)]
     calls = [value for name, value in _bindings(tree) if name == "noise" and isinstance(value, ast.Call)]
     lanes = ast.unparse(calls[0].args[3]) if calls and len(calls[0].args) > 3 else "nothing"
-    made["noise"] = f"{maker}(sint, sbitvec, parties, {lanes}, epsilon, delta_bits)"
+    made["noise"] = f"{maker}(sint, sbitvec, parties, {lanes}, {law})"
     if lanes != opening.lanes:
         made[lanes] = opening.lanes
     for name, how in made.items():
@@ -277,18 +291,18 @@ SWITCHES = {
         "another integer": ("noise = ", "sint = cint\nnoise = "),
         "bits of one party": ("default_noise(sint, sbitvec, parties,", "default_noise(sint, sbitvec, 1,"),
         "fewer parties": ("noise = ", "parties = 1\nnoise = "),
-        "the same noise everywhere": ("parties, cells, eps", "parties, 1, eps"),
-        "other epsilon": ("noise = ", "epsilon = 20\nnoise = "),
-        "other coins": ("epsilon, delta_bits)", "20, delta_bits)"),
-        "more likely edges": ("epsilon, delta_bits)", "epsilon, 20)"),
+        "the same noise everywhere": ("parties, cells, *law", "parties, 1, *law"),
+        "another law": ("noise = ", "law = ['20', '20']\nnoise = "),
+        "other coins": ("cells, *law)", "cells, '20', '20')"),
+        "a law more": ("cells, *law)", "cells, 1, *law)"),
         "a walrus": ("print_ln(", "print_ln('%s', (noise := counts))\nprint_ln("),
         "a loop": ("print_ln(", "for noise in [0]:\n    pass\nprint_ln("),
         "a function": ("print_ln(", "def default_noise(*_):\n    return 0\nprint_ln("),
         "circuit redefined": ("noise = ", "default_noise = max\nnoise = "),
         "circuit under another name": ("import default_noise", "import xor_of_inputs as default_noise"),
         "an argument more": (
-            "epsilon, delta_bits = program.args",
-            "epsilon, delta_bits, given = program.args",
+            "labels, *law = program.args",
+            "labels, given, *law = program.args",
         ),
         "an argument by number": ("cells = ", "given = program.args[9]\ncells = "),
         "the environment": ("from protocols.circuits.noise", "import os\nfrom protocols.circuits.noise"),
@@ -319,6 +333,14 @@ SWITCHES = {
         "a layout of secrets": ("int(most_records)", "counts"),
         "the layout changed": ("found = weights", "chosen = counts\nfound = weights"),
         "coins changed": ("chosen = layout", "coins = coins\nchosen = layout"),
+    },
+    PI_SUM.name: {
+        "noise of one party": ("sbitvec, parties,", "sbitvec, 1,"),
+        "somebody's column alone": ("noise.reveal()", "(noise - noise).reveal()"),
+        "a column more": (
+            "check_point()",
+            "noise = default_noise(sint, sbitvec, 1, nodes, *law)\ncheck_point()",
+        ),
     },
     PI_LAP.name: OF_OPENED_NOISE,
     PI_LAP_SYMMETRIC.name: OF_OPENED_NOISE,

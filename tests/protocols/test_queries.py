@@ -26,8 +26,8 @@ from harness.releases.score_curves import noisy_curves
 from protocols.accounting.calibration import NeighboringRelation, compose
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import simulated_noise
-from protocols.noise.truncated import guarantee, mean_square_error
+from protocols.noise.added import mean_square_error, simulated_noise
+from protocols.noise.truncated import guarantee
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 BINS = 21
@@ -73,7 +73,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
     histogram = np.random.default_rng(1).integers(0, 50, (2, 2, BINS))
     found = release.estimate(histogram[np.newaxis], np.random.default_rng(7))[0]
 
-    noise = simulated_noise(release.noise.coins, np.random.default_rng(7), (1, 2, 2, release.plan.nodes))[0]
+    noise = simulated_noise(release.noise.node, np.random.default_rng(7), (1, 2, 2, release.plan.nodes))[0]
     tree = computed_tree(flat)
     linear = tree.release(1)
     nodes = np.zeros((2, 2, linear.nodes))
@@ -82,7 +82,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
     levels = np.split(nodes + noise, np.cumsum(tree.counts)[:-1], axis=-1)
     opened = np.concatenate([level.ravel() for level in levels])
     domain = RecordDomain(("a", "b"), ("0", "1"), thresholds=even_grid(BINS), kind=RecordKind.SCORE)
-    expected = noisy_curves(opened, domain, "1", tree, release.noise.coins).curves
+    expected = noisy_curves(opened, domain, "1", tree, release.noise.node).curves
     curves = curves_of(domain.groups, np.array(domain.thresholds), found)
     for name in ("tp", "fp", "positives", "negatives"):
         np.testing.assert_allclose(getattr(curves, name), getattr(expected, name), atol=1e-9)
@@ -101,7 +101,7 @@ def test_error_at_a_thousand_thresholds_and_epsilon_one(method: str, records: fl
     n repetitions of four histograms each; within 8 standard errors, and the 5 % that `records` may be off.
     """
     release = computed(method, 1001, Fraction(1), ADD)
-    square = float(mean_square_error(release.noise.coins))
+    square = float(mean_square_error(release.noise.node))
     assert np.sqrt(square * (release.noise.linear[:-1] ** 2).sum(axis=1).mean()) == pytest.approx(
         records, rel=0.05 if method == TREE else 0.01
     )
@@ -113,7 +113,7 @@ def test_error_at_a_thousand_thresholds_and_epsilon_one(method: str, records: fl
 
 def test_one_threshold_of_its_own_epsilon_is_a_thousand_times_too_noisy() -> None:
     """As published, each count is used as it is: 1416 records of error at a true epsilon of 1."""
-    coins = computed(PER_THRESHOLD, 1001, Fraction(1), ADD).noise.coins
+    coins = computed(PER_THRESHOLD, 1001, Fraction(1), ADD).noise.node
     assert float(mean_square_error(coins)) ** 0.5 == pytest.approx(1416, rel=0.01)
 
 

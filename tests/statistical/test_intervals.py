@@ -62,7 +62,7 @@ def population() -> tuple[Floats, Floats]:
 def released(exact: GroupCurves, rng: np.random.Generator, epsilon: Fraction = Fraction(1, 3)) -> GroupCurves:
     """Add the tree's noise to exact curves, as a release would, by least squares."""
     noise = tree_noise(epsilon)
-    errors = simulated_noise(noise.coins, rng, (4, TREE.nodes)) @ noise.linear.T
+    errors = simulated_noise(noise.node, rng, (4, TREE.nodes)) @ noise.linear.T
     return replace(
         exact,
         tp=exact.tp + errors[:2, :-1], fp=exact.fp + errors[2:, :-1],

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.postprocessing.noisy_counts import DEBIAS
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, count_intervals
 from harness.postprocessing.reweighing.revealed import opened_intervals
 from protocols import reference
@@ -60,7 +59,7 @@ def shares(
     raised = np.maximum(truth, FLOOR).astype(int).tolist()
     weights = np.array(reference.WEIGHTS[reweighing](raised), dtype=np.float64)
     found = np.array(
-        [count_intervals(np.maximum(truth + x + DEBIAS, FLOOR), reweighing, claimed) for x in drawn]
+        [count_intervals(np.maximum(truth + x + 0.5, FLOOR), reweighing, claimed) for x in drawn]
     )
     held = (found[..., 0] <= weights * (1 + 1e-12)) & (weights <= found[..., 1] * (1 + 1e-12))
     result: npt.NDArray[np.float64] = held.mean(axis=0)

@@ -153,7 +153,7 @@ class Computed:
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
         """Return the exact counts and totals plus simulated noise, shaped as by any `Release`."""
-        nodes = simulated_noise(self.noise.coins, rng, (*histograms.shape[:3], self.plan.nodes))
+        nodes = simulated_noise(self.noise.node, rng, (*histograms.shape[:3], self.plan.nodes))
         found: Floats = cumulative(histograms) + nodes @ self.noise.linear.T
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from harness.cli import terminal as cli
-from harness.cli.commands.choices import chosen_model
+from harness.cli.commands.choices import chosen_law, chosen_model
 from harness.cli.options import AuditOptions, NoiseOptions
 from harness.cli.parsers import parse_delta
 from harness.cli.terminal import show
@@ -20,8 +20,8 @@ from harness.privacy.audit.samplers import (
     audit_published,
     audit_sampler,
 )
-from harness.releases.base import Release
-from harness.releases.noise_samples import choose_sampler
+from harness.releases.base import OWN, Release
+from harness.releases.noise_samples import choose_sampler, own_sampler
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views.audit import audit as view
 from harness.views.releases import noise as noise_view
@@ -109,9 +109,15 @@ def noise(options: NoiseOptions) -> None:
         raise OptionError("--sampler published takes no --delta: what it has follows from its epsilon.")
     if not published and options.rounded:
         raise OptionError("--rounded goes with --sampler published only; the other samplers' are integers.")
-    delta = options.delta or DELTA
-    chosen = choose_sampler(sampler, options.epsilon, delta, options.rounded)
+    delta, law = options.delta or DELTA, chosen_law(options.noise, options.law)
+    if law is not None and sampler != "default":
+        raise OptionError(f"--sampler {sampler} is of joint noise; leave it out, or --noise {OWN}.")
     model = chosen_model(options.model)
+    chosen = (
+        choose_sampler(sampler, options.epsilon, delta, options.rounded)
+        if law is None
+        else own_sampler(law, options.epsilon, delta, model)
+    )
     settings = RunSettings(Release(model, NO_INPUT, options.epsilon, delta), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:

@@ -29,10 +29,12 @@ from harness.inputs.records import ScoreCut
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import key_of, listed, refuse_misspelt
+from harness.releases.base import OWN
 from harness.releases.contribution_cap import CAP_SHARE
 from harness.releases.registry import STATISTICS
 from harness.security_models import Model
 from protocols.accounting.calibration import Budget, PrivacyUnit
+from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
 from protocols.spec import SHARES, SLOTS, InputForm, InputPath, ProtocolSpec
 
@@ -81,6 +83,21 @@ def chosen_spec(options: ReleaseOptions) -> ProtocolSpec:
     if statistic.slots and variant == default and (options.input_form or usual) == SLOTS.name:
         return statistic.slots
     return statistic.specs[str(variant)]
+
+
+def chosen_law(noise: str, law: str) -> NoiseLaw | None:
+    """Return the law of noise of the parties' own, None where noise is joint. Args: as options have them.
+
+    Raises: OptionError: joint noise of another law than Laplace's.
+    """
+    chosen = NoiseLaw(law)
+    if noise == OWN:
+        return chosen
+    if chosen is not NoiseLaw.LAPLACE:
+        raise OptionError(
+            f"Joint noise is Laplace's; --law {law} goes with --noise {OWN}, noise of the parties' own."
+        )
+    return None
 
 
 def cap_and_release(options: ReleaseOptions) -> tuple[Guarantee, Guarantee]:

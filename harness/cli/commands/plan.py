@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.cli.commands.choices import cap_and_release, chosen_form, chosen_spec
+from harness.cli.commands.choices import cap_and_release, chosen_form, chosen_law, chosen_spec
 from harness.cli.parsers import parse_shares
 from harness.cli.release_options import CAPPED_RELEASES, DEFAULT_ERROR, PlanOptions, ReleaseOptions
 from harness.cli.report import tell
@@ -70,7 +70,7 @@ def requests(options: PlanOptions) -> list[PlanRequest]:
     Raises: OptionError.
     """
     of_all = ("epsilon", "delta", "neighboring_relation", "privacy_unit", "input_form", "cap", "cap_epsilon")
-    chosen = options.read_by_the_task(**options.given(*of_all))
+    chosen = options.read_by_the_task(**options.given(*of_all, "noise", "law"))
     _refuse_strangers(options)
     request = _request(options, chosen)
     return _after_cap(chosen, request) if options.chooses_cap else [request]
@@ -96,6 +96,7 @@ def _request(options: PlanOptions, chosen: ReleaseOptions) -> PlanRequest:
         chosen.delta,
         chosen.neighboring_relation,
         unit,
+        chosen_law(chosen.noise, chosen.law),
     )
     only_one = Cap(1) if kind is RecordKind.VALUE and unit is PrivacyUnit.CLIENT else None
     return PlanRequest(
@@ -157,7 +158,7 @@ def _after_cap(options: ReleaseOptions, request: PlanRequest) -> list[PlanReques
         request,
         task="cap",
         statistic=CapStatistic(target),
-        release=replace(release, form=form, epsilon=of_cap.epsilon, delta=of_cap.delta),
+        release=replace(release, form=form, epsilon=of_cap.epsilon, delta=of_cap.delta, law=None),
         cap=None,
     )
     return [first, replace(request, release=release)]

@@ -15,6 +15,7 @@ from harness.cli.commands.choices import (
     chosen_account,
     chosen_form,
     chosen_hosts,
+    chosen_law,
     chosen_model,
     chosen_spec,
     declared_domain,
@@ -140,6 +141,7 @@ def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> RunSettings:
         delta=options.delta - of_cap.delta,
         relation=options.neighboring_relation,
         unit=options.privacy_unit,
+        law=chosen_law(options.noise, options.law),
     )
     settings = RunSettings(
         release,
@@ -287,7 +289,7 @@ def _run_after_cap(
     spent = _of_the_cap(options)
     form = PI_CAP.input_forms[SLOTS.name]
     release = settings.release
-    first = replace(release, form=form, epsilon=spent.epsilon, delta=spent.delta)
+    first = replace(release, form=form, epsilon=spent.epsilon, delta=spent.delta, law=None)
     of_cap = replace(settings, release=first)
 
     def chosen(cap: ChosenCap) -> None:

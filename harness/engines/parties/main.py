@@ -1,9 +1,9 @@
-"""One party's process: claims its directory, makes its key, draws its random bits, becomes the engine.
+"""One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
 Started as `python -m harness.engines.parties.main TIME` in the party's own directory, on the party's own
 host, TIME being now (seconds since 1970). It talks to whoever started it by two lines: it prints `ready` when
 its certificate can be collected, and goes on when it reads `go`, by when the others' certificates are there.
-From then on its output goes to `log`. No other process sees its key or its bits.
+From then on its output goes to `log`. No other process sees its key, its bits or its noise.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from harness.engines.parties.working_directory import (
     SHARED_BITS,
     bits_file,
     certificate_file,
+    values_file,
 )
 from harness.system.processes import die_with_parent
 
@@ -79,7 +80,7 @@ def _main() -> int:
         return 1
     if "front" in config:
         return _run_with_front(config, float(sys.argv[1]))
-    _supply_bits(config)
+    _supply_secrets(config)
     if "argv" in config:
         os.execv(config["argv"][0], config["argv"])
     return int(importlib.import_module(config["module"]).run_party(config))
@@ -97,7 +98,7 @@ def _dump_no_core() -> None:
 def _run_with_front(config: dict[str, Any], started: float) -> int:
     """Talk to clients from this process, with the virtual machine as its child; neither outlives the other.
 
-    Only the child gets the random bits.
+    Only the child gets the random bits, or the noise.
     """
     from harness.clients import gateway as front
     from harness.engines.parties.certificates import make_key, trust
@@ -108,7 +109,7 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
     machine = os.fork()
     if machine == 0:
         die_with_parent()
-        _supply_bits(config)
+        _supply_secrets(config)
         os.execv(config["argv"][0], [*config["argv"], str(port), str(number)])
     facts = {"started": started, "parties": len(config["common_names"])}
     return front.main({**config["front"], **facts}, party, number, data, machine)
@@ -122,6 +123,38 @@ def _redirect_output() -> None:
     os.dup2(log, 2)
 
 
+def _supply_secrets(config: dict[str, Any]) -> None:
+    """Put this party's random bits, or its own noise, where the engine reads them, and nowhere else."""
+    _supply_bits(config)
+    if "own_noise" in config:
+        _supply_noise(config["own_noise"], Path(DATA, values_file(config["party"])))
+
+
+def _supply_noise(told: dict[str, Any], values: Path) -> None:
+    """Put this party's values with its own noise where the engine reads them: in memory, as its bits.
+
+    The noise is fresh at every start, by the operating system's bits and a table that follows from public
+    numbers. A test program's is given, as bits are.
+    """
+    import numpy as np  # a party without own noise should not pay for it
+
+    from harness.engines.parties.own_noise import with_noise
+    from harness.errors import ShareError
+    from protocols.noise.tables import OwnNoise
+
+    given = Path(DATA, GIVEN_BITS)
+    if given.exists():
+        drawn = np.array(given.read_text().split(), dtype=np.int64)
+    else:
+        drawn = OwnNoise.from_json(told["noise"]).draw(told["samples"])
+    try:
+        held = values.read_bytes() if values.exists() else b""
+        _link_to_memory(values, with_noise(told, held, drawn))
+    except ShareError as error:
+        print(f"fairshares: {error}", flush=True)
+        sys.exit(1)
+
+
 def _supply_bits(config: dict[str, Any]) -> None:
     """Put this party's binary input where the engine reads it: in memory only, gone with the process.
 
@@ -131,23 +164,29 @@ def _supply_bits(config: dict[str, Any]) -> None:
     """
     given, shared = Path(DATA, GIVEN_BITS), Path(DATA, SHARED_BITS)
     values: Iterable[int]
-    if given.exists():
+    if given.exists() and "own_noise" not in config:
         values = [int(word) for word in given.read_text().split()]
     else:
         values = (secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes))
+    of_clients = shared.read_text() if shared.exists() else ""
+    text = of_clients + "".join(f"{value}\n" for value in values)
+    _link_to_memory(Path(DATA, bits_file(config["party"])), text.encode())
+
+
+def _link_to_memory(place: Path, content: bytes) -> None:
+    """Have `place` stand for the content, in memory that the engine inherits and no other process sees."""
     descriptor = _anonymous_file()
-    with os.fdopen(os.dup(descriptor), "w") as file:
-        if shared.exists():
-            file.write(shared.read_text())
-        file.writelines(f"{value}\n" for value in values)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.set_inheritable(descriptor, True)
-    Path(DATA, bits_file(config["party"])).symlink_to(f"/dev/fd/{descriptor}")
+    place.unlink(missing_ok=True)
+    place.symlink_to(f"/dev/fd/{descriptor}")
 
 
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("fair-bits")
+        return os.memfd_create("secrets")
     with tempfile.TemporaryFile(dir=DATA) as file:  # unlinked from the start
         return os.dup(file.fileno())
 

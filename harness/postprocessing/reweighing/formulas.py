@@ -120,6 +120,6 @@ def _group_weights(noisy: NoisyCounts, reweighing: str) -> GroupWeights:
         noisy_counts=noisy.table,
         floored=noisy.table < FLOOR,
         weights=weights_of_counts(noisy.table, reweighing),
-        interval=count_intervals(np.maximum(noisy.table, FLOOR), reweighing, noisy.coins),
+        interval=count_intervals(np.maximum(noisy.table, FLOOR), reweighing, noisy.noise),
         reweighing=reweighing,
     )

@@ -16,10 +16,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from protocols.circuits.coins import Coin
 from protocols.circuits.weights import KAMIRAN_CALDERS, LABEL
-from protocols.noise.sums import Law, noise_sum, weighted_sum
-from protocols.noise.truncated import error_bound
+from protocols.noise.added import Noise as NoiseOfCount
+from protocols.noise.added import error_bound, noise_sum
+from protocols.noise.sums import Law, weighted_sum
 
 Table = npt.NDArray[np.float64]
 
@@ -39,25 +39,28 @@ _BLOCK = 64  # points of that grid that are computed together
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release's counts. Attributes: cells: how many counts; raised: whether some may be."""
+    """The noise of a release's counts.
 
-    coins: tuple[Coin, ...]
+    Attributes: one: of each count; cells: how many counts; raised: whether some may be.
+    """
+
+    one: NoiseOfCount
     cells: int
     raised: bool
 
     def sum(self, terms: int) -> Law:
         """Return the law that bounds the error of a sum of raised noisy counts, on either side."""
-        return noise_sum(self.coins, terms, positive=self.raised)
+        return noise_sum(self.one, terms, positive=self.raised)
 
 
-def noise_of(coins: tuple[Coin, ...], cells: int, least: float) -> Noise:
+def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
     """Return the noise of counts of which the least noisy one is `least`, or more.
 
     Computes: |E| <= T for all counts but for a failure; then a noisy count above 2 T + 1 stands for one
     above T + 1, which no noise within T can bring to where it is raised. If all are, F = E for all.
     """
-    furthest = float(error_bound(coins, Fraction(_RAISED) / cells))
-    return Noise(coins, cells, least <= 2 * furthest + 1)
+    furthest = float(error_bound(one, Fraction(_RAISED) / cells))
+    return Noise(one, cells, least <= 2 * furthest + 1)
 
 
 def ratio_interval(low: Table, high: Table, own: Table, terms: int, most: Table, noise: Noise) -> Table:
@@ -124,7 +127,7 @@ def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
     return high + others.slack + ratios * law.slack
 
 
-def count_intervals(counts: Table, reweighing: str, coins: tuple[Coin, ...]) -> Table:
+def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
     """Return an interval of each weight, from noisy counts.
 
     Guarantees: each holds its weight with probability at least 95 %, whatever the true counts >= 0 are.
@@ -132,7 +135,7 @@ def count_intervals(counts: Table, reweighing: str, coins: tuple[Coin, ...]) -> 
     Args: counts: noisy, raised to at least 1, shape (k, m). Returns: shape (k, m, 2).
     """
     groups, labels = counts.shape
-    noise = noise_of(coins, counts.size, float(counts.min()))
+    noise = noise_of(one, counts.size, float(counts.min()))
     if reweighing == KAMIRAN_CALDERS:
         return _kamiran_calders(counts, noise)
     if reweighing == LABEL:

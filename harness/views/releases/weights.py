@@ -34,6 +34,8 @@ def weights(found: GroupWeights) -> Iterator[Part]:
             rows.append([group, label, count, weight, interval_shown(low, high, 4)])
     heading, interval = f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"
     halves = "Counts end in .5: half is added to the revealed integer, as the noise's mean is −½. "
+    if not (found.noisy_counts % 1).any():  # noise of the parties' own, whose mean is 0
+        halves = ""
     yield Table(
         ["group", "label", "noisy count", heading, interval],
         rows,

@@ -1,0 +1,58 @@
+"""Noise of a party's own, in what it inputs: from its column of shares to the numbers that the engine reads.
+
+Nothing here draws, keeps or prints noise; `harness.engines.parties.main` draws it, right before the engine
+takes the process's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import ShareError
+from harness.inputs.rings import RINGS, Ring, Words
+from protocols.circuits.blocks import block_sizes, block_sums
+
+
+def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.NDArray[np.int64]) -> bytes:
+    """Return what a party inputs: sums of its values with its noise in them, or values and then noise.
+
+    Guarantees: noise is where the program takes it from, as the party holds no more values than the program
+    reads.  [test: tests/harness/engines/test_own_noise.py]
+    Args: told: by `Engine.config`; held: the party's column, empty if it holds none; drawn: a noise for each
+    value that is opened.
+    Raises: ShareError: it holds more or fewer values than the program reads.
+    """
+    domain = RINGS[told["domain"]]
+    if len(held) != told["values"] * domain.value_bytes:
+        raise ShareError(
+            f"This party holds {len(held) // domain.value_bytes} values, not the {told['values']} that are "
+            "to be counted."
+        )
+    noise = domain.encode(drawn)
+    if not held or told["blocks"] is None:
+        return held + domain.to_bytes(noise)
+    histograms, bins, sizes = told["blocks"]
+    column = _Column(domain, domain.from_bytes(held))
+    sums = block_sums(_Column, column, histograms, bins, block_sizes(sizes))
+    return domain.to_bytes(domain.add(sums.words, noise))
+
+
+class _Column:
+    """A party's column, as far as circuits take it for a secret vector: adding up shares adds up secrets."""
+
+    def __init__(self, domain: Ring, words: Words) -> None:
+        self._domain, self.words = domain, words
+
+    def get_vector(self, first: int, size: int) -> _Column:
+        return _Column(self._domain, self.words[first : first + size])
+
+    def sum(self) -> _Column:
+        return _Column(self._domain, self._domain.total(self.words)[np.newaxis])
+
+    @staticmethod
+    def concat(parts: Sequence[_Column]) -> _Column:
+        return _Column(parts[0]._domain, np.concatenate([part.words for part in parts]))

@@ -1,0 +1,224 @@
+"""Noise of a party's own: drawn by its process from the operating system, into what it inputs alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
+from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.engines.parties import main as party
+from harness.engines.parties.own_noise import with_noise
+from harness.engines.parties.working_directory import DATA, GIVEN_BITS
+from harness.errors import OptionError, ShareError, UnsupportedError
+from harness.inputs.rings import FIELD, RING, Ring
+from harness.releases.base import Release
+from harness.security_models import MODELS
+from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
+from protocols.spec import (
+    CLIENTS,
+    PI_CAP,
+    PI_COUNT,
+    PI_GAP,
+    PI_LAP,
+    PI_ROC_PUBLISHED,
+    PI_RW,
+    PI_RW_SLOTS,
+    PI_RW_WEIGHTS,
+    PI_SUM,
+    PRODUCT,
+    PROTOCOLS,
+    SLOTS,
+    SPLIT,
+    with_own_noise,
+)
+
+NOISE = OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 3, 2)
+DOMAINS = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
+
+
+def told(domain: Ring, **entering: Any) -> dict[str, Any]:
+    """Return what a process reads of its noise, as it stands in its config."""
+    fields = {"noise": NOISE.to_json(), "domain": domain.name, **asdict(OwnNoiseInput(**entering))}
+    read: dict[str, Any] = json.loads(json.dumps(fields))
+    return read
+
+
+def column(domain: Ring, values: list[int]) -> bytes:
+    return domain.to_bytes(domain.encode(np.array(values, dtype=np.int64)))
+
+
+def integers(domain: Ring, held: bytes) -> list[int]:
+    return domain.to_integers(domain.from_bytes(held))
+
+
+@DOMAINS
+def test_noise_is_in_the_sums_of_a_column(domain: Ring) -> None:
+    """Bins 0 to 4 of two histograms, then blocks of up to three from the highest bin down."""
+    held = column(domain, [1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7])
+    noise = np.array([*range(10), 10, -20, 30, 2**50])
+    sums = [3, 12, -1, 2**40 + 7]
+    found = with_noise(told(domain, samples=14, values=10, blocks=(2, 5, "1.3")), held, noise)
+    expected = [*[1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7], *sums]
+    assert integers(domain, found) == [value + x for value, x in zip(expected, noise.tolist(), strict=True)]
+
+
+@DOMAINS
+def test_noise_stands_after_other_values_or_alone(domain: Ring) -> None:
+    noise = np.array([-3, 4])
+    found = with_noise(told(domain, samples=2, values=3), column(domain, [7, 8, 9]), noise)
+    assert integers(domain, found) == [7, 8, 9, -3, 4]
+    assert integers(domain, with_noise(told(domain, samples=2), b"", noise)) == [-3, 4]
+
+
+@DOMAINS
+@pytest.mark.parametrize("size", [0, 2, 4])
+def test_other_numbers_of_values_are_refused(domain: Ring, size: int) -> None:
+    with pytest.raises(ShareError, match=f"holds {size} values, not the 3 that are to be counted"):
+        with_noise(told(domain, samples=2, values=3), column(domain, [1] * size), np.array([1, 2]))
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be in a party's directory, with a column of two values."""
+    monkeypatch.chdir(tmp_path)
+    Path(DATA).mkdir()
+    Path(DATA, "Input-Binary-P1-0").write_bytes(column(RING, [100, 200]))
+    return tmp_path
+
+
+def test_a_party_draws_from_the_operating_system_into_memory(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def urandom(size: int) -> bytes:
+        asked.append(size)
+        return bytes(size)
+
+    monkeypatch.setattr(os, "urandom", urandom)  # of zeros: the lowest value of the table
+    config = {"party": 1, "fair_bits": [], "own_noise": told(RING, samples=2, values=2, blocks=(2, 1, "1"))}
+    party._supply_secrets(config)
+    assert asked == [2 * BITS // 8]
+    link = Path(DATA, "Input-Binary-P1-0")
+    assert integers(RING, link.read_bytes()) == [60, 160]
+    assert link.is_symlink() and str(link.readlink()).startswith("/dev/fd/")
+    assert not any(path.is_file() and not path.is_symlink() for path in directory.rglob("*"))
+
+
+def test_two_starts_draw_other_noise(directory: Path) -> None:
+    config = {"party": 1, "fair_bits": [], "own_noise": told(RING, samples=60)}
+    found = []
+    for _ in range(2):
+        Path(DATA, "Input-Binary-P1-0").unlink()
+        Path(DATA, "Input-P1-0").unlink(missing_ok=True)
+        party._supply_secrets(config)
+        found.append(Path(DATA, "Input-Binary-P1-0").read_bytes())
+    assert found[0] != found[1]  # but for a probability below 2^-60: no value has half of the mass
+
+
+def test_given_noise_is_taken_instead(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "urandom", lambda size: pytest.fail("it drew"))
+    Path(DATA, GIVEN_BITS).write_text("-7\n9")
+    config = {"party": 1, "fair_bits": [], "own_noise": told(RING, samples=2, values=2, blocks=(1, 2, "1"))}
+    party._supply_secrets(config)
+    assert integers(RING, Path(DATA, "Input-Binary-P1-0").read_bytes()) == [93, 209]
+    assert Path(DATA, "Input-P1-0").read_text() == ""
+
+
+# What a production program may be asked for.
+
+ARGUMENTS = ("3", "4", "laplace", "1/2", "40")
+
+
+FOUR = OwnNoiseInput(4)
+
+
+def job(arguments: tuple[str, ...] = ARGUMENTS, own: OwnNoiseInput | None = FOUR) -> Job:
+    return Job(PI_SUM, PROGRAMS / "pi_sum.mpc", arguments, (None,) * 3, own=own)
+
+
+def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
+    """Nobody who asks for a job can say another law than that which its program is named by."""
+    assert job().own_noise(MODELS["ring"]) == OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 3, 2)
+    assert job().own_noise(MODELS["semi2k"]) == OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 2, 1)
+    assert Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), ()).own_noise(MODELS["ring"]) is None
+    job().check_parties(MODELS["ring"])
+    config = EmbeddedEngine()
+    with config.prepared(job(), MODELS["mpyc"]) as prepared:
+        found = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["own_noise"]
+    assert OwnNoise.from_json(found["noise"]) == job().own_noise(MODELS["mpyc"])
+    assert (found["samples"], found["values"], found["domain"]) == (4, 0, FIELD.name)
+
+
+@pytest.mark.parametrize("own", [None, OwnNoiseInput(3), OwnNoiseInput(5)])
+def test_a_production_program_has_a_sample_for_each_value(own: OwnNoiseInput | None) -> None:
+    with pytest.raises(UnsupportedError, match="pi_sum was told to draw another number of samples"):
+        job(own=own).check_parties(MODELS["ring"])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("3", "4", "uniform", "1/2", "40"),
+        ("3", "4", "laplace", "1/0", "40"),
+        ("3", "4", "laplace", "-1", "40"),
+        ("3", "4", "laplace", "21", "40"),
+        ("3", "4", "laplace", "1/2", "0"),
+        ("3", "4", "laplace", "1/2", "many"),
+    ],
+)
+def test_arguments_that_are_no_law_are_refused(wrong: tuple[str, ...]) -> None:
+    with pytest.raises(UnsupportedError, match="pi_sum has no noise for its arguments"):
+        job(wrong).check_parties(MODELS["ring"])
+
+
+def test_noise_of_a_copy_has_to_be_as_long_as_its_program_says() -> None:
+    own = with_own_noise(PI_RW, PRODUCT)
+    assert own is not None
+    named = ("product", "shares", "3", "5", "0", "2", "2", "laplace", "1", "40")
+    asked = Job(own, PROGRAMS / "pi_rw.mpc", named, (None,) * 3, own=OwnNoiseInput(4, 15))
+    asked.check_parties(MODELS["ring"])
+    with pytest.raises(UnsupportedError, match="pi_rw was told to draw another number of samples"):
+        replace(asked, own=OwnNoiseInput(3, 15)).check_parties(MODELS["ring"])
+
+
+def test_which_protocols_have_a_place_for_own_noise() -> None:
+    having = {name for name, spec in PROTOCOLS.items() if spec.own_noise}
+    assert having == {
+        *(
+            "pi_rw",
+            "pi_rw_slots",
+            "pi_cf",
+            "pi_cf_slots",
+            "pi_roc",
+            "pi_roc_records",
+            "pi_gap",
+            "pi_gap_slots",
+        )
+    }
+    for spec, form in ((PI_RW, SPLIT), (PI_GAP, SPLIT)):
+        found = with_own_noise(spec, form)
+        assert found is not None and found.name == "pi_sum" and found.revealed == spec.revealed
+    by_clients = with_own_noise(PI_RW, SPLIT.by(CLIENTS))
+    assert by_clients is not None and by_clients.name == "pi_rw" and by_clients.draws_own_noise
+    slots = with_own_noise(PI_RW_SLOTS, SLOTS)
+    assert slots is not None and slots.arguments[-3:] == ("law", "rate", "edge")
+
+
+@pytest.mark.parametrize(
+    "spec", [PI_COUNT, PI_CAP, PI_RW_WEIGHTS, PI_ROC_PUBLISHED], ids=lambda one: one.name
+)
+def test_others_are_refused_by_name(spec: Any) -> None:
+    form = next(iter(spec.input_forms.values()))
+    release = Release(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
+    with pytest.raises(OptionError, match=f"{spec.name} has no place for noise of the parties' own"):
+        release.program_of(spec)
+    assert replace(release, law=None).program_of(spec) is spec
