@@ -91,6 +91,8 @@ class Model:
 
 _RING = ("-R", "64")
 _ENCRYPT = ("-e",)  # the two-party machines send in the clear unless told
+_DIRECT = (*_ENCRYPT, "-d")  # what is opened goes to the other party, not by way of one of the two
+_AT_ONCE = (50_000, 50_000)  # fewer rounds, as smaller runs make no more than they need
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
 _SPDZ2K = (*_ENCRYPT, "-SP", "48")
 _MASKS_OF_MPYC = 61  # the most that a field of 127 bits has room for, beside integers of 64; as fast as 40
@@ -98,19 +100,19 @@ _MASKS_OF_MPYC = 61  # the most that a field of 127 bits has room for, beside in
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
-        Model("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _ENCRYPT,
-              paper_name="OTSemi2k", batches=(1000, 2000)),
+        Model("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _DIRECT,
+              paper_name="OTSemi2k", batches=(1000, 10_000)),
         Model("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x", (*_RING, "-Z", "3"),
-              paper_name="Replicated2k"),
+              paper_name="Replicated2k", batches=_AT_ONCE),
         Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K, 40,
               "SPDZ2k", (300, 10_000)),
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
-              paper_name="SPDZ-wise Replicated2k", batches=(50_000, 50_000), broken=True),
+              paper_name="SPDZ-wise Replicated2k", batches=_AT_ONCE, broken=True),
         Model("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x", (*_RING, "-Z", "3"), (),
-              40, batches=(50_000, 50_000), untried=True),
+              40, batches=_AT_ONCE, untried=True),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
-              paper_name="Rep4-2k"),  # checks by hashes alone, which only a collision passes
+              paper_name="Rep4-2k", batches=_AT_ONCE),  # its checks are hashes
         Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),
     )
 }  # fmt: skip

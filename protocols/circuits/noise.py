@@ -76,24 +76,36 @@ def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
 def flip(coin, fair):
     """Return [r < numerator] for r the integer of fair bits, lowest first.
 
-    Computes: the comparison with a constant, lowest bit first; a run of equal constant bits is one
-    balanced tree, so that the depth grows with the runs, not with the bits. bits - 1 ANDs.
+    Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), where a_k
+    says that the run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is
+    p_1 ^ ... ^ p_k ^ (p_k & t_(k+1)), for any k: both factors are made at the same time, and the k of least
+    depth is taken. bits - 1 ANDs, as deep as a balanced tree for one run, and about half as deep as there are
+    runs for many.  [test: tests/protocols/test_truncated_noise.py]
     """
     assert len(fair) == coin.bits
-    less = ~fair[0]  # the numerator is odd
-    position = 1
-    while position < coin.bits:
-        one = coin.numerator >> position & 1
-        end = position
-        while end < coin.bits and (coin.numerator >> end & 1) == one:
-            end += 1
-        run = fair[position:end]
-        if one:  # less already, or some bit of the run is 0
-            less = ~(_and_all(run) & ~less)
-        else:  # less already, and all bits of the run are 0
-            less = _and_all([~bit for bit in run]) & less
-        position = end
-    return less
+    numerator = [coin.numerator >> i & 1 for i in range(coin.bits)]
+    runs: list = []
+    for i, one in enumerate(numerator):
+        if i == 0 or one != numerator[i - 1]:
+            runs.insert(0, [])
+        runs[0].append((0, fair[i] if one else ~fair[i]))
+    stand_ins = [[(0, 0)] * len(run) for run in runs]
+    chain = _chain(runs, min(range(len(runs)), key=lambda k: _chain(stand_ins, k)[0]))[1]
+    return ~chain if numerator[-1] else chain
+
+
+def _chain(runs, k):
+    """Return (depth, t_1) of a chain of runs that is cut below its k-th one. Args: runs: of (depth, bit)."""
+    below = _and_all(runs[-1])
+    for run in runs[-2 : k - len(runs) - 1 : -1]:
+        below = _and_all([*run, (below[0], ~below[1])])
+    products: list = []
+    for run in runs[:k]:
+        products.append(_and_all([*products[-1:], *run]))
+    depth, chain = _and_all([*products[-1:], below])
+    for _, product in products:
+        chain = chain ^ product
+    return depth, chain
 
 
 def two_sided_geometric(coins, fair) -> list:
@@ -121,7 +133,8 @@ def to_integer(bits, secret_integer):
 
 
 def _and_all(bits):
+    """Return (depth, AND) of (depth, bit) pairs, the shallowest first."""
     while len(bits) > 1:
-        pairs = [a & b for a, b in zip(bits[::2], bits[1::2])]
-        bits = pairs + bits[2 * len(pairs) :]
+        (_, a), (depth, b), *bits = sorted(bits, key=lambda pair: pair[0])
+        bits.append((depth + 1, a & b))
     return bits[0]

@@ -291,15 +291,27 @@ def test_flip_takes_one_and_per_bit_but_one_and_is_shallow(coins: Coins) -> None
         Wire.ands = 0
         depth = flip(coin, [Wire() for _ in range(coin.bits)]).depth
         assert Wire.ands == coin.bits - 1
-        assert depth <= sum(1 + (run - 1).bit_length() for run in runs(coin))
+        lengths = runs(coin) or [1]
+        assert depth <= len(lengths) // 2 + 1 + max(run - 1 for run in lengths).bit_length()
     Wire.ands = 0
     two_sided_geometric(coins, [Wire() for _ in range(fair_bits_per_sample(coins))])
     assert Wire.ands == sum(coin.bits - 1 for coin in coins)
 
 
-def test_depth_of_the_default_noise_has_not_grown() -> None:
-    coins = design_coins(Fraction(1), 40)
-    assert max(flip(coin, [Wire() for _ in range(coin.bits)]).depth for coin in coins) <= 7
+@pytest.mark.parametrize("epsilon", ["0.05", "0.1", "1/3", "0.5", "1", "2", "4", "10"])
+def test_default_noise_is_as_deep_as_a_balanced_tree(epsilon: str) -> None:
+    """Of the longest coin's bits: no circuit of ANDs in which each bit counts is less deep."""
+    coins = design_coins(Fraction(epsilon), 42)
+    depth = max(flip(coin, [Wire() for _ in range(coin.bits)]).depth for coin in coins)
+    assert depth == max((coin.bits - 1).bit_length() for coin in coins)
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_flip_compares_every_integer_with_every_numerator(bits: int) -> None:
+    drawn = np.arange(1 << bits)
+    fair = [(drawn >> i & 1).astype(bool) for i in range(bits)]
+    for numerator in range(1, 1 << bits, 2):
+        assert flip(Coin(numerator, bits), fair).tolist() == (drawn < numerator).tolist()
 
 
 class PartyInputs:

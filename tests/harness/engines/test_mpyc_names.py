@@ -220,7 +220,7 @@ def test_place_is_the_circuits_line_if_the_circuit_left_the_subset(party: OnePar
     text = "from protocols.circuits.noise import flip\nfrom protocols.circuits.coins import Coin\n"
     outcome = party.run(text + "flip(Coin(1, 1), [sint(1)])")
     circuit = (PROJECT / "protocols" / "circuits" / "noise.py").read_text().splitlines()
-    line = 1 + next(i for i, step in enumerate(circuit) if "~fair[0]" in step)
+    line = 1 + next(i for i, step in enumerate(circuit) if "~chain if" in step)
     assert outcome.error == "UnsupportedFeature"
     assert outcome.message.startswith(f"noise.py:{line}: ") and "sint" in outcome.message
 

@@ -190,13 +190,15 @@ def test_models() -> None:
         ("spdz2k", 200, 800),
         ("spdz2k", 10**6, 10_000),
         ("semi2k", 4, 1000),
+        ("semi2k", 2000, 8000),
+        ("ring", 4, 50_000),
         ("sy-rep-ring", 4, 50_000),
     ],
 )
 def test_batches_grow_with_the_noise_within_bounds(name: str, lanes: int, batch: int) -> None:
     assert MODELS[name].batch(lanes) == batch
     assert MODELS[name].batch(0) is None
-    assert MODELS["ring"].batch(lanes) is None
+    assert MODELS["mpyc"].batch(lanes) is None
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))

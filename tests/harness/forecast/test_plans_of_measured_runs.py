@@ -6,6 +6,7 @@ of seconds: the same one varies more than 1.5 times there, by how a machine sche
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
@@ -26,6 +27,8 @@ SUITES = ("table2", "scale", "noise", "network", "clients")
 UNITS = "units"
 # sy-rep-ring's batches are larger since then, so what was measured before is of another program.
 LARGER_BATCHES = "2026-11-21T04:06"
+# Since then noise takes fewer trips: rounds, and seconds on a network, measured before are of other programs.
+FEWER_TRIPS = "2026-11-22T18:00"
 # Figures that are further off, by suite, figure and what the cells have in common, and why.
 EXCEPTIONS: dict[tuple[str, str, tuple[tuple[str, str | int], ...]], str] = {
     ("clients", MPC_S, ()): "The unit costs' runs of slots and keys were taken while the machine did other "
@@ -39,6 +42,11 @@ EXCEPTIONS: dict[tuple[str, str, tuple[tuple[str, str | int], ...]], str] = {
         MPC_S,
         (("clients", 10**5), ("model", "mpyc"), ("variant", "product")),
     ): "The same above 5,000.",
+    (
+        "scale",
+        MPC_S,
+        (("model", "rep4-ring"), ("variant", "records"), ("records", 10**5)),
+    ): "Measured when rep4-ring's batches were a fifth as large.",
     (
         "noise",
         MPC_S,
@@ -55,6 +63,8 @@ def plannable(sample: Sample) -> bool:
     cell = sample.cell
     if cell["model"] == "sy-rep-ring" and sample.time < LARGER_BATCHES:
         return False
+    if cell["network"] != "none" and sample.time < FEWER_TRIPS:
+        return False
     if cell["variant"] == "records" and int(cell["records"]) > MOST_PLANNED:
         return False
     return cell.get("input_path", "shares") == "shares" and (
@@ -64,7 +74,13 @@ def plannable(sample: Sample) -> bool:
 
 @lru_cache(maxsize=8)
 def runs_of(suite: str) -> list[Measured]:
-    return measured([sample for sample in load(RESULTS / suite) if plannable(sample)])
+    return measured(
+        [
+            replace(sample, rounds=sample.rounds if sample.time > FEWER_TRIPS else None)
+            for sample in load(RESULTS / suite)
+            if plannable(sample)
+        ]
+    )
 
 
 @pytest.fixture
@@ -111,7 +127,7 @@ def test_plans_are_within_a_factor_of_what_was_measured(suite: str) -> None:
             if off and not is_exception(suite, figure, run):
                 far.append(f"{ratio:.2f} {figure} {dict(run.cell)}")
     assert not far
-    assert total >= 90
+    assert total >= 45
 
 
 def test_unit_costs_are_of_no_cell_that_they_are_held_against() -> None:
