@@ -43,7 +43,7 @@ def export(results: Path, directory: Path) -> None:
         raise ResultFileError(
             f"There are no measured runs in {results}; name what a ./inv bench command wrote."
         )
-    rows, cells = pd.DataFrame(map(_row, samples)), pd.DataFrame(_cells(samples))
+    rows, cells = pd.DataFrame([_row(sample) for sample in samples]), pd.DataFrame(_cells(samples))
     for name, table in (("runs", rows), ("cells", cells)):
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)
@@ -61,7 +61,7 @@ def _row(sample: Sample) -> dict[str, Any]:
     flat: dict[str, Any] = {
         **sample.cell,
         **{name: getattr(sample, name) for name in ("suite", "repetition", "warm_up", "status", "reason")},
-        **{name: time for name, time in sample.times.items() if not isinstance(time, list)},
+        **{name: time for name, time in sample.times.items() if name != "party_mpc_s"},
         "rounds": sample.rounds,
         **{name: network.get(name) for name in ("measured_rtt_s", "measured_bandwidth_bits_per_s")},
         "hosts": " ".join(str(host["name"]) for host in sample.hosts),
@@ -94,18 +94,15 @@ def latex(samples: Sequence[Sample]) -> str:
     """Return a `tabular` of median seconds, a column for each model; it takes no package of LaTeX's."""
     by_row = _by_row(samples)
     models = [name for name in MODELS if any(name in row for row in by_row.values())]
+    table: list[list[str | float | None]] = [["", *models]]
+    table += [[name, *(of.get(model) for model in models)] for name, of in by_row.items()]
+    first, *rest = [" & ".join([_escaped(value) for value in row]) + r" \\" for row in table]
     lines = [
         "% Median seconds in the computation; \\input this file. A row has a cell's other levels.",
         f"\\begin{{tabular}}{{l{'r' * len(models)}}}",
-        "\\hline",
-        *(
-            " & ".join(map(_escaped, row)) + r" \\"
-            for row in [["", *models], *([name, *map(of.get, models)] for name, of in by_row.items())]
-        ),
-        "\\hline",
+        *("\\hline", first, "\\hline", *rest, "\\hline"),
         "\\end{tabular}",
     ]
-    lines.insert(4, "\\hline")
     return "\n".join(lines) + "\n"
 
 

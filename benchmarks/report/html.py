@@ -14,7 +14,7 @@ from benchmarks.papers import privfairfl
 from benchmarks.report.markdown import markdown
 from benchmarks.validation import Validation, texts
 from benchmarks.validation.cells import CellRuns, Measured
-from benchmarks.validation.side_by_side import Row
+from benchmarks.validation.side_by_side import SCALE, Row
 from benchmarks.validation.texts import NONE
 from harness.views.parts import Figure, Heading, Paragraph, Part, Sentences, Table
 from harness.views.rendering.html import write_page
@@ -61,7 +61,7 @@ def report(measured: Measured, found: Validation, drawings: Drawings) -> Iterato
         yield Heading("From some thresholds to all")
         yield from draw("extrapolation")
         yield _extrapolated(lines)
-    if measured.where("scale"):
+    if measured.where(*SCALE, shape=""):
         yield Heading("Growing federations: Figures 1 and 2")
         yield from draw("scale")
         claims = privfairfl().figures.values()

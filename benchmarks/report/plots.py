@@ -27,7 +27,7 @@ from benchmarks.measure.samples import Summary
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.validation import Validation
 from benchmarks.validation.cells import CellRuns, Measured
-from benchmarks.validation.side_by_side import AS_PUBLISHED, Row
+from benchmarks.validation.side_by_side import AS_PUBLISHED, SCALE, TABLE2, Row
 from benchmarks.validation.texts import TITLES
 from harness.security_models import MODELS
 from harness.views import parts
@@ -138,7 +138,7 @@ def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure | No
             continue
         colour, through = {"color": _COLOUR[row.model]}, row.extrapolated.line
         cells = measured.where(
-            "table2", protocol="pi_roc", variant="published", shape=row.shape, model=row.model
+            *TABLE2, protocol="pi_roc", variant="published", shape=row.shape, model=row.model
         )
         at = np.geomspace(row.extrapolated.measured[0], whole, 61)
         marks += [
@@ -152,7 +152,7 @@ def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure | No
 
 def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -> Figure | None:
     """Draw seconds against a factor for each variant and model, with what the paper says."""
-    of_protocol = measured.where("scale", protocol=claim.protocol)
+    of_protocol = measured.where(*SCALE, protocol=claim.protocol, shape="")
     cells = [cell for cell in of_protocol if cell.ok and cell.number(claim.factor)]
     if not cells:
         return None

@@ -28,6 +28,7 @@ from harness.system.result_files import read_result
 
 # Of a cell's name: the order of the factors, and the levels that go without saying.
 _ORDER = (
+    *("program", "arguments", "compile_options", "inputs"),
     *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
     *("groups", "labels", "cap", "epsilon", "network", "model"),
 )

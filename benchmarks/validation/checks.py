@@ -45,7 +45,7 @@ def checks(measured: Measured, rows: Sequence[Row], programs: Iterable[Check]) -
     """Yield all checks. Args: rows: Table 2 side by side; programs: checks of the programs themselves."""
     for suite in measured.suites:
         yield from _whole(suite, measured)
-    yield from _sizes(measured.where(TABLE2))
+    yield from _sizes(measured.where(*TABLE2))
     yield from _parties(measured)
     yield from programs
     yield from _orders(measured)
@@ -136,7 +136,7 @@ def _parties(measured: Measured) -> Iterator[Check]:
 def _orders(measured: Measured) -> Iterator[Check]:
     """Yield a check for each order that the paper states and both sides of which were measured or tried."""
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
-    for cell in measured.where(TABLE2):
+    for cell in measured.where(*TABLE2):
         by_rest.setdefault(cell.without("model"), {})[cell["model"]] = cell
     for claim, slower, quicker in PAIRS:
         for models in by_rest.values():
@@ -148,8 +148,8 @@ def _orders(measured: Measured) -> Iterator[Check]:
     for post, pre, times in (("published", "product", MUCH), ("default", "default", 1.0)):
         for shape, model in product(privfairfl().shapes, privfairfl().schemes):
             where = {"shape": shape, "model": model}
-            long = fullest(measured.where(TABLE2, protocol="pi_roc", variant=post, **where))
-            short = fullest(measured.where(TABLE2, protocol="pi_rw", variant=pre, **where))
+            long = fullest(measured.where(*TABLE2, protocol="pi_roc", variant=post, **where))
+            short = fullest(measured.where(*TABLE2, protocol="pi_rw", variant=pre, **where))
             if long and short:
                 yield order_of_seconds(f"order.phases.{long.name}", claims["phases"], long, short, times)
 

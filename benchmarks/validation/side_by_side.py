@@ -13,7 +13,8 @@ from benchmarks.measure.samples import Summary
 from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured, fullest
 
-TABLE2 = "table2"
+TABLE2 = ("table2", "paper")  # the suites that have its cells
+SCALE = ("scale", "paper")  # and those of the figures
 # The variant that does what the paper's protocol does.
 AS_PUBLISHED = {"pi_rw": "product", "pi_roc": "published"}
 LEAST_LEVELS = 3  # that tell a line
@@ -131,8 +132,8 @@ def rows(measured: Measured) -> list[Row]:
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, printed: Printed) -> Row:
     where = {"protocol": protocol, "shape": shape, "model": model}
-    ours = fullest(measured.where(TABLE2, variant="default", **where))
-    published = measured.where(TABLE2, variant=AS_PUBLISHED[protocol], **where)
+    ours = fullest(measured.where(*TABLE2, variant="default", **where))
+    published = measured.where(*TABLE2, variant=AS_PUBLISHED[protocol], **where)
     most = fullest(published)
     seconds, default = (cell.seconds() if cell else None for cell in (most, ours))
     line, why = extrapolate(published) if protocol == "pi_roc" and seconds else (None, "")

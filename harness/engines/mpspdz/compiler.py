@@ -181,7 +181,9 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
     if done.returncode:
         lines = [line.strip() for line in (done.stderr.strip() or done.stdout.strip()).splitlines()]
         last = (
-            " | ".join([line for line in lines if line][-1 if job.is_production else -_LAST_LINES :])
+            " | ".join(
+                [line for line in lines if line.strip("^~ ")][-1 if job.is_production else -_LAST_LINES :]
+            )
             or "no message"
         )
         raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")

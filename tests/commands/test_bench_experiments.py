@@ -1,0 +1,174 @@
+"""`bench.run`, `bench.program`, `bench.export` and `bench.compare` as a user runs them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.commands.judged import RESULTS
+from benchmarks.measure.runner import chosen_in
+from benchmarks.measure.samples import load
+from benchmarks.suites import read_experiment
+from benchmarks.validation import validate
+from benchmarks.validation.cells import Measured
+from benchmarks.validation.findings import Status
+from tests.support.command import call, command, refused
+
+NOISE = """
+name = "mine"
+title = "Some noise"
+repetitions = 1
+
+[factors]
+protocol = "pi_lap"
+variant = "default"
+network = "none"
+epsilon = "1"
+model = "mpyc"
+
+[[grid]]
+factors.samples = [1, 2]
+"""
+PRODUCT = """
+n = int(program.args[1])
+a, b = (sint.get_input_from(i, size=n) for i in (0, 1))
+print_ln("OUT product %s", sum(a * b).reveal())
+"""
+
+
+def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(NOISE)
+    done = call("bench.run", "mine.toml", "--out", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [row["cell"]["samples"] for row in json.loads(done.stdout)] == [1, 2]
+    found = load(tmp_path / "found")
+    assert sorted((each.cell["samples"], each.warm_up) for each in found) == [
+        *((1, False), (1, True), (2, False), (2, True)),
+    ]
+    about = json.loads((tmp_path / "found" / "about.json").read_text())
+    assert about["command"] == "./inv bench.run mine.toml" and 0 <= about["chosen"]["seed"] < 2**32
+    assert (tmp_path / "found" / "experiment.toml").read_text() == NOISE
+    (tmp_path / "mine.toml").unlink()  # the directory has all that it takes
+    done = call("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert chosen_in(tmp_path / "found").seed == about["chosen"]["seed"]
+    assert sum(not each.warm_up for each in load(tmp_path / "found")) == 4
+
+    assert validate(Measured.read(tmp_path / "found")).of(Status.FAILED) == []
+
+
+def test_recorded_results_can_be_exported_and_compared(tmp_path: Path) -> None:
+    recorded = str(RESULTS / "noise")
+    done = call("bench.export", recorded, "--out", "tables", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        *("runs.csv", "runs.parquet", "cells.csv", "cells.parquet", "table.tex", "measured"),
+        *("cells.pdf", "noise.pdf"),
+    }
+    assert load(tmp_path / "tables" / "measured") == load(RESULTS / "noise")
+    done = call("bench.compare", "--before", recorded, "--after", recorded, cwd=tmp_path)
+    assert done.returncode == 0 and "59 too few runs to tell." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "--experiment is missing"),
+        (("mine.toml",), "unknown model 'mpcy' (did you mean mpyc?)"),
+        (("none.toml",), "Cannot read none.toml"),
+        (("mine.toml", "--quick"), "did you mean mpyc"),
+    ],
+)
+def test_an_experiment_that_makes_no_sense_is_refused(
+    options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text(NOISE.replace("mpyc", "mpcy"))
+    assert said in refused("bench.run", *options, cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_a_suite_without_quick_runs_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(NOISE)
+    assert "Suite mine has nothing to run with --quick" in refused(
+        "bench.run", "mine.toml", "--quick", cwd=tmp_path
+    )
+
+
+@pytest.mark.mpspdz("ring")
+def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None:
+    (tmp_path / "my.mpc").write_text(PRODUCT)
+    done = call(
+        *("bench.program", "my.mpc", "--args", "3", "--inputs", "3", "--models", "ring,semi2k"),
+        *("--against-options", "-R 64", "--repetitions", "1", "--out", "found"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    for said in ("no guarantee", "my.mpc", "too few pairs to tell", "integer triples", "offline"):
+        assert said in done.stdout
+    found = load(tmp_path / "found")
+    good = [each for each in found if not each.warm_up]
+    assert {(each.cell["model"], each.compile_options) for each in good} == {
+        ("ring", ("-R", "64", "-Z", "3")),
+        ("ring", ("-R", "64")),
+        ("semi2k", ("-R", "64", "-Y")),
+        ("semi2k", ("-R", "64")),
+    }
+    assert all(each.status == "ok" and each.rounds and min(each.sent_bytes) > 0 for each in found)
+    text = (tmp_path / "found" / "programs" / "my.mpc").read_bytes()
+    about = json.loads((tmp_path / "found" / "about.json").read_text())
+    assert text == PRODUCT.encode() and about["sha256"] == {"my.mpc": hashlib.sha256(text).hexdigest()}
+    assert about["command"] == (
+        "./inv bench.program my.mpc --args 3 --models ring,semi2k --inputs 3 --against-options '-R 64' "
+        "--repetitions 1"
+    )
+    suite = read_experiment(tmp_path / "found" / "experiment.toml")
+    assert len(suite.plan()) == 4
+    (tmp_path / "my.mpc").write_text("elsewhere")  # which nobody reads any more
+    done = call("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sum(not each.warm_up for each in load(tmp_path / "found")) == 8
+
+
+def test_a_portable_program_runs_on_the_embedded_engine(tmp_path: Path) -> None:
+    (tmp_path / "one.mpc").write_text('print_ln("OUT one %s", (sint(1) + 1).reveal())\n')
+    done = command(
+        *("bench.program", "one.mpc", "--models", "mpyc,ring", "--repetitions", "1", "--out", "found"),
+        cwd=tmp_path,
+        environment={"MP_SPDZ_HOME": "none"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert [(each.cell["model"], each.status) for each in load(tmp_path / "found") if not each.warm_up] in (
+        [("mpyc", "ok"), ("ring", "skipped")],
+        [("ring", "skipped"), ("mpyc", "ok")],
+    )
+
+
+@pytest.mark.mpspdz("ring")
+def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "my.mpc").write_text("x = 1\nx.no_such_thing()\n")
+    done = call(
+        *("bench.program", "my.mpc", "--models", "ring", "--repetitions", "1", "--out", "found"), cwd=tmp_path
+    )
+    assert done.returncode == 1
+    (sample,) = load(tmp_path / "found")
+    assert sample.status == "failed" and "no attribute 'no_such_thing'" in str(sample.reason)
+    assert 'my.mpc", line 2' in str(sample.reason) and "\n" not in str(sample.reason)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("gone.mpc",), "There is no program gone.mpc"),
+        (("my.mpc", "--against", "other/my.mpc"), "--against names a program beside my.mpc"),
+        (("my.mpc", "--network", "wam"), "network: --network must be lan"),
+        (("my.mpc", "--models", "rong"), "--models must be"),
+    ],
+)
+def test_a_program_that_cannot_be_timed_is_refused(
+    options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "my.mpc").write_text(PRODUCT)
+    assert said in refused("bench.program", *options, cwd=tmp_path)
