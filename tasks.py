@@ -24,6 +24,7 @@ namespace = Collection(
         "bench",
         Command("utility", of_benchmarks.UtilityOptions, f"{BENCHMARKS}.studies:utility"),
         Command("trust", of_benchmarks.TrustOptions, f"{BENCHMARKS}.studies:trust"),
+        Command("tampering", of_benchmarks.TamperingOptions, f"{BENCHMARKS}.tampering:tampering"),
         *(
             Command(suite, options_class, f"{BENCHMARKS}.measured:measure")
             for suite, options_class in of_benchmarks.SUITES.items()

@@ -66,6 +66,20 @@ class TrustOptions(Options):
     json = json_of("the summary as JSON")
 
 
+class TamperingOptions(Options):
+    """Try active security: one party changes what it sends, message by message."""
+
+    models = optional(
+        separated(one_of(in_module("harness.security_models:MODELS"))),
+        "only these, for example spdz2k,rep4-ring; default: all that are made for active parties",
+    )
+    turns = usual("1", whole(1, 100), "how often each message is changed, each time in another way")
+    minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")
+    out = OUT.but(help="a new directory for the results; default: runs/bench.tampering-<time>")
+    resume = optional(parse_path, "instead of --out: the directory of an earlier command, to go on with")
+    json = json_of("what was tried, by model and operation, as JSON")
+
+
 class SuiteOptions(Options):
     """What every suite of `benchmarks.suites` takes; a subclass of each has its name as `suite`."""
 

@@ -1,0 +1,176 @@
+"""The walk: every message that a party sends while it computes one kind of operation, changed once.
+
+What is changed, and how, follows from a seed; the order is random by the same seed, so that a walk that was
+cut short has tried a random sample of all messages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from scipy.stats import beta
+
+from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
+from benchmarks.tampering.operations import OPERATIONS
+from harness.errors import ResultFileError
+from harness.security_models import Model
+
+SEED = 20_261_122  # any; fixed, so that a walk can be repeated
+
+_SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, of 64 bits and some for security; else 8
+_KINDS = (*[Kind.SHIFT_ALL] * 4, *[Kind.SHIFT] * 2, *[Kind.FLIP] * 2, Kind.ECHO, Kind.REPEAT, Kind.DROP)
+_OF_ORDER = (Kind.SWAP, Kind.STOP)
+_WORD = 8
+_CONFIDENCE = 0.95
+
+Place = tuple[str, str, int]
+"""Model, operation, the party that tampers."""
+
+Site = tuple[Place, Message, int]
+"""Where, which message, and how often it was changed before."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One change, and what came of it. Attributes: tamperer: the party's number; turn: as in `Site`."""
+
+    model: str
+    operation: str
+    tamperer: int
+    turn: int
+    change: Change
+    outcome: Outcome
+
+    @property
+    def site(self) -> Site:
+        """What no other attempt of a walk has."""
+        return (self.model, self.operation, self.tamperer), self.change.message, self.turn
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a line of the results."""
+        return asdict(self)
+
+
+def attempt_from_json(fields: dict[str, Any]) -> Attempt:
+    """Return what `to_json` made a line of."""
+    change = fields.pop("change")
+    made = Change(Message(**change["message"]), Kind(change["kind"]), change["where"], change["what"])
+    return Attempt(**{**fields, "change": made, "outcome": Outcome(fields["outcome"])})
+
+
+def change_of(model: Model, message: Message, rng: random.Random) -> Change:
+    """Return how a message is changed.
+
+    Computes: at the border of a share, if shares fill the message; by 1, 2^30, which is no bit, or at random.
+    """
+    size = _SHARE_BYTES.get(model.name, _WORD)
+    step = next(step for step in (size, _WORD, 1) if message.length % step == 0)
+    where = step * rng.randrange(message.length // step)
+    return Change(
+        message, rng.choice(_KINDS + _OF_ORDER), where, rng.choice((1, 1 << 30, rng.getrandbits(63)))
+    )
+
+
+class Parties:
+    """All that can be tampered with: the parties of each model and operation, for one worker.
+
+    Args: work: a new directory; built: the interposer; stack: keeps their programs.
+    """
+
+    def __init__(self, models: Sequence[Model], work: Path, built: Path, stack: ExitStack) -> None:
+        self.attacks: dict[Place, Attack] = {}
+        for model, operation in product(models, OPERATIONS.values()):
+            for tamperer in range(model.parties):
+                place = (model.name, operation.name, tamperer)
+                attack = Attack(model, operation, tamperer, built, work / "-".join(map(str, place)))
+                stack.enter_context(attack.laid_out())
+                self.attacks[place] = attack
+
+    def run(self, site: Site) -> Attempt:
+        """Change one message as its seed says."""
+        place, message, turn = site
+        attack, rng = self.attacks[place], random.Random(repr((SEED, site)))
+        change = change_of(attack.model, message, rng)
+        return Attempt(*place, turn, change, attack.run(change))
+
+
+def sites(parties: Parties, turns: int) -> list[Site]:
+    """Return every message, as often as it is changed: all once before any a second time, in random order."""
+    rng, found = random.Random(SEED), []
+    messages = [
+        (place, message) for place, attack in parties.attacks.items() for message in attack.messages()
+    ]
+    for turn in range(turns):
+        found += [(*each, turn) for each in rng.sample(messages, len(messages))]
+    return found
+
+
+def go_on(
+    models: Sequence[Model], path: Path, turns: int, seconds: float, tell: Callable[[int, int], None]
+) -> None:
+    """Change what was not changed yet, message by message, until the time is over; append to the results.
+
+    Args: path: the file; turns: how often each is changed; tell: is told how many were, of how many.
+    Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
+    """
+    began, known = time.monotonic(), load(path)
+    with TemporaryDirectory() as scratch, interposer(Path(scratch)) as built, ExitStack() as stack:
+        workers = os.cpu_count() or 1
+        each = [Parties(models, Path(scratch, str(i)), built, stack) for i in range(workers)]
+        wanted = sites(each[0], turns)
+        done = {attempt.site for attempt in known}
+        left = [site for site in wanted if site not in done]
+        free = queue.SimpleQueue[Parties]()
+        for parties in each:
+            free.put(parties)
+
+        def attempt(site: Site) -> Attempt | None:
+            if time.monotonic() - began > seconds:
+                return None
+            parties = free.get()
+            try:
+                return parties.run(site)
+            finally:
+                free.put(parties)
+
+        pool = ThreadPoolExecutor(workers)
+        try:
+            for i, made in enumerate(pool.map(attempt, left)):
+                if made is None:
+                    break
+                with path.open("a") as file:
+                    file.write(json.dumps(made.to_json()) + "\n")
+                tell(len(wanted) - len(left) + i + 1, len(wanted))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def load(path: Path) -> list[Attempt]:
+    """Return what was tried so far, but for a torn last line. Raises: ResultFileError: it is none of it."""
+    try:
+        whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
+        return [attempt_from_json(json.loads(line)) for line in whole.splitlines()]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ResultFileError(
+            f"{path} does not hold attempts; name a directory that bench.tampering wrote."
+        ) from None
+
+
+def most_wrong(tried: int, wrong: int) -> float:
+    """Return a bound of the share of changes that are not noticed, for a random sample, at 95 %.
+
+    Source: Clopper and Pearson 1934.
+    """
+    return float(beta.ppf(_CONFIDENCE, wrong + 1, tried - wrong)) if wrong < tried else 1.0

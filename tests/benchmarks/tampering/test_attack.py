@@ -1,0 +1,105 @@
+"""Messages are changed, each in the way that was asked for; active models withstand it, others do not."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
+from benchmarks.tampering.operations import OPERATIONS
+from benchmarks.tampering.walk import Parties, sites
+from harness.security_models import MODELS
+from tests.support.command import processes_below
+
+NOTICED = {Outcome.ABORTED, Outcome.OPENED, Outcome.SHIFTED}
+WITHSTAND = [name for name, model in MODELS.items() if model.tolerates == "active"]
+LENGTH_BYTES = 4  # before each message goes one of these, with its length
+
+Make = Callable[[str, str, int], Attack]
+
+pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler cc is there")
+
+
+def by_model(names: list[str]) -> list[object]:
+    return [pytest.param(name, marks=pytest.mark.mpspdz(name)) for name in names]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Lay out parties of a model, for an operation, one of which tampers."""
+    with ExitStack() as stack:
+        built = stack.enter_context(interposer(tmp_path))
+
+        def attack(model: str, operation: str, tamperer: int) -> Attack:
+            made = Attack(MODELS[model], OPERATIONS[operation], tamperer, built, tmp_path / operation)
+            stack.enter_context(made.laid_out())
+            return made
+
+        yield attack
+    assert not processes_below(tmp_path)
+
+
+def payloads(attack: Attack) -> list[Message]:
+    return [message for message in attack.messages() if message.length > LENGTH_BYTES]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("model", by_model([name for name, each in MODELS.items() if each.virtual_machine]))
+def test_untouched_parties_are_right(model: str, operation: str, make: Make) -> None:
+    """Else everything would be an abort."""
+    assert make(model, operation, 0).messages()
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_passive_model_takes_what_it_is_sent(make: Make) -> None:
+    """Who changes an opened share there shifts what an honest party takes: the test can fail."""
+    attack = make("ring", "opening", 2)
+    seen = {attack.run(Change(message, Kind.SHIFT, 0, 1 << 20)) for message in payloads(attack)}
+    assert Outcome.WRONG in seen
+
+
+@pytest.mark.mpspdz("sy-rep-ring")
+def test_the_known_hole_is_found(make: Make) -> None:
+    """A product's share, changed wherever the party has it: see docs/upstream/zero-check.md."""
+    attack = make("sy-rep-ring", "multiplication", 2)
+    share = 13  # bytes: 64 bits, and 40 for security; four products and their MACs are in a message
+    products = [message for message in payloads(attack) if message.length == 8 * share]
+    tried = (
+        attack.run(Change(message, Kind.SHIFT_ALL, share * i, 1 << 40))
+        for message in products
+        for i in range(8)
+    )
+    assert Outcome.WRONG in tried
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.mpspdz("rep4-ring")
+def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
+    """A long message in the middle, which nobody can do without."""
+    attack = make("rep4-ring", "and", 1)
+    found = payloads(attack)
+    message = max(found, key=lambda each: (each.length, -abs(found.index(each) - len(found) // 2)))
+    assert attack.run(Change(message, kind, 0, 1 << 33)) in NOTICED
+
+
+@pytest.mark.mpspdz("rep4-ring")
+def test_a_message_that_is_not_sent_is_not_changed(make: Make) -> None:
+    attack = make("rep4-ring", "input", 1)
+    assert attack.run(Change(Message(0, 100_000, 8), Kind.FLIP, 0, 1)) is Outcome.UNTOUCHED
+
+
+@pytest.mark.parametrize("model", by_model(WITHSTAND))
+def test_seeded_messages(model: str, tmp_path: Path) -> None:
+    """Of all that a walk would change, 50 messages of each model: no honest party takes a wrong result."""
+    with interposer(tmp_path) as built, ExitStack() as stack:
+        parties = Parties([MODELS[model]], tmp_path / "parties", built, stack)
+        chosen = random.Random(model).sample(sites(parties, 1), 50)
+        counted = Counter(parties.run(site).outcome for site in chosen)
+    assert counted[Outcome.WRONG] == 0
+    assert counted[Outcome.ABORTED] > 0 and counted[Outcome.UNTOUCHED] < 6

@@ -1,0 +1,81 @@
+"""A walk changes every message once before any twice, the same ones again, and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.commands.tampering import summary
+from benchmarks.tampering import walk
+from benchmarks.tampering.attack import Change, Kind, Message, Outcome
+from benchmarks.tampering.walk import Attempt, attempt_from_json, change_of, load, most_wrong
+from harness.errors import ResultFileError
+from harness.security_models import MODELS
+
+CHANGE = Change(Message(1, 7, 16), Kind.SHIFT_ALL, 8, 1 << 30)
+
+
+def attempt(outcome: Outcome = Outcome.ABORTED, operation: str = "and", turn: int = 0) -> Attempt:
+    return Attempt("rep4-ring", operation, 2, turn, CHANGE, outcome)
+
+
+class Sending:
+    """Stands for parties, of which each sends the same messages."""
+
+    def messages(self) -> list[Message]:
+        return [Message(0, number, 8) for number in range(5)]
+
+
+class Parties(walk.Parties):
+    def __init__(self) -> None:
+        self.attacks = {("rep4-ring", name, 0): Sending() for name in ("input", "and")}  # type: ignore[misc]
+
+
+def test_every_message_once_before_any_twice() -> None:
+    found = walk.sites(Parties(), 2)
+    assert len(set(found)) == len(found) == 20
+    assert [turn for *_, turn in found] == [0] * 10 + [1] * 10
+    assert found == walk.sites(Parties(), 2)
+    assert [message.number for _, message, _ in found[:10]] != sorted(m.number for _, m, _ in found[:10])
+
+
+@pytest.mark.parametrize(
+    ("model", "length", "step"), [("spdz2k", 28, 14), ("spdz2k", 16, 8), ("rep4-ring", 5, 1)]
+)
+def test_changes_begin_where_a_share_does(model: str, length: int, step: int) -> None:
+    rng = random.Random(3)
+    made = [change_of(MODELS[model], Message(0, 0, length), rng) for _ in range(400)]
+    assert {change.where for change in made} == set(range(0, length, step))
+    assert {change.kind for change in made} == set(Kind)
+    assert {1, 1 << 30} < {change.what for change in made} and max(change.what for change in made) < 1 << 63
+
+
+def test_results_are_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    lines = [json.dumps(each.to_json()) for each in (attempt(), attempt(Outcome.WRONG, turn=1))]
+    path.write_text("\n".join(lines) + '\n{"model": "rep4')
+    assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1)]
+    assert load(tmp_path / "none") == []
+    assert attempt_from_json(json.loads(lines[0])).site == (("rep4-ring", "and", 2), CHANGE.message, 0)
+    path.write_text('{"model": "ring"}\n')
+    with pytest.raises(ResultFileError, match="does not hold attempts"):
+        load(path)
+
+
+@pytest.mark.parametrize("tried", [1, 20, 2000])
+def test_none_in_n_bounds_the_rate_by_the_rule_of_three(tried: int) -> None:
+    """P(none is wrong) = (1 - rate)^n, which is 5 % at the bound."""
+    assert (1 - most_wrong(tried, 0)) ** tried == pytest.approx(0.05)
+    assert most_wrong(tried, tried) == 1.0
+
+
+def test_the_summary_counts_what_was_changed() -> None:
+    many = Counter({Outcome.ABORTED: 7, Outcome.WRONG: 1, Outcome.UNTOUCHED: 2})
+    rows = summary([attempt(outcome) for outcome in many.elements()] + [attempt(operation="input")])
+    assert [row["operation"] for row in rows] == ["and", "input"]
+    assert (rows[0]["aborted"], rows[0]["wrong"], rows[0]["untouched"]) == (7, 1, 2)
+    assert rows[0]["wrong_at_most"] == pytest.approx(most_wrong(8, 1), abs=1e-5)
