@@ -125,7 +125,8 @@ def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population
     """View what a host takes part in, and what has been spent of that. Args: found: as JSON."""
     starters = found["starters"]
     whose = "everybody who can start the agent" if starters is None else ", ".join(starters) or "nobody"
-    yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
+    more = "; with benchmark runs" if found["benchmark"] else ""
+    yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}{more}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
         [

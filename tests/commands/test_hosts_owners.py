@@ -18,9 +18,11 @@ def test_a_policy_is_written_once_then_checked_and_shown(tmp_path: Path) -> None
     first = call(*policy, cwd=tmp_path)
     assert first.returncode == 0 and "policy.toml is new; edit it" in first.stderr, first.stderr
     assert "Nothing has been spent yet." in first.stdout and "for runs of everybody" in first.stdout
-    write_rules(tmp_path / "host", 'starters = ["alice"]\n' + RULE)
+    assert "benchmark" not in first.stdout
+    write_rules(tmp_path / "host", 'starters = ["alice"]\nbenchmark = true\n' + RULE)
+    assert "for runs of alice; with benchmark runs" in " ".join(call(*policy, cwd=tmp_path).stdout.split())
     found = json.loads(call(*policy, "--json", cwd=tmp_path).stdout)
-    assert found["starters"] == ["alice"] and found["spent"] == {}
+    assert found["starters"] == ["alice"] and found["benchmark"] is True and found["spent"] == {}
     (rule,) = found["population"]
     assert (rule["epsilon"], rule["epsilon_per_run"], rule["delta_per_run"]) == ("4", "2", "1/1048576")
     write_rules(tmp_path / "host", RULE + "espilon = 1\n")

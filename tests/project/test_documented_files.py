@@ -21,7 +21,7 @@ from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.evaluation.before_after import METRICS
 from harness.hosts import fleet
 from harness.hosts.inventory import Host
-from harness.hosts.policy import Rule
+from harness.hosts.policy import Policy, Rule
 from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import Intent, Statement, sign
 from harness.inputs import record_schema
@@ -235,7 +235,7 @@ def test_fields_that_are_read() -> None:
         each.name for each in fields_of(record_schema._Declared)
     }
     rules = {f"population[].{each.name}" for each in fields_of(Rule)}
-    assert set(LISTED["policy.toml"]) == {"starters", *rules}
+    assert set(LISTED["policy.toml"]) == {*(each.name for each in fields_of(Policy)), *rules} - {"population"}
     assert set(LISTED["hosts.toml"]) == {each.name for each in fields_of(Host)}
 
 
