@@ -58,8 +58,11 @@ class HostsPlace(Place):
 @contextmanager
 def over_hosts(path: Path) -> Iterator[HostsPlace]:
     """Yield the hosts in a file, and the connections to them while the block runs. Raises: HostsFileError."""
-    with BenchmarkHosts(read_hosts(path)) as hosts:
+    hosts = BenchmarkHosts(read_hosts(path))
+    try:
         yield HostsPlace(hosts)
+    finally:
+        hosts.close()
 
 
 def trial_of(cell: Mapping[str, Level]) -> Trial:

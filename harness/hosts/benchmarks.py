@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from harness.engines.base import EngineResult, Job, Progress, no_charge
@@ -25,15 +24,19 @@ from harness.security_models import Model
 from harness.system.signals import uninterrupted
 
 _AGAIN_S = 60.0  # after which hosts that were not fit for a model are looked at again
+_LASTS_S = 600.0  # for which what was seen counts
+_PATIENCE_S = 600.0  # for a host to make up records
 
 
 @dataclass(frozen=True)
 class Surroundings:
     """What a model's runs depend on besides the program.
 
-    Attributes: hosts: per party; links: per pair of parties, in the direction in which parties connect.
+    Attributes: at: when, by the monotonic clock; hosts: per party; links: per pair of parties, in the
+    direction in which parties connect.
     """
 
+    at: float
     hosts: tuple[dict[str, Any], ...]
     links: tuple[dict[str, Any], ...]
 
@@ -47,20 +50,16 @@ class Surroundings:
 
 
 class BenchmarkHosts:
-    """Hosts and the connections to them, until the block ends, which ends their agents."""
+    """Hosts, and connections to them until they are closed."""
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
         self._open: dict[int, Connection] = {}
         self._refused: dict[str, tuple[float, FairSharesError]] = {}
-        self.seen: dict[str, Surroundings] = {}  # by model, as they were before its first run
+        self.seen: dict[str, Surroundings] = {}  # by model
 
-    def __enter__(self) -> BenchmarkHosts:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End all agents."""
         self._close(list(self._open))
 
     def ready(self, model: Model, progress: Progress) -> list[Connection]:
@@ -88,7 +87,8 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        if missing or model.name not in self.seen:
+        seen = self.seen.get(model.name)
+        if missing or seen is None or time.monotonic() - seen.at > _LASTS_S:
             self.seen[model.name] = _look(connections, model, progress)
         return connections
 
@@ -120,7 +120,10 @@ class BenchmarkRunner(HostsRunner):
         self._connections = self._benchmark.ready(model, progress)
         trial = asdict(self._trial or Trial(model.name, program=Program.of(job)))
         try:
-            at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
+            at_once(
+                lambda one: one.ask("benchmark", _PATIENCE_S, party=one.host.party, trial=trial),
+                self._connections,
+            )
             return super().run(job, model, work, timeout_s, progress, starting, network)
         except FairSharesError:
             del self._benchmark.seen[model.name]  # so that the next run finds out what is wrong
@@ -145,7 +148,7 @@ def _look(connections: Sequence[Connection], model: Model, progress: Progress) -
         }
         for finding in findings
     )
-    return Surroundings(hosts, tuple(_links(connections, engine_of(model).connects_down)))
+    return Surroundings(time.monotonic(), hosts, tuple(_links(connections, engine_of(model).connects_down)))
 
 
 def _links(connections: Sequence[Connection], down: bool) -> list[dict[str, Any]]:

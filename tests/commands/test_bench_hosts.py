@@ -23,7 +23,7 @@ from harness.engines.emulated_network.profiles import Network
 from harness.hosts import benchmarks, wire
 from harness.hosts.fleet import set_up
 from harness.security_models import MODELS, Model
-from tests.support.command import call, files_below, processes_below
+from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.namespaces import PORT, STARTER, NetworkedSite, networked_site
 from tests.support.parties_on_hosts import is_running, party_on
 from tests.support.running import model_parameters, until
@@ -233,8 +233,7 @@ def test_a_link_that_is_cut_between_runs_is_named(hosts: NetworkedSite) -> None:
     with measuring(hosts) as measure:
         assert measure().status == OK
         open_all(hosts, but=frozenset({0, 2}))
-        late = measure(timeout_s=4.0)
-        assert late.status == FAILED and "had not finished after 4 s" in str(late.reason), late.reason
+        assert measure(timeout_s=4.0).status == FAILED  # it waits for peers in vain
         cut = measure()
         assert cut.status == FAILED and "cannot reach it at" in str(cut.reason), cut.reason
         open_all(hosts)
@@ -275,6 +274,24 @@ def test_an_experiment_over_hosts_goes_on_where_one_refuses_and_is_resumed(hosts
     ]
     assert [(one["cell"]["model"], one["status"]) for one in samples].count(("semi2k", "ok")) == 1
     assert [len(one["hosts"]) for one in samples if one["cell"]["model"] == "ring"] == [0, 3]
+
+
+@needs_proc
+def test_an_interrupt_leaves_nothing_running_anywhere(hosts: NetworkedSite) -> None:
+    slow = EXPERIMENT.replace('"pi_lap"', '"pi_roc"').replace("samples = 4", "thresholds = 301")
+    (hosts.home / "mine.toml").write_text(
+        slow.replace('["ring", "semi2k"]', '"mpyc"')
+        + '[grid.factors]\nclients = 40\nrecords = 90\ngroups = 2\nlabels = 2\ninput_path = "shares"\n'
+    )
+    run = start("bench.run", "mine.toml", "--hosts", "hosts.toml", "--out", "results", cwd=hosts.home)
+    until(lambda: is_running(hosts.directory(0), 0, MPYC) or run.poll() is not None)
+    assert run.poll() is None, run.communicate()
+    os.kill(party_on(hosts.directory(0)), signal.SIGSTOP)
+    run.send_signal(signal.SIGINT)
+    done = finish(run)
+    assert done.returncode == 130 and "no run is left half-done" in done.stderr, done.stderr
+    assert not any(parties_of(hosts))
+    assert (hosts.home / "results" / "samples.jsonl").read_text() == ""
 
 
 @pytest.mark.mpspdz("ring")
