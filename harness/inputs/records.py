@@ -92,8 +92,8 @@ class ClientRecords:
     def counts_per_client(self) -> npt.NDArray[np.int64]:
         """Count each client's records per cell: shape (cells, M)."""
         cells = self.domain.cells
-        flat = np.bincount(self.client * cells + self.cell, minlength=self.clients * cells)
-        return np.ascontiguousarray(flat.reshape(self.clients, cells).T)
+        flat = np.bincount(self.cell * self.clients + self.client, minlength=self.clients * cells)
+        return flat.reshape(cells, self.clients)
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
         """Yield the same records in parts of at most so many clients, for what grows with clients."""

@@ -16,16 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
-Stream = Callable[[int], bytes]  # the next so many bytes of a stream
+Stream = Callable[[memoryview, int], None]  # writes the next so many bytes into a buffer that has 16 more
 
 _BLOCK = 1 << 20  # values that one block of the seed's stream yields
+_PIECE = bytes(1 << 17)  # that are enciphered at a time: what stays in a processor's cache
 _LOW_32 = np.uint64(0xFFFFFFFF)
 
 
 def by_shake(seed: bytes) -> Stream:
     """Return a seed's stream in share files of version 1: SHAKE-256 of it and of the block's number."""
     blocks = (hashlib.shake_256(b"fairshares:share:1" + seed + i.to_bytes(8, "little")) for i in count())
-    return lambda size: next(blocks).digest(size)
+
+    def write(into: memoryview, size: int) -> None:
+        into[:size] = next(blocks).digest(size)
+
+    return write
 
 
 def by_aes(seed: bytes) -> Stream:
@@ -33,7 +38,12 @@ def by_aes(seed: bytes) -> Stream:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # takes a while to import
 
     encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
-    return lambda size: encryptor.update(bytes(size))
+
+    def write(into: memoryview, size: int) -> None:
+        for start in range(0, size, len(_PIECE)):
+            encryptor.update_into(_PIECE[: size - start], into[start:])
+
+    return write
 
 
 class Ring(ABC):
@@ -89,12 +99,12 @@ class Ring(ABC):
 
         Computes: the stream's bytes, in order; every party's Python yields the same.
         """
-        out = np.empty((values, self.words), dtype=np.uint64)
-        following = stream(seed)
-        for start in range(0, values, _BLOCK):
-            stop = min(start + _BLOCK, values)
-            out[start:stop] = self.from_bytes(following((stop - start) * self.value_bytes))
-        return self.reduce(out)
+        raw = np.empty(values * self.words + 2, dtype="<u8")
+        view, size, block = raw.view(np.uint8).data, values * self.value_bytes, _BLOCK * self.value_bytes
+        write = stream(seed)
+        for start in range(0, size, block):
+            write(view[start:], min(block, size - start))
+        return self.reduce(raw[:-2].astype(np.uint64, copy=False).reshape(values, self.words))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
@@ -143,16 +143,26 @@ def split_into_shares(values: Words, domain: Ring, parties: int) -> tuple[list[b
     return seeds, rest
 
 
-def in_uploads(records: ClientRecords, form: InputForm) -> Iterator[ClientRecords]:
+def expanded_shares(values: Words, domain: Ring, parties: int) -> Iterator[Words]:
+    """Yield each party's share, as `split_into_shares` makes them, with the seeds stretched."""
+    rest = values.reshape(-1, domain.words)
+    for _ in range(parties - 1):
+        one = domain.expand(secrets.token_bytes(SEED_BYTES), len(rest))
+        rest = domain.subtract(rest, one)
+        yield one
+    yield rest
+
+
+def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Iterator[ClientRecords]:
     """Yield all clients' records in parts that an upload can hold, if their clients are about equal.
 
-    Raises: ShareError: not even one client fits.
+    Args: smaller: by how much, down to a client. Raises: ShareError: not even one client fits.
     """
     values = count_columns(records.domain, form.name) * count_rows(records, form.name)
     at_once = records.clients * MAX_VALUES // max(1, values)
     if not at_once:
         raise ShareError(f"A client would share more than {MAX_VALUES} values; declare fewer thresholds.")
-    yield from records.in_parts(at_once)
+    yield from records.in_parts(max(1, at_once // smaller))
 
 
 def share(
@@ -252,25 +262,43 @@ def _write_upload(
         )
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
     salted = [secrets.token_bytes(SALT_BYTES) + payload for payload in (*seeds, domain.to_bytes(rest))]
+    headers = _headers(records, form, domain, list(map(commitment, salted)), policy)
+    for own, following in zip(headers, salted, strict=True):
+        create_file(out / f"party-{own.party}" / f"{own.batch}{SUFFIX}", own.line(), following)
+    return headers[0].batch
+
+
+def file_sizes(records: ClientRecords, form: InputForm, domain: Ring, parties: int) -> tuple[int, ...]:
+    """Return how many bytes each party's share file would have, if all these clients had one upload."""
+    headers = _headers(records, form, domain, [commitment(b"")] * parties, None)
+    return tuple(len(header.line()) + header.payload_bytes for header in headers)
+
+
+def _headers(
+    records: ClientRecords,
+    form: InputForm,
+    domain: Ring,
+    commitments: Sequence[str],
+    policy: ClientPolicy | None,
+) -> list[Header]:
+    """Return the headers of an upload's files, by party. Args: commitments: to each party's."""
     header = Header(
         "batch",
         "",
         form.name,
         domain.name,
         0,
-        parties,
+        len(commitments),
         records.clients,
         "seed",
         records.domain.to_json(),
-        rows if is_per_record(records.domain, form.name) else 0,
-        commitments=tuple(map(commitment, salted)),
+        count_rows(records, form.name) if is_per_record(records.domain, form.name) else 0,
+        commitments=tuple(commitments),
         policy=policy,
     )
     header = replace(header, batch=header.bound)
-    for i, following in enumerate(salted):
-        own = replace(header, party=i, content="values" if i == parties - 1 else "seed")
-        create_file(out / f"party-{i}" / f"{header.batch}{SUFFIX}", own.line(), following)
-    return header.batch
+    own = [replace(header, party=i) for i in range(len(commitments))]
+    return [*own[:-1], replace(own[-1], content="values")]
 
 
 @lru_cache(maxsize=64)  # a party may read a million headers of one domain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +24,6 @@ from harness.inputs.aggregation import (
     ANY,
     HINT,
     UNCOVERED,
-    Aggregator,
     UploadPolicy,
     aggregate,
     check_aggregates,
@@ -38,20 +36,23 @@ from harness.inputs.aggregation import (
     uploads_at,
 )
 from harness.inputs.client_policy import ClientPolicy
-from harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
+from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares import SUFFIX, Header, in_uploads, share, told
+from harness.inputs.rings import Words
+from harness.inputs.shares import SUFFIX, Header, expanded_shares, file_sizes, in_uploads, told
 from harness.inputs.synthetic import Federation
 from harness.releases.base import Release
 from harness.security_models import Model
+from harness.system.files import create_file
 from harness.system.progress import part as one_of
-from protocols.spec import CLIENTS, ENFORCED, InputForm
+from protocols.spec import CLIENTS, ENFORCED, SPLIT, InputForm
 
 # Of uploads of a domain, by `batch`: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release
+_OF_AN_UPLOAD = 64  # a part: so many values are shared at a time that they stay in a processor's cache
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
 
@@ -163,10 +164,12 @@ class RecordsSource(Source):
             return self._sending(described, release.form, terms, scratch, seconds)
         progress("share")
         form, model = release.form, release.model
-        aggregates, share_s, uploaded = share_and_aggregate(self.records, form, model, scratch, progress)
-        heads = feed_heads(aggregates, form, model, uploaded)
-        values = _extracted(aggregates, scratch)
-        return replace(heads, domain=described.domain, values=values, batches=(), share_s=share_s)
+        values, share_s = share_and_add_up(self.records, form, model, scratch, progress)
+        uploaded = file_sizes(self.records, form, shared_over(form, model.domain), model.parties)
+        rows = count_rows(self.records, form.name)
+        if not rows:
+            raise ShareError("No client has a record; there is nothing to compute.")
+        return replace(described, rows=rows, values=values, uploaded=uploaded, share_s=share_s)
 
     def _sending(
         self,
@@ -487,28 +490,30 @@ def check_sent(values: int) -> None:
         )
 
 
-def share_and_aggregate(
+def share_and_add_up(
     records: ClientRecords, form: InputForm, model: Model, scratch: Path, progress: Progress
-) -> tuple[list[Path], float, tuple[int, ...]]:
-    """Take all clients' steps and the parties', an upload at a time, so that many clients take little room.
+) -> tuple[list[Path], float]:
+    """Take all clients' steps and the parties', some clients at a time, so that many take little room.
 
-    Returns: what the parties feed into the run, how many seconds sharing took, and how many bytes were
-    uploaded to each party: clients of one file have uploads in common.
+    Guarantees: the parties' values are of shares that were drawn and split client by client, as `share`
+    does; these are in memory only.  [test: tests/harness/inputs/test_synthetic.py]
+    Returns: a file of values per party, and how many seconds sharing took.
     """
-    share_s, uploaded = 0.0, [0] * model.parties
-    aggregators = [Aggregator(i) for i in range(model.parties)]
-    for part in told(in_uploads(records, form), records.clients):
-        before = time.monotonic()
-        over = shared_over(form, model.domain)
-        batch = share(part, form, over, model.parties, scratch / "shares")
-        share_s += time.monotonic() - before
-        for i, aggregator in enumerate(aggregators):
-            upload = scratch / "shares" / f"party-{i}" / f"{batch}{SUFFIX}"
-            uploaded[i] += upload.stat().st_size
-            aggregator.add(upload)
-        shutil.rmtree(scratch / "shares")
+    before, over = time.monotonic(), shared_over(form, model.domain)
+    columns = count_columns(records.domain, form.name)
+    held: list[list[Words]] = [[] for _ in range(model.parties)]
+    for part in told(in_uploads(records, form, _OF_AN_UPLOAD), records.clients):
+        shares = expanded_shares(over.encode(columns_of(part, form)), over, model.parties)
+        for kept, own in zip(held, shares, strict=True):
+            block = own.reshape(columns, -1, over.words)
+            if form.name == SPLIT.name:
+                block = over.total(block)[:, np.newaxis]
+                kept[:] = [over.add(kept[0], block) if kept else block]
+            else:
+                kept.append(block)
+    share_s = time.monotonic() - before
     progress("aggregate")
-    aggregates = [scratch / f"party-{i}.aggregate" for i in range(model.parties)]
-    for aggregator, path in zip(aggregators, aggregates, strict=True):
-        aggregator.write(path)
-    return aggregates, share_s, tuple(uploaded)
+    files = [scratch / f"party-{i}.values" for i in range(model.parties)]
+    for path, kept in zip(files, held, strict=True):
+        create_file(path, over.to_bytes(np.concatenate(kept, axis=1)))
+    return files, share_s

@@ -17,7 +17,8 @@ DOMAIN = ["--groups", "a,b", "--labels", "0,1"]
 RESULT = {"results", "results/weights.json", "results/manifest.json"}
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
 # What a run says of each step when it is done, and so what it was about when it failed.
-SHARING, RUNNING, WRITING = "design the noise", "compile the program|parties: add up", "parties: run"
+PREPARING = "clients: split|parties: add up|compile the program"  # which are its own files, not the parties'
+RUNNING, WRITING = "compile the program|parties: add up", "parties: run"
 
 
 def weights(
@@ -38,7 +39,7 @@ def check_failed(done: subprocess.CompletedProcess[str], after: str, message: st
     *steps, said = lines
     assert re.match(after, steps[-1]) and re.search(message, said), done.stderr
     assert said.startswith("Error: ") and "Error" not in "".join(steps) and "Traceback" not in done.stderr
-    assert bool(spent) == ("write shares" not in said and "compiler" not in said)
+    assert bool(spent) == (after != PREPARING and "compiler" not in said)
     assert scratch_below(here) == [] and processes_below(here) == {}
 
 
@@ -48,7 +49,7 @@ def test_what_is_written_does_not_fit(model: Model, here: Path, around: Surround
     assert weights(here, around, model, "first").returncode == 0  # and the program is compiled
     before = files_below(here)
     for limit, after, message in (
-        (100, SHARING, r"Cannot write shares to .*: File too large; nothing was left there"),
+        (100, PREPARING, r"Cannot write to results: File too large; no result was written"),
         (800, RUNNING, r"Party \d ended "),
         (None, WRITING, r"Cannot write to results: No space left on device; no result was written"),
     ):
@@ -78,7 +79,7 @@ def test_a_disk_without_room(model: Model, here: Path, around: Surroundings) -> 
     """Disks, real ones in memory, of which one has too little room for shares, another for parties' files."""
     disk, full = here / "disk", "No space left on device"
     for kilobytes, after, message in (
-        (8, SHARING, rf"Cannot write shares to .*: {full}; nothing was left there"),
+        (8, PREPARING, rf"Cannot write to disk/results: {full}; no result was written"),
         (
             48,
             RUNNING,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.inputs.aggregation import extract_values
+from harness.inputs import shares
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.rings import Ring
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import share_and_aggregate
+from harness.pipeline.party_inputs import share_and_add_up
 from harness.security_models import MODELS
 from protocols.spec import PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_SLOTS, SHARES, InputForm
 
@@ -30,16 +31,32 @@ CASES = {
 
 @pytest.mark.parametrize("model", ["ring", "mpyc"])
 @pytest.mark.parametrize("case", CASES)
-def test_parties_values_add_up_to_what_clients_share(case: str, model: str, tmp_path: Path) -> None:
+def test_parties_values_add_up_to_what_clients_share(
+    case: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "MAX_VALUES", 64 * 40)  # so that some clients are shared at a time
     federation, form = CASES[case][0], CASES[case][1].by(SHARES)
     chosen = MODELS[model]
-    shared, _, _ = share_and_aggregate(federation.made_up(), form, chosen, tmp_path, lambda _: None)
-    there = [extract_values(path, tmp_path / f"{i}.values").read_bytes() for i, path in enumerate(shared)]
+    shared, _ = share_and_add_up(federation.made_up(), form, chosen, tmp_path, lambda _: None)
+    there = [path.read_bytes() for path in shared]
     made = [federation.values_of(i, form, chosen.domain) for i in range(chosen.parties)]
     over = shared_over(form, chosen.domain)
     assert [len(each) for each in made] == [len(each) for each in there]
     assert total(made, over) == total(there, over)
     assert any(total(made, over))
+
+
+def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
+    form, chosen = PI_ROC.input_forms["split"], MODELS["ring"]
+    runs = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        files, _ = share_and_add_up(OF_SCORES.made_up(), form, chosen, tmp_path / name, lambda _: None)
+        runs.append([path.read_bytes() for path in files])
+    assert total(runs[0], chosen.domain) == total(runs[1], chosen.domain)
+    values = [chosen.domain.from_bytes(each)[:, 0] for run in runs for each in run]
+    assert min(int(each.max()) for each in values) > 2**56  # 20 uniform words are all below with 2^-160
+    assert all((one != other).all() for one, other in itertools.combinations(values, 2))
 
 
 def total(parties: list[bytes], over: Ring) -> list[int]:
