@@ -313,6 +313,9 @@ class AuditOptions(Options):
     neighboring_relation = RELATION.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
+    noise = optional(NOISE.parse, "of a release: joint (default), or own, of the parties of --model")
+    law = optional(LAW.parse, LAW.help)
+    model = MODEL.but(help="with --noise own: the model; see `./inv schemes`")
     cap = optional(
         whole(1, in_module("harness.inputs.contribution_bounds:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",

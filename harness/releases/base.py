@@ -28,7 +28,7 @@ from protocols.accounting.rounding import exact_text
 from protocols.noise.tables import NoiseLaw
 from protocols.spec import InputForm, ProtocolSpec, with_own_noise
 
-OWN = "own"  # noise that each party draws for itself, as options call it
+JOINT, OWN = "joint", "own"  # noise that the parties make together, or that each draws for itself
 WITH_OWN_NOISE = ("weights", "confusion", "thresholds", "gap")
 
 R = TypeVar("R", covariant=True)
@@ -64,10 +64,7 @@ class Release:
         """Return a protocol as it runs with this noise. Raises: OptionError: it has no place for it."""
         found = spec if self.law is None else with_own_noise(spec, self.form)
         if found is None:
-            raise OptionError(
-                f"{spec.name} has no place for noise of the parties' own (--noise {OWN}); leave it out, or "
-                f"choose a release that adds noise to sums: {', '.join(WITH_OWN_NOISE)}."
-            )
+            raise no_place(spec)
         return found
 
     @property
@@ -84,6 +81,14 @@ class Release:
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
         return relation_for(domain, self.form, self.relation, self.unit)
+
+
+def no_place(spec: ProtocolSpec) -> OptionError:
+    """Return the error for noise of the parties' own in a protocol that has no place for it."""
+    return OptionError(
+        f"{spec.name} has no place for noise of the parties' own (--noise {OWN}); leave it out, or choose a "
+        f"release that adds noise to sums: {', '.join(WITH_OWN_NOISE)}."
+    )
 
 
 def _any_number(clients: int) -> None:
@@ -126,12 +131,15 @@ class AuditTarget:
 
     Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
     fall into then; declared: from sizes, relation, epsilon, delta, cap and `malleable_slots` to the protocol
-    and its arguments; relations: those under which a command makes it; malleable_slots: as for `plan_noise`.
+    and its arguments; with noise of the parties' own from its law, too; relations: those under which a
+    command makes it; malleable_slots: as for `plan_noise`.
     """
 
     sizes: Mapping[str, int]
     cells: Callable[[Mapping[str, int]], int]
-    declared: Callable[[Mapping[str, int], NeighboringRelation, Fraction, Fraction, int, bool], Declared]
+    declared: Callable[
+        [Mapping[str, int], NeighboringRelation, Fraction, Fraction, int, bool, NoiseLaw | None], Declared
+    ]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
     malleable_slots: bool = False
 

@@ -41,7 +41,7 @@ from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import Noise
-from protocols.noise.tables import OwnNoise
+from protocols.noise.tables import NoiseLaw, OwnNoise
 from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
 
 
@@ -100,9 +100,10 @@ def _scored(spec: ProtocolSpec) -> AuditTarget:
         delta: Fraction,
         cap: int,
         malleable_slots: bool,
+        law: NoiseLaw | None,
     ) -> Declared:
         bins = sizes["thresholds"]
-        blocks = best_tree(bins, relation, epsilon, delta, cap, malleable_slots).blocks
+        blocks = best_tree(bins, relation, epsilon, delta, cap, malleable_slots, law).blocks
         table = {name: sizes[name] for name in ("groups", "labels")}
         return spec, {**table, "bins": bins, "blocks": ".".join(map(str, blocks))}
 

@@ -25,6 +25,8 @@ from tests.support.running import TEST_PROGRAMS, as_integers, xor_shares
 
 MODEL = MODELS["ring"]  # has as many parties as the embedded engine's
 DELTA_BITS = 40
+OWN = ("laplace", "1/2", 40)  # the law of noise of the parties' own, which is among their values here
+NO_BITS: list[list[int]] = [[], [], []]
 
 
 def noise_bits(epsilon: str, lanes: int, seed: int) -> list[list[int]]:
@@ -61,6 +63,20 @@ def vectors() -> list[dict[str, Any]]:
             (MODEL.parties, 2, 2, 7, "1.3", "1/2", DELTA_BITS),
             [3, 0, 2**33, *range(25)],
             noise_bits("1/2", 40, seed=3),
+        ),
+        vector(
+            "sums-with-own-noise",
+            "pi_sum",
+            (MODEL.parties, 6, *OWN),
+            [3, -40, 2**33, 1, -(2**40), 12],
+            NO_BITS,
+        ),
+        vector(
+            "counts-by-product-and-own-noise",
+            "pi_rw",
+            (*product[:-2], *OWN),
+            [*columns, *[-7, 0, 39, 1, -40, 2]],
+            NO_BITS,
         ),
         vector(
             "portable",

@@ -20,7 +20,7 @@ from harness.privacy.audit.samplers import (
     audit_published,
     audit_sampler,
 )
-from harness.releases.base import OWN, Release
+from harness.releases.base import JOINT, OWN, Release
 from harness.releases.noise_samples import choose_sampler, own_sampler
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views.audit import audit as view
@@ -29,6 +29,7 @@ from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text
+from protocols.noise.tables import NoiseLaw
 from protocols.spec import NO_INPUT
 
 DELTA = parse_delta(DEFAULT_DELTA)
@@ -96,10 +97,14 @@ def _release(name: str, options: AuditOptions) -> Audited:
     relation = options.neighboring_relation or target.relations[0]
     offered = [*target.sizes, "epsilon", "delta", "neighboring_relation"]
     offered += ["cap"] * (target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
+    law = chosen_law(options.noise or JOINT, options.law or NoiseLaw.LAPLACE)
+    offered += ["noise", "law", *(["model"] if law else [])]
     _only(options, f"--release {name} under {relation}", *offered)
+    model = chosen_model(options.model) if law else None
+    own = (law, model.parties, model.corruptions) if law and model else None
     typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     epsilon = options.epsilon or Fraction(1)
-    return audit_command(name, typed, relation, epsilon, options.delta or DELTA, options.cap)
+    return audit_command(name, typed, relation, epsilon, options.delta or DELTA, options.cap, own)
 
 
 def noise(options: NoiseOptions) -> None:

@@ -18,7 +18,7 @@ from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
 from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
-from harness.privacy.statement import who_learns_nothing
+from harness.privacy.statement import SHIFTED, who_learns_nothing
 from harness.views import ledger as ledger_view
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
@@ -105,6 +105,7 @@ def _sentences(terms: Terms) -> list[str]:
         f"{_CHANGES[terms.relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
+        *([f"Noise: each party adds its own ({release.law}). Note that {SHIFTED}."] if release.law else []),
     ]
 
 

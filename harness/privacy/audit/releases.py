@@ -7,7 +7,9 @@ from fractions import Fraction
 from functools import cache
 
 from harness.errors import OptionError
+from harness.privacy.audit.own_noise import audit_own_noise
 from harness.privacy.audit.samplers import DELTAS, Audited, Figure, budget_parameters, no_noise
+from harness.releases.base import no_place
 from harness.releases.registry import STATISTICS
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
 from protocols.accounting.exact_privacy import (
@@ -19,6 +21,7 @@ from protocols.accounting.exact_privacy import (
     values_moved,
 )
 from protocols.accounting.queries import AboveThreshold, LinearQueries
+from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
@@ -130,11 +133,14 @@ def audit_command(
     epsilon: Fraction,
     delta: Fraction,
     cap: int | None = None,
+    own: tuple[NoiseLaw, int, int] | None = None,
 ) -> Audited:
     """Audit what a command releases.
 
-    Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client.
-    Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells.
+    Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client;
+    own: the law of noise of the parties' own, how many they are, and how many of them may be corrupt.
+    Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells; or there is no
+    place for noise of the parties' own.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}
@@ -146,10 +152,16 @@ def audit_command(
         several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
     try:
-        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, release.malleable_slots)
+        law, malleable = (own[0] if own else None), release.malleable_slots
+        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, malleable, law)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    return audit_release(name, spec, arguments, relation, epsilon, delta, cap, release.malleable_slots)
+    asked = (name, spec, arguments, relation, epsilon, delta)
+    if own is None:
+        return audit_release(*asked, cap, malleable)
+    if not spec.own_noise:
+        raise no_place(spec)
+    return audit_own_noise(*asked, *own, cap, malleable)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
