@@ -1,0 +1,167 @@
+"""Noise of the parties' own, by command: what comes out, what is said of it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.engines.registry import choose_model
+from harness.privacy.statement import SHIFTED
+from protocols.noise.tables import OwnNoise
+from tests.support.command import call
+
+MODEL = choose_model(None)
+OWN = ["--noise", "own", "--model", MODEL.name, "--population", "none", "--epsilon", "1"]
+COUNTS = {("a", "0"): 200, ("a", "1"): 150, ("b", "0"): 300, ("b", "1"): 250}
+NOISE = 120  # beyond it is no sum of the parties' noises at ε = 1
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file of records with labels, predictions and scores."""
+    rng, rows = np.random.default_rng(2), []
+    for (group, label), count in COUNTS.items():
+        rows += [f"{group},{label},{rng.integers(0, 2)},{rng.random():.3f}" for _ in range(count)]
+    path = tmp_path_factory.mktemp("records") / "records.csv"
+    lines = [f"c{i},{row}\n" for i, row in enumerate(rows)]
+    path.write_text("client_id,group,label,prediction,score\n" + "".join(lines))
+    return path
+
+
+def of(directory: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / name).read_text())
+    return found
+
+
+def test_weights_say_whose_noise_it_is_and_who_can_shift_them(records: Path, tmp_path: Path) -> None:
+    done = call("weights", "--records", str(records), "--out", "out", "--verbose", *OWN, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert " ".join(done.stdout.split()).count(SHIFTED) == 1
+    assert "Counts end in .5" not in done.stdout
+    privacy = of(tmp_path / "out", "manifest.json")["privacy"]
+    honest = MODEL.parties - MODEL.corruptions
+    assert (privacy["noise"], privacy["law"], privacy["honest_parties"]) == ("own", "laplace", honest)
+    assert privacy["shifted"].startswith(SHIFTED)
+    assert privacy["epsilon"] <= 1 and privacy["delta"] <= 2**-40
+    counts = np.array(of(tmp_path / "out", "weights.json")["noisy_counts"]).ravel()
+    assert (counts % 1 == 0).all() and abs(counts - np.array([*COUNTS.values()])).max() <= NOISE
+
+
+def test_joint_noise_says_nothing_of_it(records: Path, tmp_path: Path) -> None:
+    joint = [*OWN[2:], "--noise", "joint", "--law", "laplace"]
+    done = call("weights", "--records", str(records), "--out", "out", *joint, cwd=tmp_path)
+    assert done.returncode == 0 and SHIFTED not in done.stdout
+    assert "noise" not in of(tmp_path / "out", "manifest.json")["privacy"]
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_thresholds_are_chosen_again_on_curves_with_own_noise(
+    law: str, records: Path, tmp_path: Path
+) -> None:
+    """As by the run itself, so that curves.json holds all that intervals need."""
+    done = call("thresholds", "--records", str(records), "--out", "out", "--law", law, *OWN, cwd=tmp_path)
+    assert (tmp_path / "out").is_dir(), done.stderr
+    curves = of(tmp_path / "out", "curves.json")
+    noise = OwnNoise.from_json(curves["own_noise"])
+    assert (str(noise.law), noise.parties, curves["coins"]) == (law, MODEL.parties, [])
+    again = call("thresholds", "--curves", "out", "--out", "again", cwd=tmp_path)
+    assert again.returncode == done.returncode
+    if done.returncode == 0:
+        assert of(tmp_path / "again", "thresholds.json") == of(tmp_path / "out", "thresholds.json")
+
+
+def test_a_cap_is_chosen_with_joint_noise_before(records: Path, tmp_path: Path) -> None:
+    asked = ["--cap", "auto", "--privacy-unit", "client", "--max-count", "4", "--groups", "a,b"]
+    asked += ["--labels", "0,1", "--input-form", "split"]
+    done = call("weights", "--records", str(records), "--out", "out", *asked, *OWN, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    parts = of(tmp_path / "out", "manifest.json")["parts"]
+    assert "noise" not in parts["cap"]["privacy"] and parts["weights"]["privacy"]["noise"] == "own"
+
+
+REFUSED = {
+    "joint Gaussian": (
+        ["weights", "--law", "gaussian"],
+        "Joint noise is Laplace's; --law gaussian goes with",
+    ),
+    "weights alone": (
+        ["weights", "--noise", "own", "--reveal", "weights"],
+        "pi_rw_weights has no place for noise of the parties' own",
+    ),
+    "as published": (
+        ["thresholds", "--noise", "own", "--variant", "published"],
+        "pi_roc_published has no place for noise of the parties' own",
+    ),
+    "a table too long": (["weights", "--noise", "own", "--epsilon", "0.00001"], "would need a table up to"),
+    "a delta too small": (
+        ["weights", "--noise", "own", "--law", "gaussian", "--delta", "1e-60"],
+        "No noise fits --epsilon 1 and",
+    ),
+    "another law": (["weights", "--noise", "own", "--law", "cauchy"], "--law must be laplace or gaussian"),
+    "another noise": (["weights", "--noise", "none"], "--noise must be joint or own"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_go_is_refused_in_one_sentence(case: str, records: Path, tmp_path: Path) -> None:
+    words, said = REFUSED[case]
+    task, *options = words
+    epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
+    run = ["--records", str(records), "--out", "out", "--population", "none", *epsilon]
+    if case in ("weights alone", "as published"):
+        run += ["--model", "ring"]  # which has them
+    done = call(task, *run, *options, cwd=tmp_path)
+    assert done.returncode == 1 and said in done.stderr and done.stderr.count("Error:") == 1, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("task", ["count", "cap"])
+def test_a_plan_of_others_is_refused(task: str, tmp_path: Path) -> None:
+    clients = ["--clients", "100", "--groups", "2", "--epsilon", "1"]
+    more = ["--release-epsilon", "1"] if task == "cap" else []
+    done = call("plan", "--task", task, "--noise", "own", *clients, *more, cwd=tmp_path)
+    assert done.returncode == 1 and f"pi_{task} has no place for noise" in done.stderr
+
+
+def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
+    asked = ["--clients", "1000", "--groups", "2", "--epsilon", "1", "--json"]
+    plans = {
+        noise: json.loads(call("plan", "--noise", noise, *asked, cwd=tmp_path).stdout)["releases"]
+        for noise in ("joint", "own")
+    }
+    (joint,) = plans["joint"]
+    ratios = {}
+    for release in plans["own"]:
+        error = max(release["errors"]["rmse"].values()) / max(joint["errors"]["rmse"].values())
+        ratios |= dict.fromkeys(release["models"], error)
+    assert sorted(ratios) == sorted(joint["models"])
+    assert 1.3 < ratios["semi2k"] <= 1.42
+    assert 1.1 < ratios["mpyc"] == ratios["ring"] <= 1.23
+    assert 1.0 < ratios["rep4-ring"] <= 1.16
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_an_audit_holds(law: str, tmp_path: Path) -> None:
+    own = ["--noise", "own", "--law", law, "--model", MODEL.name]
+    done = call("audit", "--release", "thresholds", *own, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0 and "holds, by this second derivation" in done.stdout, done.stderr
+    done = call("audit", "--release", "count", *own, "--out", "other", cwd=tmp_path)
+    assert done.returncode == 1 and "pi_count has no place for noise" in done.stderr
+    done = call("audit", "--release", "weights", "--model", MODEL.name, "--out", "other", cwd=tmp_path)
+    assert done.returncode == 1 and "--model does not go with --release weights" in done.stderr
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_opened_noise_is_of_its_law(law: str, tmp_path: Path) -> None:
+    noise = ["--noise", "own", "--law", law, "--model", MODEL.name, "--epsilon", "1", "--n", "5000"]
+    done = call("noise", *noise, "--json", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["sampler"] == f"own, {law}"
+    assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
+    done = call("noise", *noise, "--sampler", "symmetric", "--out", "other", cwd=tmp_path)
+    assert done.returncode == 1 and "--sampler symmetric is of joint noise" in done.stderr
