@@ -50,15 +50,17 @@ UNIT = usual(
     parse_unit,
     "what is protected: record (default: one record of a client) or client (all its records)",
 )
+_NOISES = one_of(lambda: ("joint", "own"))
+_LAWS = one_of(in_module("protocols.noise.tables:NoiseLaw"))
 NOISE = usual(
     "joint",
-    one_of(lambda: ("joint", "own")),
+    _NOISES,
     "joint (default: made in the computation, known to nobody) or own (each party adds its own: much faster, "
     "with larger errors; a party that deviates can shift the result unnoticed)",
 )
 LAW = usual(
     "laplace",
-    one_of(in_module("protocols.noise.tables:NoiseLaw")),
+    _LAWS,
     "what noise of the parties' own adds up to: laplace (default) or gaussian",
 )
 RECORDS = optional(parse_path, "CSV or Parquet with client_id, group, label")
@@ -313,8 +315,8 @@ class AuditOptions(Options):
     neighboring_relation = RELATION.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
-    noise = optional(NOISE.parse, "of a release: joint (default), or own, of the parties of --model")
-    law = optional(LAW.parse, LAW.help)
+    noise = optional(_NOISES, "of a release: joint (default), or own, of the parties of --model")
+    law = optional(_LAWS, LAW.help)
     model = MODEL.but(help="with --noise own: the model; see `./inv schemes`")
     cap = optional(
         whole(1, in_module("harness.inputs.contribution_bounds:MAX_CAP")),

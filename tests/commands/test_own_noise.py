@@ -134,7 +134,7 @@ def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
         for noise in ("joint", "own")
     }
     (joint,) = plans["joint"]
-    ratios = {}
+    ratios: dict[str, float] = {}
     for release in plans["own"]:
         error = max(release["errors"]["rmse"].values()) / max(joint["errors"]["rmse"].values())
         ratios |= dict.fromkeys(release["models"], error)

@@ -122,6 +122,7 @@ def run_all(place: Path) -> Iterator[Path]:
     yield (curves := release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json"))
     made(place, "thresholds", "--curves", str(curves), "--tolerance", "1", "--out", "again")
     yield place / "again"
+    yield release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json", "--noise", "own")
     yield release(place, "gap", "--groups", "a,b", "--range", "0,1")
     yield release(place, "count", "--error-to", "200", model="mpyc")
     made(place, "noise", "--n", "1", "--epsilon", "1", "--model", MODEL, "--out", "noise")
