@@ -126,7 +126,7 @@ class Suite:
     Attributes: title: what it measures; grid: what is run; quick: instead, where seconds count; factors: of
     all grids; repetitions: of each cell, the least with `until`; timeout_s: that a run may take; excluded:
     the first that covers a cell says why it is not run; warm_up: whether each program is run once before;
-    seed: of the order of runs, drawn unless given.
+    seed: of the order of runs, drawn unless given; hosts: the file that names them, seen from its directory.
     """
 
     name: str
@@ -140,6 +140,7 @@ class Suite:
     until: Until | None = None
     warm_up: bool = True
     seed: int | None = None
+    hosts: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -73,7 +73,9 @@ def compare(options: CompareOptions) -> None:
         return
     verdicts = Counter(each.verdict for each in changes)
     said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
-    rows = [[name_of(each.cell), *_of_change(each), each.verdict, each.others] for each in changes]
+    rows = [
+        [name_of(each.cell), *_of_change(each), each.verdict, each.others or texts.NONE] for each in changes
+    ]
     columns = ["cell", "first, s", "second, s", "ratio", f"{CONFIDENCE:.0%} interval", "seconds", "and else"]
     show(Table(columns, rows), f"{said}.")
 

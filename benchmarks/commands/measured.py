@@ -56,7 +56,7 @@ def measure(options: SuiteOptions) -> None:
         models=tuple(options.models or known.models),
         repetitions=options.repetitions or known.repetitions,
         timeout_s=options.timeout or known.timeout_s,
-        hosts=str(options.hosts or known.hosts),
+        hosts=str(options.hosts or known.hosts or (beside / known.suite.hosts if known.suite.hosts else "")),
     )
     directory = resume or options.out or default_out(f"bench.{options.suite or 'run'}")
     if not resume:

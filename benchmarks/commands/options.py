@@ -142,7 +142,7 @@ class ProgramOptions(Options):
     against_options = optional(as_given, "other compile options, likewise")
     network = usual("none", as_given, "emulated between the parties: lan, wan, or as 40ms,100Mbit")
     hosts = HOSTS
-    repetitions = usual("5", whole(1, MOST_REPETITIONS), "how often each is run, after a warm-up")
+    repetitions = usual("7", whole(1, MOST_REPETITIONS), "how often each is run, after a warm-up")
     timeout = usual("600", parse_seconds, "seconds that a run may take before it counts as failed")
     out = OUT.but(help="a new directory for the results; default: runs/bench.program-<time>")
     json = json_of("a summary of each cell as JSON")

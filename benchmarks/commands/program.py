@@ -15,13 +15,13 @@ from benchmarks.measure.cell import HERE
 from benchmarks.measure.programs import OwnPrograms
 from benchmarks.measure.samples import CONFIDENCE, OK, Level, Sample, interval_of_median, summary
 from benchmarks.suites import PROGRAM, PROGRAMS, Grid, Levels, Suite
-from benchmarks.validation.texts import spread
 from harness.cli.terminal import show
 from harness.errors import OptionError
 from harness.security_models import MODELS
 from harness.system.result_files import default_out
 from harness.views.parts import Part, Table
 
+_PHASES = ("online_s", "offline_s")
 _ROUNDS = "virtual machine rounds"  # as the compiler says it
 
 
@@ -67,8 +67,7 @@ def _counted(cells: Sequence[tuple[Sequence[Sample], Mapping[str, int]]]) -> Ite
             name_of_cell(of[-1].cell),
             f"{counts.get(_ROUNDS, 0):,}",
             f"{max((sample.rounds or 0) for sample in of):,}",
-            spread(summary(of, "online_s")),
-            spread(summary(of, "offline_s")),
+            *(f"{took.median:.3g}" if (took := summary(of, name)) else "–" for name in _PHASES),
             ", ".join(f"{number:,} {what}" for what, number in counts.items() if what != _ROUNDS) or "–",
         ]
         for of, counts in cells

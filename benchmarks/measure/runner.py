@@ -34,6 +34,7 @@ from benchmarks.measure.samples import (
 from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment, suite_of
 from harness.engines.program_hash import sources_of
 from harness.errors import MixedResultsError, OptionError
+from harness.hosts.inventory import read_hosts
 from harness.system.files import scratch_directory
 from harness.system.result_files import read_result, write_json
 
@@ -106,9 +107,11 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
     """Make a directory for the results, with the experiment and its programs in it.
 
     Args: text: of the experiment; beside: where programs of one's own are.
-    Raises: OptionError: it exists, or cannot be made, or a program is not there.
+    Raises: OptionError: it exists, or cannot be made, or a program is not there; HostsFileError.
     """
     programs = {path.name: path.read_bytes() for path in _programs(chosen.plan(), beside)}
+    if chosen.hosts:
+        read_hosts(Path(chosen.hosts))
     try:
         directory.mkdir(parents=True)
         (directory / SAMPLES).touch()

@@ -90,6 +90,18 @@ def test_an_experiment_that_makes_no_sense_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
+def test_hosts_of_an_experiment_are_named_beside_it(tmp_path: Path) -> None:
+    """No directory is made for hosts that nothing says where they are."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.toml").write_text(
+        NOISE.replace("\n[factors]", 'hosts = "gone.toml"\n\n[factors]')
+    )
+    assert "there/gone.toml" in refused("bench.run", "there/mine.toml", "--out", "found", cwd=tmp_path)
+    given = ("--hosts", "other.toml", "--out", "found")
+    assert "other.toml" in refused("bench.run", "there/mine.toml", *given, cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
 def test_a_suite_without_quick_runs_says_so(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(NOISE)
     assert "Suite mine has nothing to run with --quick" in refused(
