@@ -250,7 +250,10 @@ class LedgerOptions(Options):
     """Show what each population's runs have spent, give one a budget, or adopt an old ledger."""
 
     population = POPULATION.but(help="the one to show; default: all")
-    budget = BUDGET.but(help="gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6")
+    budget = BUDGET.but(
+        help="gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6; ,renyi or a "
+        "number of runs after it says how they add up"
+    )
     ledger = LEDGER
     adopt = optional(
         parse_path, "another ledger, as earlier versions kept in runs/; all it holds is moved into this one"

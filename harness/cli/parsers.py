@@ -82,18 +82,33 @@ def parse_delta(text: str, option: str = "--delta") -> Fraction:
 
 
 def parse_budget(text: str, option: str = "--budget") -> Budget:
-    """Read a budget: `3` limits epsilon, `3,1e-6` also delta. Raises: OptionError."""
+    """Read a budget: `3` limits epsilon, `3,1e-6` also delta; then `renyi` or a number of runs is its rule.
+
+    Raises: OptionError.
+    """
+    from harness.privacy.ledger.filters import MAX_EPSILON, MAX_RUNS, renyi_order
     from protocols.accounting.calibration import Budget
 
-    epsilon, *more = map(exact_number, text.split(","))
-    good = epsilon is not None and epsilon >= 0 and len(more) <= 1
-    if not good or any(delta is None or not 0 < delta < 1 for delta in more):
+    first, *rest = text.split(",")
+    epsilon, more = exact_number(first), [exact_number(each) for each in rest[:1]]
+    good = epsilon is not None and epsilon >= 0 and all(delta is not None and 0 < delta < 1 for delta in more)
+    rule = rest[1] if len(rest) == 2 else None
+    if rule is not None:
+        counted = rule.isascii() and rule.isdigit() and 1 <= int(rule[:9]) <= MAX_RUNS
+        good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= MAX_EPSILON
+    if not good or len(rest) > 2:
         raise OptionError(
             f"{option} must be a total ε, of at least 0, and after a comma a total δ if that is limited too, "
-            f"for example 3 or 3,1e-6; got {text!r}."
+            f"for example 3 or 3,1e-6, and after another one how runs add up, if not by their sum: renyi, or "
+            f"how many runs alike, at most {MAX_RUNS}, for example 3,1e-9,renyi; got {text!r}."
         )
     assert epsilon is not None
-    return Budget(epsilon, more[0] if more else None)
+    if rule is None:
+        return Budget(epsilon, more[0] if more else None)
+    assert more[0] is not None
+    if rule == "renyi":
+        return Budget(epsilon, more[0], order=renyi_order(epsilon, more[0]))
+    return Budget(epsilon, more[0], runs=int(rule))
 
 
 def parse_population(text: str, option: str = "--population") -> str:

@@ -299,10 +299,21 @@ def plan_nominal_noise(
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that all releases about one population may spend. delta: None: not limited."""
+    """The most that all releases about one population may spend. delta: None: not limited.
+
+    order: of the Renyi divergences by which a ledger adds up, instead of epsilons and deltas; runs: how many
+    runs, all with the same noise, were declared before the first; with delta, and one of the two at most.
+    """
 
     epsilon: Fraction
     delta: Fraction | None = None
+    order: int | None = None
+    runs: int | None = None
+
+    @property
+    def rule(self) -> str:
+        """How runs add up, as ledgers write it, unless by the sums of epsilon and delta; else empty."""
+        return f"order={self.order}" if self.order else f"runs={self.runs}" if self.runs else ""
 
     def allows(self, total: Guarantee) -> bool:
         """Return whether a total is within the budget; all of it may be spent."""

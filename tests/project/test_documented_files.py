@@ -118,12 +118,14 @@ def run_all(place: Path) -> Iterator[Path]:
         place, "weights", "--groups", "a,b", "--labels", "0,1", "--max-count", "1",
         "--neighboring-relation", "add_or_remove_one", *charged, "people", "--budget", "20,1e-6",
     )  # fmt: skip
-    yield release(place, "confusion", "--input-form", "product")
+    rule = ("--budget", "20,1e-6,renyi")
+    yield release(place, "confusion", "--input-form", "product", *charged, "filtered", *rule)
     yield (curves := release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json"))
     made(place, "thresholds", "--curves", str(curves), "--tolerance", "1", "--out", "again")
     yield place / "again"
     yield release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json", "--noise", "own")
-    yield release(place, "gap", "--groups", "a,b", "--range", "0,1")
+    rule = ("--budget", "20,1e-6,2")
+    yield release(place, "gap", "--groups", "a,b", "--range", "0,1", *charged, "declared", *rule)
     yield release(place, "count", "--error-to", "200", model="mpyc")
     made(place, "noise", "--n", "1", "--epsilon", "1", "--model", MODEL, "--out", "noise")
     yield place / "noise"

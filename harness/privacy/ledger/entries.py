@@ -30,6 +30,7 @@ from harness.privacy.ledger.populations import (
     key_of,
     listed,
     refuse_contradictions,
+    refuse_late_rule,
     refuse_merging,
     refuse_misspelt,
     refuse_overspending,
@@ -122,6 +123,7 @@ class Ledger:
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population this budget instead of the one that it has, if any."""
         with self._database.writing() as connection:
+            refuse_late_rule(self._find(connection, name) or Population(name), budget)
             _give(connection, name, budget)
 
     def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
@@ -132,7 +134,7 @@ class Ledger:
             return
         refuse_uncovered(release, {})
         if name is not None:
-            refuse_overspending(Population(name, budget=budget), release.exact)
+            refuse_overspending(Population(name, budget=budget), release.exact, release.noise)
 
     def charge(
         self, name: str | None, budget: Budget | None, release: PrivacyEvent
@@ -226,7 +228,7 @@ class Ledger:
             found = found or Population(name)
             found = replace(found, charges=found.charges + self._uncounted(connection, release.uploads))
             refuse_contradictions(found, budget, release)
-            refuse_overspending(replace(found, budget=budget or found.budget), release.exact)
+            refuse_overspending(replace(found, budget=budget or found.budget), release.exact, release.noise)
         _refuse_used_uploads(connection, name, release.uploads)
         with self._sound_entries():
             spent = _spent_on(connection, release.policies)
@@ -266,10 +268,12 @@ def _population(
     epsilon: str | None,
     delta: str | None,
 ) -> Population:
-    limit = None if delta is None else Fraction(delta)
-    return Population(
-        name, None if epsilon is None else Budget(Fraction(epsilon), limit), _charges(connection, key)
-    )
+    budget = None
+    if epsilon is not None:
+        limit, *rule = delta.split() if delta is not None else [None]
+        chosen = {name: int(number) for name, _, number in (each.partition("=") for each in rule if each)}
+        budget = Budget(Fraction(epsilon), None if limit is None else Fraction(limit), **chosen)
+    return Population(name, budget, _charges(connection, key))
 
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
@@ -349,6 +353,8 @@ def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> N
     """Write a population's budget; make the population if it is new."""
     epsilon = None if budget is None else str(budget.epsilon)
     delta = None if budget is None or budget.delta is None else str(budget.delta)
+    if budget and delta and budget.rule:  # versions that know none read no number here, and refuse
+        delta += f" {budget.rule}"
     connection.execute(
         "INSERT INTO populations (key, name, budget_epsilon, budget_delta) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (key) DO UPDATE SET budget_epsilon = excluded.budget_epsilon, "

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.errors import BudgetError, PopulationError
 from harness.inputs.client_policy import ClientPolicy
+from harness.privacy.ledger import filters
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
 from protocols.accounting.rounding import digits_down, digits_up, exact_text
 from protocols.circuits.coins import Coin
@@ -105,7 +106,11 @@ class Population:
     @property
     def left(self) -> Budget | None:
         """What its budget leaves; None where it has no budget."""
-        return None if self.budget is None else self.budget.left(self.spent)
+        return None if self.budget is None else filters.left(self.budget, [*map(_spent, self.charges)])
+
+
+def _spent(run: Charge | PrivacyEvent) -> filters.Spent:
+    return (None if run.noise is None else (run.noise.coins, run.noise.values)), run.exact
 
 
 def key_of(name: str) -> str:
@@ -128,6 +133,7 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
                 f"this run would be per {release.unit} under {release.relation}, and the two do not add up. "
                 "Choose the former."
             )
+    refuse_late_rule(population, budget)
     if budget is not None and population.budget not in (None, budget):
         raise PopulationError(
             f"Population {population.name!r} has a budget of {budget_text(population.budget)}, "
@@ -135,15 +141,36 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
         )
 
 
-def refuse_overspending(population: Population, more: Guarantee) -> None:
-    """Raise BudgetError unless a population's budget covers one more release, by basic composition.
+def refuse_late_rule(population: Population, budget: Budget | None) -> None:
+    """Raise PopulationError where a budget with a rule of its own is given, or taken back, after a run."""
+    rules = [each for each in (population.budget, budget) if each and each.rule]
+    if population.charges and budget not in (None, population.budget) and rules:
+        raise PopulationError(
+            f"Population {population.name!r} has runs already, and a budget of {budget_text(rules[0])} is "
+            "declared before the first and stays. Leave --budget out, or take a limit of ε or ε,δ where the "
+            "population has none of that kind."
+        )
 
-    Guarantees: exact; a run that takes all that is left is allowed.
-    [test: tests/harness/privacy/test_ledger_properties.py]
+
+def refuse_overspending(population: Population, more: Guarantee, noise: NoiseEvent | None = None) -> None:
+    """Raise BudgetError unless a population's budget covers one more release, by the budget's own rule.
+
+    Guarantees: no sum is too low; a run that takes all that is left is allowed.
+    [test: tests/harness/privacy/test_ledger_properties.py, tests/harness/privacy/test_ledger_rules.py]
+    Args: noise: the release's, where it is known.
     """
-    budget, left = population.budget, population.left
-    if budget is None or left is None or budget.allows(compose([population.spent, more])):
+    budget, spent = population.budget, [*map(_spent, population.charges)]
+    event = None if noise is None else (noise.coins, noise.values)
+    if budget is None or filters.allows(budget, [*spent, (event, more)]):
         return
+    if budget.runs is not None:
+        raise BudgetError(
+            f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
+            f"with the noise of the first; after {runs_text(population.charges)} this one is beyond them, "
+            f"has other noise, or so many like it exceed the budget. {NOT_STARTED} Repeat the first run's "
+            "--epsilon and --delta; before the first run, ask for less."
+        )
+    left = filters.left(budget, spent)
     raise BudgetError(
         f"Population {population.name!r} has {left_text(left)} left of its budget of {budget_text(budget)}, "
         f"after {runs_text(population.charges)}; this run needs {spent_text(more)}. {NOT_STARTED} "
@@ -210,6 +237,12 @@ def refuse_merging(both: Sequence[tuple[Population, Population]], old: Path, new
                 f"Population {theirs.name!r} is accounted for per {theirs.unit} under {theirs.relation} in "
                 f"{old}, per {ours.unit} under {ours.relation} in {new}, and the two do not add up; {go_on}."
             )
+        rules = [each.budget for each in (theirs, ours) if each.budget and each.budget.rule]
+        if rules and (theirs.charges or ours.charges):
+            raise PopulationError(
+                f"Population {theirs.name!r} has runs, and a budget of {budget_text(rules[0])}, by which "
+                f"only runs of one ledger add up; {go_on}."
+            )
         if theirs.budget and ours.budget and theirs.budget != ours.budget:
             raise PopulationError(
                 f"Population {theirs.name!r} has a budget of {budget_text(theirs.budget)} in {old}, of "
@@ -222,7 +255,9 @@ def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None
     """Return epsilon and delta as rationals `p/q`; a delta that is not limited is None."""
     if total is None:
         return None
-    return {"epsilon": str(total.epsilon), "delta": None if total.delta is None else str(total.delta)}
+    rule = {name: getattr(total, name, None) for name in ("order", "runs")}
+    exact = {"epsilon": str(total.epsilon), "delta": None if total.delta is None else str(total.delta)}
+    return exact | {name: str(value) for name, value in rule.items() if value is not None}
 
 
 def spent_text(spent: Guarantee) -> str:
@@ -232,6 +267,8 @@ def spent_text(spent: Guarantee) -> str:
 
 def left_text(left: Budget) -> str:
     """Say what is left, rounded down."""
+    if left.runs is not None:
+        return f"{left.runs} runs"
     delta = "" if left.delta is None else f" and δ = {digits_down(left.delta, 4)}"
     return f"ε = {digits_down(left.epsilon, 4)}{delta}"
 
@@ -240,7 +277,10 @@ def budget_text(budget: Budget | None) -> str:
     """Say a budget as options take it, exactly."""
     if budget is None:
         return "none"
-    return exact_text(budget.epsilon) + ("" if budget.delta is None else f",{exact_text(budget.delta)}")
+    rule = ",renyi" if budget.order else f",{budget.runs}" if budget.runs else ""
+    return (
+        exact_text(budget.epsilon) + ("" if budget.delta is None else f",{exact_text(budget.delta)}") + rule
+    )
 
 
 def runs_text(charges: tuple[Charge, ...]) -> str:

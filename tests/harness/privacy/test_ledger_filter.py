@@ -19,10 +19,11 @@ import pytest
 
 from harness.errors import BudgetError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status
+from harness.privacy.ledger.filters import Spent, _renyi_deltas
+from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
 from protocols.circuits.coins import Coin, exp_bounds
-from protocols.noise.truncated import Guarantee, guarantee, probability_mass
+from protocols.noise.truncated import guarantee, probability_mass
 
 LAWS = {"a": (Coin(1, 2), Coin(1, 3)), "b": (Coin(3, 3),)}
 EXACT = {name: guarantee(coins) for name, coins in LAWS.items()}
@@ -38,18 +39,18 @@ def ledger_admits(budget: Budget, charged: str, run: str) -> bool:
     with TemporaryDirectory() as directory:
         ledger = Ledger(Path(directory) / "ledger.sqlite")
         for one in charged:
-            number, _ = ledger.charge("p", None, event(EXACT[one]))
+            number, _ = ledger.charge("p", budget if budget.order or budget.runs else None, event(one))
             ledger.settle(number, Status.ABORTED)
         try:
-            ledger.check("p", budget, event(EXACT[run]))
+            ledger.check("p", budget, event(run))
         except BudgetError:
             return False
         return True
 
 
-def event(exact: Guarantee) -> PrivacyEvent:
-    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    return PrivacyEvent("test", "ring", exact, PrivacyUnit.RECORD, relation, Path("out"))
+def event(run: str) -> PrivacyEvent:
+    relation, noise = NeighboringRelation.ADD_OR_REMOVE_ONE, NoiseEvent(LAWS[run], 1)
+    return PrivacyEvent("test", "ring", EXACT[run], PrivacyUnit.RECORD, relation, Path("out"), noise)
 
 
 @dataclass(frozen=True)
@@ -147,3 +148,40 @@ def test_less_than_the_budget_would_be_false() -> None:
 @pytest.mark.parametrize("rule", [ChargedWhenOpened(), TakesAbortedBack(), EpsilonAlone(), OneTooMany()])
 def test_any_other_rule_is_beaten(rule: TheLedger) -> None:
     assert delta_of_the_best_analyst(rule, exp_bounds(BUDGET.epsilon)[1]) > ONE_OF_EACH.delta
+
+
+RENYI = [Budget(Fraction(3, 2), Fraction(1, 5), order=3), Budget(Fraction(2), Fraction(1, 4), order=3)]
+DECLARED = [Budget(Fraction(1), Fraction(1, 3), runs=2), Budget(Fraction(2), Fraction(1, 5), runs=3)]
+
+
+class ForgetsTheLost(TheLedger):
+    """Adds up divergences, not the masses that they leave out."""
+
+    def admits(self, charged: str, run: str) -> bool:
+        assert self.budget.delta is not None and self.budget.order is not None
+        spent: list[Spent] = [((LAWS[one], 1), EXACT[one]) for one in charged + run]
+        return _renyi_deltas(self.budget.order, spent, self.budget.epsilon)[1] <= self.budget.delta
+
+
+class NotAsDeclared(TheLedger):
+    """Takes as many runs as were declared, of whatever noise."""
+
+    def admits(self, charged: str, _run: str) -> bool:
+        return len(charged) < 2
+
+
+@pytest.mark.parametrize("budget", [*RENYI, *DECLARED])
+def test_nor_by_a_rule_that_admits_more(budget: Budget) -> None:
+    """Also runs that basic composition refuses."""
+    assert budget.delta is not None
+    found = delta_of_the_best_analyst(TheLedger(budget), exp_bounds(budget.epsilon)[0])
+    assert budget.delta / 5 < found <= budget.delta
+    assert ledger_admits(budget, "a", "a")
+    assert not Budget(budget.epsilon, budget.delta).allows(compose([EXACT["a"]] * 2))
+
+
+def test_rules_that_leave_something_out_are_beaten() -> None:
+    for rule in (ForgetsTheLost(RENYI[1]), NotAsDeclared(DECLARED[0])):
+        assert rule.budget.delta is not None
+        found = delta_of_the_best_analyst(rule, exp_bounds(rule.budget.epsilon)[1])
+        assert found > rule.budget.delta

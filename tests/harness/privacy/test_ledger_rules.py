@@ -1,0 +1,190 @@
+"""Budgets with a rule of their own: what they admit, what they refuse, and that they are kept and stay."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+from harness.cli.parsers import parse_budget
+from harness.errors import BudgetError, LedgerError, OptionError, PopulationError
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.filters import Spent, allows, left, renyi_order
+from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status, budget_text, exact_json
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.exact_privacy import curve_of_coins
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import Guarantee, guarantee
+
+DELTA = Fraction(1, 10**9)
+COINS = design_coins(Fraction(1, 20), 40)
+EXACT = guarantee(COINS)
+WEIGHTS: Spent = ((COINS, 1), EXACT)  # a weights run at epsilon = 0.05
+UNKNOWN: Spent = (None, EXACT)
+RENYI = parse_budget("3,1e-9,renyi")
+DECLARED = parse_budget("2.9,1e-9,100")
+
+
+def event(one: Spent = WEIGHTS) -> PrivacyEvent:
+    noise, exact = one
+    known = noise and NoiseEvent(*noise)
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    return PrivacyEvent("weights", "ring", exact, PrivacyUnit.RECORD, relation, Path("out"), known)
+
+
+def test_a_hundred_weight_runs() -> None:
+    """At epsilon = 0.05 each, together 5 by basic composition."""
+    assert allows(DECLARED, [WEIGHTS] * 100) and not allows(DECLARED, [WEIGHTS] * 101)
+    assert allows(RENYI, [WEIGHTS] * 100) and not allows(RENYI, [WEIGHTS] * 110)
+    for rule in (RENYI, DECLARED):
+        assert not Budget(rule.epsilon, rule.delta).allows(compose([EXACT] * 100))
+
+
+@pytest.mark.parametrize("one", [WEIGHTS, UNKNOWN])
+def test_as_dp_accounting_adds_them_up(one: Spent) -> None:
+    """A declared schedule needs what it finds at this delta, and 0.5% more at most; a filter 8% more."""
+    if one[0]:
+        (pair,) = curve_of_coins(COINS).pairs
+        upper, lower = ({i: math.log(m[side]) for i, m in enumerate(pair) if m[side]} for side in (0, 1))
+        theirs = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=1e-4)
+    else:
+        response = pld.common.DifferentialPrivacyParameters(float(EXACT.epsilon), float(EXACT.delta))
+        theirs = pld.from_privacy_parameters(response, value_discretization_interval=1e-4)
+    least = Fraction(theirs.self_compose(100).get_epsilon_for_delta(float(DELTA)))
+
+    def enough(part: Fraction, rule: str) -> bool:
+        epsilon = least * part
+        chosen = {"order": renyi_order(epsilon, DELTA)} if rule == "renyi" else {"runs": 100}
+        return allows(Budget(epsilon, DELTA, **chosen), [one] * 100)
+
+    assert enough(Fraction(1005, 1000), "declared") and not enough(Fraction(99, 100), "declared")
+    assert enough(Fraction(108, 100), "renyi") and not enough(Fraction(101, 100), "renyi")
+
+
+def test_a_filter_adds_up_what_it_knows_and_what_it_does_not() -> None:
+    wide: Spent = ((COINS, 4), Guarantee(4 * EXACT.epsilon, 4 * EXACT.delta))
+    mixed = [WEIGHTS] * 40 + [UNKNOWN] * 40 + [wide] * 2
+    assert allows(RENYI, mixed) and allows(RENYI, mixed[::-1])
+    assert allows(RENYI, [wide] * 25) and not allows(RENYI, [wide] * 27)
+    assert not allows(RENYI, [(None, Guarantee(Fraction(1, 100), DELTA * 2))])
+    assert not allows(RENYI, [(None, Guarantee(Fraction(100), Fraction(0)))])
+
+
+def test_what_is_left() -> None:
+    assert left(DECLARED, [WEIGHTS] * 30) == replace(DECLARED, runs=70)
+    rest = left(RENYI, [WEIGHTS] * 100)
+    assert 0 < rest.epsilon < 1 and rest.delta is None
+    more = RENYI.epsilon / 1000
+    assert allows(RENYI, [WEIGHTS] * 100 + [(None, Guarantee(rest.epsilon, Fraction(0)))])
+    assert not allows(RENYI, [WEIGHTS] * 100 + [(None, Guarantee(rest.epsilon + more, Fraction(0)))])
+    assert left(RENYI, [WEIGHTS] * 200).epsilon == 0
+
+
+def test_a_ledger_keeps_to_them(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    small = parse_budget("0.6,1e-9,3")
+    for _ in range(3):
+        number, found = ledger.charge("loans", small, event())
+        ledger.settle(number, Status.ABORTED)
+        assert found is not None and found.budget == small
+    with pytest.raises(BudgetError, match="3 runs with the noise of the first"):
+        ledger.charge("loans", None, event())
+    ledger.charge("others", small, event())
+    other = ((COINS, 2), Guarantee(2 * EXACT.epsilon, 2 * EXACT.delta))
+    for different in (other, UNKNOWN):
+        with pytest.raises(BudgetError, match="has other noise"):
+            ledger.check("others", None, event(different))
+    with pytest.raises(BudgetError, match="so many like it exceed"):
+        ledger.check("new", parse_budget("0.6,1e-9,100"), event())
+    (kept,) = [each for each in ledger.populations() if each.name == "others"]
+    assert kept.left == replace(small, runs=2) and kept.spent == EXACT
+
+
+def test_a_filter_in_a_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    small = parse_budget("0.4,1e-9,renyi")
+    most = max(n for n in range(20) if allows(small, [WEIGHTS] * n))
+    for _ in range(most):
+        ledger.charge("loans", small, event())
+    assert most > 2
+    with pytest.raises(BudgetError, match=r"has ε = 0\.\d+ left of its budget of 0\.4,1e-9,renyi"):
+        ledger.charge("loans", None, event())
+
+
+@pytest.mark.parametrize("rule", [RENYI, DECLARED])
+def test_a_rule_is_declared_before_the_first_run_and_stays(rule: Budget, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("loans", parse_budget("5"))
+    ledger.set_budget("loans", rule)  # nothing has been seen yet
+    ledger.charge("loans", rule, event())
+    for other in (parse_budget("50"), replace(rule, epsilon=Fraction(5))):
+        with pytest.raises(PopulationError, match="declared before the first and stays"):
+            ledger.set_budget("loans", other)
+        with pytest.raises(PopulationError, match="declared before the first and stays"):
+            ledger.check("loans", other, event())
+    ledger.charge("plain", None if not ledger.populations() else parse_budget("5"), event())
+    with pytest.raises(PopulationError, match="declared before the first and stays"):
+        ledger.set_budget("plain", rule)
+    assert {each.name: each.budget for each in ledger.populations()}["loans"] == rule
+
+
+def settled(ledger: Ledger, budget: Budget | None) -> None:
+    number, _ = ledger.charge("loans", budget, event())
+    ledger.settle(number, Status.DONE)
+
+
+@pytest.mark.parametrize("rule", [RENYI, DECLARED])
+def test_two_ledgers_of_one_population_do_not_become_one_under_a_rule(rule: Budget, tmp_path: Path) -> None:
+    one, other = (Ledger(tmp_path / name) for name in ("one.sqlite", "other.sqlite"))
+    settled(one, rule)
+    settled(other, None)
+    with pytest.raises(PopulationError, match="only runs of one ledger add up"):
+        one.adopt(other, merge=True)
+    other = Ledger(tmp_path / "third.sqlite")
+    settled(other, rule)
+    with pytest.raises(PopulationError, match="only runs of one ledger add up"):
+        one.adopt(other, merge=True)
+    new = Ledger(tmp_path / "new.sqlite")
+    new.adopt(one, merge=False)
+    assert new.populations()[0].budget == rule
+
+
+@pytest.mark.parametrize("rule", [RENYI, DECLARED])
+def test_versions_that_know_no_rule_read_no_budget(rule: Budget, tmp_path: Path) -> None:
+    """They take the field for a number, find that it is none, and refuse."""
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.charge("loans", rule, event())
+    with sqlite3.connect(ledger.path) as connection:
+        (text,) = connection.execute("SELECT budget_delta FROM populations").fetchone()
+        with pytest.raises(ValueError, match="Invalid literal"):
+            Fraction(text)
+        connection.execute("UPDATE populations SET budget_delta = ?", (text.replace("=", "=x"),))
+    connection.close()
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.populations()
+
+
+def test_as_they_are_written() -> None:
+    assert (
+        Budget(Fraction(3), DELTA, order=13) == RENYI
+        and Budget(Fraction(29, 10), DELTA, runs=100) == DECLARED
+    )
+    assert budget_text(RENYI) == "3,1e-9,renyi" and budget_text(DECLARED) == "2.9,1e-9,100"
+    assert exact_json(RENYI) == {"epsilon": "3", "delta": "1/1000000000", "order": "13"}
+    for text in (
+        "3,1e-9,rdp",
+        "3,renyi",
+        "3,1e-9,0",
+        "3,1e-9,1.5",
+        "65,1e-9,renyi",
+        "0,1e-9,5",
+        "3,1e-9,5,5",
+        "3,1e-9,20000",
+    ):
+        with pytest.raises(OptionError, match=r"^--budget must be"):
+            parse_budget(text)
