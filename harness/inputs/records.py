@@ -25,7 +25,7 @@ from harness.inputs.record_schema import (
     bins_of,
     shown,
 )
-from harness.inputs.tables import TABLE, alike, read_table, refuse_variants
+from harness.inputs.tables import TABLE, Columns, alike, read_table, refuse_variants
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
     import pandas as pd
@@ -190,7 +190,7 @@ def read_records(
     RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
     frame, rows = read_table(source, _columns(kind, cut), say)
-    if frame.empty and may_be_empty and domain is not None and isinstance(source, Path):
+    if not rows and may_be_empty and domain is not None and isinstance(source, Path):
         none = np.zeros(0, dtype=np.int64)
         client_ids = np.array([source.stem], dtype=object)
         declared = domain.with_kind(kind)
@@ -200,7 +200,7 @@ def read_records(
 
 
 def records_from_frame(
-    frame: pd.DataFrame,
+    frame: Columns | pd.DataFrame,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
     where: str = "The records",
@@ -215,18 +215,18 @@ def records_from_frame(
     returns: who is named in client_id is there.  [test: tests/harness/inputs/test_uploaded_records.py]
     Args: where: what messages call the table; rows: the numbers that its records go by; 1, 2 ... if None.
     """
-    import pandas as pd
-
-    if frame.empty:
+    columns = {name: list(frame[name]) for name in _columns(kind, cut)}
+    size = len(columns["client_id"])
+    if not size:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
-    check = _Check(where, range(1, len(frame) + 1) if rows is None else rows, say)
-    missing = {name: frame[name].map(_is_missing) for name in _columns(kind, cut)}
+    check = _Check(where, range(1, size + 1) if rows is None else rows, say)
+    missing = {name: [_is_missing(value) for value in column] for name, column in columns.items()}
     for name, rows_without in missing.items():
         check(rows_without, f"column {name} is empty or NaN")
     if kind is RecordKind.VALUE and domain is None:
         raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
     if domain is None:
-        groups, labels = (tuple(sorted(map(str, frame[name].unique()))) for name in ("group", "label"))
+        groups, labels = (tuple(sorted(set(map(str, columns[name])))) for name in ("group", "label"))
         for what, names in (("groups", groups), ("labels", labels)):
             if len(names) > MOST_INFERRED:
                 raise RecordDomainError(
@@ -241,23 +241,22 @@ def records_from_frame(
         known["prediction"] = domain.labels
     indices: dict[str, npt.NDArray[np.int64]] = {}
     for name, declared in known.items():
-        indices[name] = pd.Index(declared).get_indexer(pd.Index(frame[name])).astype(np.int64)
-        check(
-            indices[name] < 0,
-            f"is not declared (declared: {', '.join(map(shown, declared))})",
-            frame[name],
-            declared,
-        )
+        places = {value: place for place, value in enumerate(declared)}
+        indices[name] = np.array([places.get(value, -1) for value in columns[name]], dtype=np.int64)
+        fault = f"is not declared (declared: {', '.join(map(shown, declared))})"
+        check(indices[name] < 0, f"{name} {{}} {fault}", columns[name], declared)
     if cut is not None:
         positive = cut.positive_in(domain, where)
-        above = bins_of(_scores(frame, check), (0.0, cut.threshold))
+        above = bins_of(_scores(columns, check), (0.0, cut.threshold))
         indices["prediction"] = above if positive else 1 - above
     elif domain.values:
-        indices["value"] = domain.values.nearest(_values(frame, domain.values, check))
-        indices["label"] = np.zeros(len(frame), dtype=np.int64)
+        indices["value"] = domain.values.nearest(_values(columns, domain.values, check))
+        indices["label"] = np.zeros(size, dtype=np.int64)
     elif kind is RecordKind.SCORE:
-        indices["score"] = bins_of(_scores(frame, check), domain.thresholds)
-    client, client_ids = pd.factorize(frame["client_id"].mask(missing["client_id"]))
+        indices["score"] = bins_of(_scores(columns, check), domain.thresholds)
+    numbers: dict[str, int] = {}  # of clients, in the order of their first records
+    each = zip(columns["client_id"], missing["client_id"], strict=True)
+    client = np.array([-1 if without else numbers.setdefault(who, len(numbers)) for who, without in each])
     if say is not None:
         most = domain.max_count
         fault = (
@@ -266,7 +265,7 @@ def records_from_frame(
         check(_beyond(client, most, check.kept), fault)
     return ClientRecords(
         domain,
-        np.asarray(client_ids if len(client_ids) else [where], dtype=object),
+        np.asarray([*numbers] or [where], dtype=object),
         client.astype(np.int64)[check.kept],
         indices["group"][check.kept],
         indices["label"][check.kept],
@@ -285,15 +284,15 @@ class _Check:
         self.kept = np.ones(len(rows), dtype=bool)
 
     def __call__(
-        self, wrong: npt.ArrayLike, fault: str, column: pd.Series | None = None, known: Sequence[str] = ()
+        self, wrong: npt.ArrayLike, fault: str, column: Sequence[str] = (), known: Sequence[str] = ()
     ) -> None:
-        """Leave rows out. Args: fault: what is wrong with their value in the column; known: right ones."""
+        """Leave rows out. Args: fault: in it {} stands for the value in the column; known: right ones."""
         found = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(found):
             return
-        if column is not None:
-            value = str(column.iloc[found[0]])
-            fault = f"{column.name} {value!r} {fault}{alike(value, known)}"
+        if column:
+            value = str(column[found[0]])
+            fault = fault.replace("{}", repr(value), 1) + alike(value, known)
         said = f"{self._where}, row {self._rows[found[0]]}: {fault}"
         if self._say is None:
             raise RecordsError(f"{said}.")
@@ -326,26 +325,26 @@ def _is_missing(text: str) -> bool:
     return text.strip().lower() in ("", "nan")
 
 
-def _scores(frame: pd.DataFrame, check: _Check) -> npt.NDArray[np.float64]:
+def _scores(columns: Columns, check: _Check) -> npt.NDArray[np.float64]:
     """Return the numbers in the column score; they have to be from 0 to 1."""
     import pandas as pd
 
-    scores = pd.to_numeric(frame["score"], errors="coerce").to_numpy(dtype=np.float64)
+    scores = pd.to_numeric(pd.Series(columns["score"]), errors="coerce").to_numpy(dtype=np.float64)
     wrong = ~((scores >= 0) & (scores <= 1))  # NaN is neither
-    check(wrong, "is not a number from 0 to 1", frame["score"])
+    check(wrong, "score {} is not a number from 0 to 1", columns["score"])
     return np.where(wrong, 0, scores)
 
 
-def _values(frame: pd.DataFrame, grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
+def _values(columns: Columns, grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
     """Return the column's numbers, or fractions of counts as 17/20; they have to be in the range."""
     import pandas as pd
 
-    parts = frame["value"].str.partition("/")
+    parts = pd.Series(columns["value"]).str.partition("/")
     ends = (parts[0], parts[2].where(parts[1] == "/", "1"))
     top, bottom = (pd.to_numeric(end, errors="coerce").to_numpy(dtype=np.float64) for end in ends)
     with np.errstate(divide="ignore", invalid="ignore"):
         values: npt.NDArray[np.float64] = top / bottom
     wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
     where = f"from {grid.low:g} to {grid.high:g}, the declared range"
-    check(wrong, f"is not a number or a fraction {where}", frame["value"])
+    check(wrong, f"value {{}} is not a number or a fraction {where}", columns["value"])
     return np.where(wrong, grid.low, values)

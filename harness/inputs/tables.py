@@ -15,12 +15,13 @@ if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that ne
     import pandas as pd
 
 
+Columns = Mapping[str, Sequence[str]]  # by name, of equal lengths
 TABLE = "The table"  # what messages call one that is no file
 
 
 def read_table(
     source: Path | pd.DataFrame, names: Sequence[str], say: Callable[[str], None] | None = None
-) -> tuple[pd.DataFrame, Sequence[Any]]:
+) -> tuple[Columns, Sequence[Any]]:
     """Return the named columns as strings, and what the records go by: a file's numbers, a table's index.
 
     Args: say: a row with too few values, or too many, is left out and said by this; None: it is refused.
@@ -28,12 +29,12 @@ def read_table(
     """
     if not isinstance(source, Path):
         _check_columns(TABLE, list(map(str, source.columns)), names)
-        return source[list(names)].apply(as_names), source.index.tolist()
+        return _columns(source[list(names)].apply(as_names)), source.index.tolist()
     path = source
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = _read_parquet(path, names)
-            return frame, range(1, len(frame) + 1)
+            return _columns(frame), range(1, len(frame) + 1)
         return _read_csv(path, names, say)
     except IsADirectoryError:
         raise RecordsError(f"{path} is a directory; name the CSV or Parquet file in it.") from None
@@ -43,10 +44,8 @@ def read_table(
 
 def _read_csv(
     path: Path, names: Sequence[str], say: Callable[[str], None] | None
-) -> tuple[pd.DataFrame, Sequence[int]]:
+) -> tuple[Columns, Sequence[int]]:
     """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
-    import pandas as pd
-
     columns: tuple[list[str], ...] = tuple([] for _ in names)
     numbers: list[int] = []
     row = 1
@@ -72,7 +71,11 @@ def _read_csv(
         raise RecordsError(f"{path} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet.") from None
     except csv.Error as error:
         raise RecordsError(f"{path} is not a well-formed CSV file after row {row}: {error}.") from None
-    return pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=str), numbers
+    return dict(zip(names, columns, strict=True)), numbers
+
+
+def _columns(frame: pd.DataFrame) -> Columns:
+    return {str(name): frame[name].tolist() for name in frame}
 
 
 def _read_parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:

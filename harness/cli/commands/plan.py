@@ -130,9 +130,9 @@ def _held(
         raise OptionError(f"--from-records replaces {', '.join(given)}; leave out one or the other.")
     columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
     (frame, _), where = read_table(options.from_records, columns), options.texts["from_records"]
-    if frame.empty:
+    if not frame["client_id"]:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
-    codes = {name: pd.factorize(frame[name], sort=True) for name in columns}
+    codes = {name: pd.factorize(np.array(frame[name], dtype=object), sort=True) for name in columns}
     shape = tuple(len(names) for _, names in codes.values())
     for name, (_, names) in list(codes.items())[1:]:
         if not 2 <= len(names) <= MOST_INFERRED:
@@ -142,7 +142,10 @@ def _held(
     flat = np.ravel_multi_index(tuple(index for index, _ in codes.values()), shape)
     held = np.bincount(flat, minlength=math.prod(shape)).reshape(*shape, *([1] * (3 - len(shape))))
     shares = [
-        {str(name): Fraction(int(n), len(frame)) for name, n in zip(codes[each][1], counts, strict=True)}
+        {
+            str(name): Fraction(int(n), len(frame["group"]))
+            for name, n in zip(codes[each][1], counts, strict=True)
+        }
         for each, counts in zip(columns[1:], (held.sum(axis=(0, 2)), held.sum(axis=(0, 1))), strict=False)
     ]
     return held, shares[0], shares[1] if len(shares) > 1 else {}

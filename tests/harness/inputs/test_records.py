@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import MOST_INFERRED, ClientRecords, read_records, records_from_frame
+from tests.conftest import PROJECT
 
 DECLARED = RecordDomain(("a", "b"), ("0", "1"), 3)
 HEADER = "client_id,group,label\n"
@@ -421,3 +424,16 @@ def test_a_domain_file_that_is_not_there(tmp_path: Path) -> None:
     for path, why in ((tmp_path, "Is a directory"), (tmp_path / "x", "No such file or directory")):
         with pytest.raises(RecordDomainError, match=f"^Cannot read {path}: {why}; it is written like"):
             read_domain(path)
+
+
+def test_a_csv_file_of_groups_and_labels_takes_no_pandas(tmp_path: Path) -> None:
+    """Which takes longer to import than all else that a run of 400 records does."""
+    file = tmp_path / "records.csv"
+    file.write_text("client_id,group,label\nc,a,0\nd,b,1\n")
+    program = (
+        "import sys, pathlib; from harness.inputs.records import read_records;"
+        "print(read_records(pathlib.Path(sys.argv[1]), None).clients, 'pandas' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, str(file)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert done.stdout == "2 False\n"
