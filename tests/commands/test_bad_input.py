@@ -210,7 +210,7 @@ def test_other_commands(arguments: str, message: str, directory: Path) -> None:
         ),
         (
             "weights --records good.csv --epsilon 1 --noise off",
-            "Error: weights has no option --noise",
+            "Error: --noise must be joint or own; got 'off'.",
         ),
         (
             "weigh --records good.csv --epsilon 1",
