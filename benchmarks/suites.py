@@ -6,6 +6,7 @@ What a file may say is in `benchmarks/README.md`; levels are named as in results
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,8 +47,14 @@ _CHOICES: Mapping[str, Iterable[str]] = {
     "input_path": PATHS,
     "shape": ("", *SHAPES),
 }
-_READ: Mapping[str, Callable[[str], object]] = {"epsilon": parse_epsilon, "network": parse_network}
-_TEXTS = ("variant", PROGRAM, "arguments", "compile_options")
+_READ: Mapping[str, Callable[[str], object]] = {
+    "epsilon": parse_epsilon,
+    "network": parse_network,
+    "arguments": shlex.split,
+    "compile_options": shlex.split,
+}
+_MAY_BE_NONE = ("labels", "cap", "inputs")
+_TEXTS = ("variant", PROGRAM)
 _FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
 _OF_RUNS = ("variant", "model", "epsilon", "network")
 _NEEDED = {
@@ -56,6 +63,7 @@ _NEEDED = {
     "pi_roc": (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels", "thresholds"),
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
+_FILE = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
 
 
 @dataclass(frozen=True)
@@ -209,6 +217,8 @@ UNITS = SUITES[-1]
 
 
 def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
+    if empty := [name for name, levels in factors.items() if levels == []]:
+        raise ExperimentError(f"Factor {empty[0]} has no level; name one, or leave it out.")
     axes = [
         [level if isinstance(level, dict) else {name: level} for level in _listed(levels)]
         for name, levels in factors.items()
@@ -226,16 +236,23 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
     for factor, level in cell.items():
         _check_known(place, "factor", factor, _FACTORS)
         if factor in _NUMBERS:
-            if type(level) is not int or level < 0:
-                raise ExperimentError(f"{place}: {factor} must be a whole number, got {level!r}.")
+            least = 0 if factor in _MAY_BE_NONE else 1
+            if type(level) is not int or level < least:
+                raise ExperimentError(
+                    f"{place}: {factor} must be a whole number from {least}, got {level!r}."
+                )
         elif type(level) is not str:
             raise ExperimentError(f"{place}: {factor} must be a text in quotes, got {level!r}.")
         elif factor in _CHOICES:
             _check_known(place, factor, level, _CHOICES[factor])
+        elif factor == PROGRAM and not _FILE.fullmatch(level):
+            raise ExperimentError(
+                f"{place}: program is a file beside the experiment, as my.mpc; got {level!r}."
+            )
         elif factor in _READ:
             try:
                 _READ[factor](level)
-            except OptionError as error:
+            except (OptionError, ValueError) as error:
                 raise ExperimentError(f"{place}: {factor}: {error}") from None
     if PROGRAM not in cell and "protocol" in cell:
         _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))

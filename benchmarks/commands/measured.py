@@ -100,9 +100,12 @@ def finish(directory: Path, cells: Sequence[Sequence[Sample]], as_json: bool) ->
     show(results(directory))
     if as_json:
         print(json.dumps([_summary(of) for of in cells], indent=2, ensure_ascii=False))
-    if failed := sum(sample.status == FAILED for of in cells for sample in of):
+    if failed := [sample for of in cells for sample in of if sample.status == FAILED]:
+        for sample in failed:
+            name = f"{name_of_cell(sample.cell)}, repetition {sample.repetition + 1}"
+            say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
         again = f"./inv bench.run --resume {plain(str(directory))} runs them again"
-        say(f"[bold red]{failed} failed[/], see above; {again}.", cli.err)
+        say(f"[bold red]{len(failed)} failed[/], as above; {again}.", cli.err)
         sys.exit(1)
 
 

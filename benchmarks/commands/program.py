@@ -85,7 +85,7 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     by_model: dict[Level, list[Sequence[Sample]]] = {}
     for of in cells:
         by_model.setdefault(of[-1].cell["model"], []).append(of)
-    rows = []
+    rows, names = [], ["", ""]
     for model, of_model in by_model.items():
         good = [{s.repetition: s.times["mpc_s"] for s in of if s.status == OK} for of in of_model]
         if len(good) == 2 and (both := sorted(set(good[0]) & set(good[1]))):
@@ -93,6 +93,8 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
             interval = interval_of_median(ratios, CONFIDENCE)
             said = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
             rows.append([str(model), f"{len(both)}", f"{median(ratios):.3g}", said])
+            names = [name_of_cell({**of[-1].cell, "model": ""}) for of in of_model]
     if rows:
-        one, other = (name_of_cell({**cells[0][-1].cell, "model": ""}) for cells in (cells, cells[1:]))
-        yield Table([f"{other} / {one}", "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows)
+        yield Table(
+            [" / ".join(reversed(names)), "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows
+        )

@@ -226,10 +226,16 @@ def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
 
 
 def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
-    """Check that a result is of the same program as its cell's earlier ones. Raises: MixedResultsError."""
+    """Check that a result has the program and hosts of its cell's earlier ones. Raises: MixedResultsError."""
     for other in earlier:
         if OK == sample.status == other.status and sample.program_hash != other.program_hash:
             raise MixedResultsError(_mixed(other, sample.engine_version))
+        then, now = (", ".join(str(host["name"]) for host in each.hosts) for each in (other, sample))
+        if OK == sample.status == other.status and then != now:
+            raise MixedResultsError(
+                f"The results on file are of hosts {then or 'none'}, and this one of {now or 'none'}; they "
+                "cannot be in one table. Measure into a new directory with --out, or go back to those hosts."
+            )
 
 
 def _mixed(sample: Sample, version: str | None) -> str:

@@ -94,7 +94,7 @@ def parse_budget(text: str, option: str = "--budget") -> Budget:
     good = epsilon is not None and epsilon >= 0 and all(delta is not None and 0 < delta < 1 for delta in more)
     rule = rest[1] if len(rest) == 2 else None
     if rule is not None:
-        counted = rule.isascii() and rule.isdigit() and 1 <= int(rule[:9]) <= MAX_RUNS
+        counted = rule.isascii() and rule.isdigit() and len(rule) < 10 and 1 <= int(rule) <= MAX_RUNS
         good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= MAX_EPSILON
     if not good or len(rest) > 2:
         raise OptionError(

@@ -136,6 +136,8 @@ class Job:
             raise UnsupportedError(
                 f"{self.spec.name} was told to draw another number of samples than it has values."
             )
+        if (self.own.blocks is not None) != ("nodes" in named and self.own.values > 0):
+            raise UnsupportedError(f"{self.spec.name} was told to put noise elsewhere than it is read.")
 
     def _check_bits(self) -> None:
         """Raise UnsupportedError unless a party draws as many bits for each sample as the coins take.

@@ -10,10 +10,14 @@ from statistics import median
 from typing import BinaryIO
 
 PATIENCE_S = 5.0
+_TRANSFER_S = 60.0  # that one exchange may take, on a link that is slow and long
 _SIZES = struct.Struct(">II")  # bytes that follow, and bytes that are wanted
 _ROUND_TRIPS = 15
 _LEAST, _MOST = 1 << 16, 1 << 26  # bytes sent at once
-_PROBE_S = 0.2  # that sending takes at least, and as many round trips, for TCP to get up to speed
+_PROBE_S, _LONG_S = (
+    0.2,
+    1.0,
+)  # that sending takes at least, and for some round trips, for TCP to get up to speed
 
 
 def greet(reached: socket.socket, greeting: str) -> None:
@@ -21,6 +25,7 @@ def greet(reached: socket.socket, greeting: str) -> None:
     reached.settimeout(PATIENCE_S)
     with suppress(OSError), reached.makefile("rb") as incoming:
         reached.sendall(greeting.encode())
+        reached.settimeout(_TRANSFER_S)
         while len(sizes := incoming.read(_SIZES.size)) == _SIZES.size:
             follow, wanted = _SIZES.unpack(sizes)
             incoming.read(min(follow, _MOST))
@@ -46,6 +51,7 @@ def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | N
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with link.makefile("rb") as incoming:
             if incoming.read(len(greeting)) == greeting.encode():
+                link.settimeout(_TRANSFER_S)
                 rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(_ROUND_TRIPS))
                 return rtt_s, min(_rate(link, incoming, rtt_s, outgoing) for outgoing in (True, False))
     return None
@@ -53,7 +59,7 @@ def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | N
 
 def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, outgoing: bool) -> float:
     size, took = _LEAST // 4, 0.0
-    while size < _MOST and took < max(_PROBE_S, 20 * rtt_s):
+    while size < _MOST and took < max(_PROBE_S, min(20 * rtt_s, _LONG_S)):
         size *= 4
         took = _exchange(link, incoming, *((size, 1) if outgoing else (0, size)))
     return 8 * size / max(took - rtt_s, 1e-9)

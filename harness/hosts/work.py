@@ -126,9 +126,9 @@ class Work:
             "machine": machine(),
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen),
-            "directory": (fault := self._fault_of_directory()),
+            "directory": self._fault_of_directory(),
             "free_bytes": shutil.disk_usage(_existing(self._directory)).free,
-            "port": (fault is None and self._fault_of_turn()) or port_fault("Its party", port),
+            "port": self._fault_of_turn() or port_fault("Its party", port),
             "clients": next(filter(None, (port_fault("For clients it", one) for one in client_ports)), None),
             "certificates": keys.own_certificates(self._directory, party),
             "pinned": {
@@ -139,7 +139,11 @@ class Work:
         }
 
     def listen(self, port: int) -> str:
-        """Listen where the party will, or its gateway, and greet who comes; return the greeting."""
+        """Listen where the party will, or its gateway, and greet who comes; return the greeting.
+
+        Raises: HostUnfitError: another connection has the host.
+        """
+        self._take_turn()
         greeting = secrets.token_hex(_NONCE_BYTES)
         listening = self._stack.enter_context(_listening(port))
         self._listening.append(listening)
@@ -150,8 +154,8 @@ class Work:
                     reached, _ = listening.accept()
                 except OSError:  # closed
                     return
-                with reached:
-                    greet(reached, greeting)
+                # Each by itself: who is slow, or no agent, keeps nobody else from an answer.
+                threading.Thread(target=_greet, args=(reached, greeting), daemon=True).start()
 
         threading.Thread(target=answer, daemon=True).start()
         return greeting
@@ -175,9 +179,10 @@ class Work:
     def time_links(self, others: Sequence[tuple[str, int, str]]) -> list[tuple[float, float] | None]:
         """Return how fast other parties' ports are reached, one after the other; see `time_link`.
 
-        Raises: PolicyError: the host's owner allows no benchmark runs; as `reach`.
+        Raises: PolicyError: the host's owner allows no benchmark runs; as `reach` and `listen`.
         """
         self._check_benchmark()
+        self._take_turn()
         _check_greetings(others)
         return [time_link(*other) for other in others]
 
@@ -197,9 +202,10 @@ class Work:
         Guarantees: no share is in it, neither of this host's own nor of those that starters send: only
         `aggregate` reads any, after `propose`, which no connection with a benchmark run has.
         [test: tests/harness/hosts/test_trials.py]
-        Raises: PolicyError: the host's owner allows none; as `Trial.job`.
+        Raises: PolicyError: the host's owner allows none; as `Trial.job` and `listen`.
         """
         self._check_benchmark()
+        self._take_turn()
         _once(self._guard, "taken part in another run")
         self._run.close()
         self._scratch = self._values = self._party = None
@@ -289,9 +295,8 @@ class Work:
         CertificateError: of the keys.
         """
         _once(self._party, "prepared a party")
-        busy, model = self._fault_of_turn(), self._model
-        if busy is not None:
-            raise HostUnfitError(busy)
+        self._take_turn()
+        model = self._model
         if not _RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
         job, engine = self._job(clients), engine_of(model)
@@ -441,13 +446,18 @@ class Work:
 
     def _fault_of_turn(self) -> str | None:
         """Let no other connection check or prepare a run until this one ends; say so if one has."""
-        if not self._has_turn:
+        if not self._has_turn and self._directory.is_dir():
             descriptor = held_alone(self._directory)
             if descriptor is None:
                 return "Another run is under way on it; wait for its end, or end it by ./inv hosts.clean."
             self._turn.callback(os.close, descriptor)
             self._has_turn = True
         return None
+
+    def _take_turn(self) -> None:
+        busy = self._fault_of_turn()
+        if busy is not None:
+            raise HostUnfitError(busy)
 
     def kill(self) -> None:
         """End the party, if there is one."""
@@ -517,6 +527,11 @@ class Work:
         if not self._directory.is_dir():
             return f"There is no directory {self._directory}; run ./inv hosts.setup, or correct hosts.toml."
         return writable_by_others(self._directory)
+
+
+def _greet(reached: socket.socket, greeting: str) -> None:
+    with reached:
+        greet(reached, greeting)
 
 
 def _once(found: object, what: str) -> None:

@@ -35,7 +35,7 @@ HONEST_CLIENTS = (
     "revealed"
 )
 SHIFTED = "a party that deviates can shift what is revealed by any amounts, unnoticed, by its noise"
-_OWN = (
+OWN = (
     "Noise: each party adds its own ({law}), and the guarantee counts that of {honest_parties} of {parties}, "
     "as the others may tell theirs. Note that {shifted}."
 )
@@ -95,7 +95,8 @@ def privacy_fields(
 
 def own_noise_fields(noise: OwnNoise, form: InputForm) -> dict[str, Any]:
     """Return what a manifest says of noise of the parties' own; of joint noise it says nothing."""
-    alike = "with joint noise it could not" if form.path.authenticated else "as it can by its shares"
+    slots = form.path.authenticated or form.exchangeable  # of which none becomes more than a record
+    alike = "with joint noise it could not" if slots else "as it can by its shares"
     return {
         "noise": "own",
         "law": str(noise.law),
@@ -188,6 +189,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         slack += f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}."
     elif model.active:
         slack += " It can, however, change its share of a client's input unnoticed."
+    learns = who_learns_nothing(model, "shifted" in privacy)
     return [
         f"Revealed: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
         f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
@@ -195,22 +197,23 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         *([_EXISTENCE.format(*replaced)] if replaced else []),
         *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
         *([f"The noise is for {privacy['noise_for']}."] if "noise_for" in privacy else []),
-        *([_OWN.format(**privacy, parties=model.parties)] if "shifted" in privacy else []),
+        *([OWN.format(**privacy, parties=model.parties)] if "shifted" in privacy else []),
         *([f"Assumed: {privacy['assumed']}."] if "assumed" in privacy else []),
         f"Public: {', '.join(privacy['public'])}.",
         _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),
-        f"Computation: {model.parties} parties, model {model.name}: {who_learns_nothing(model)}.{slack}",
+        f"Computation: {model.parties} parties, model {model.name}: {learns}.{slack}",
     ]
 
 
-def who_learns_nothing(model: Model) -> str:
+def who_learns_nothing(model: Model, own_noise: bool = False) -> str:
     """Say which party learns no more than what is revealed; true, too, where several do not."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": f"even if it deviates from the protocol (active, or malicious{model.caveat})",
     }[model.tolerates]
-    return f"no single party learns anything more {behaviour}"
+    more = "anything more, but what its own noise in it tells it," if own_noise else "anything more"
+    return f"no single party learns {more} {behaviour}"
 
 
 def _contribution(cap: int | str) -> str:

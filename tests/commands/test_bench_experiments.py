@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,7 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     for said in ("no guarantee", "my.mpc", "too few pairs to tell", "integer triples", "offline"):
         assert said in done.stdout
+    assert re.search(r"-R 64[^/]* / my\.mpc(?![^│┃]*-R)", done.stdout)  # what the ratios are of
     found = load(tmp_path / "found")
     good = [each for each in found if not each.warm_up]
     assert {(each.cell["model"], each.compile_options) for each in good} == {

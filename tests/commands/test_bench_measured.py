@@ -99,6 +99,7 @@ def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "1 failed" in done.stderr and "--resume found" in done.stderr
     (sample,) = load(tmp_path / "found")
+    assert f"repetition 1: {sample.reason}" in done.stderr
     assert sample.status == FAILED and "0.01 s" in str(sample.reason)
     assert {path.name for path in (tmp_path / "found").iterdir()} == LEFT
     assert [path.name for path in tmp_path.iterdir()] == ["found"] and processes_below(tmp_path) == {}

@@ -18,7 +18,7 @@ from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
 from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
-from harness.privacy.statement import SHIFTED, who_learns_nothing
+from harness.privacy.statement import OWN, SHIFTED, who_learns_nothing
 from harness.views import ledger as ledger_view
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
@@ -96,16 +96,18 @@ def _sentences(terms: Terms) -> list[str]:
     """Return what a client agrees to; parties that run on other terms get nothing."""
     release, revealed = terms.release, "; ".join(terms.statistic.spec.revealed)
     model = release.model
-    learns = who_learns_nothing(model)
+    learns = who_learns_nothing(model, release.law is not None)
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
+    honest, parties = model.parties - model.corruptions, model.parties
+    own = OWN.format(law=release.law, honest_parties=honest, parties=parties, shifted=SHIFTED)
     return [
         f"The run reveals: {revealed}. Guarantee: (ε, δ)-differential privacy with ε = "
         f"{digits_up(release.epsilon, 4)} and δ = {digits_up(release.delta, 4)} in total, for "
         f"{_CHANGES[terms.relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
-        *([f"Noise: each party adds its own ({release.law}). Note that {SHIFTED}."] if release.law else []),
+        *([own] if release.law else []),
     ]
 
 

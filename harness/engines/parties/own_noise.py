@@ -38,6 +38,8 @@ def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.NDArray[np.int64
     histograms, bins, sizes = told["blocks"]
     column = _Column(domain, domain.from_bytes(held))
     sums = block_sums(_Column, column, histograms, bins, block_sizes(sizes))
+    if len(sums.words) != len(noise):
+        raise ShareError(f"This party has {len(sums.words)} sums, and drew noise for {len(noise)}.")
     return domain.to_bytes(domain.add(sums.words, noise))
 
 

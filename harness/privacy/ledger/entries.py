@@ -225,8 +225,9 @@ class Ledger:
             found = self._find(connection, name)
             if found is None and budget is None:
                 refuse_misspelt(name, self._read(connection), self.path)
-            found = found or Population(name)
-            found = replace(found, charges=found.charges + self._uncounted(connection, release.uploads))
+            found, unnamed = found or Population(name), self._uncounted(connection, release.uploads)
+            refuse_late_rule(Population(name, charges=unnamed), budget or found.budget)  # it is theirs, too
+            found = replace(found, charges=found.charges + unnamed)
             refuse_contradictions(found, budget, release)
             refuse_overspending(replace(found, budget=budget or found.budget), release.exact, release.noise)
         _refuse_used_uploads(connection, name, release.uploads)

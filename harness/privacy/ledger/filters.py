@@ -90,10 +90,13 @@ def _renyi_deltas(order: int, spent: Sequence[Spent], epsilon: Fraction) -> tupl
 
 @lru_cache(maxsize=256)
 def _moment(one: Spent, order: int) -> tuple[int, Fraction]:
-    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and the mass that R takes off P."""
+    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and the mass that R takes off P.
+
+    Never below 1: a run that begins and is not opened makes no room for others.
+    """
     outcomes, values = _outcomes(one)
     moment = sum(_up(p * Fraction(_power(_up(p / q), order - 1), _ONE)) for p, q in outcomes if q)
-    return _power(moment, values), values * sum((p for p, q in outcomes if not q), Fraction(0))
+    return max(_ONE, _power(moment, values)), values * sum((p for p, q in outcomes if not q), Fraction(0))
 
 
 @lru_cache(maxsize=64)

@@ -218,6 +218,13 @@ def test_a_program_that_changes_meanwhile_is_refused(found: Path, stand_in: Stan
     assert statuses(found) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
 
 
+def test_runs_of_other_hosts_are_refused(found: Path, stand_in: StandIn) -> None:
+    """As somebody who goes on with another hosts.toml would mix them."""
+    stand_in.does = lambda model, number: sample(model, number, hosts=({"name": f"10.0.0.{number}"},))
+    with pytest.raises(MixedResultsError, match=r"of hosts 10\.0\.0\.0, and this one of 10\.0\.0\.1; "):
+        run(found, Chosen(SUITE, repetitions=2))
+
+
 def test_what_cannot_run_here_now_is_kept_unchecked(found: Path, stand_in: StandIn) -> None:
     run(found)
     stand_in.absent = {"ring", "mpyc"}

@@ -164,6 +164,21 @@ def test_a_production_program_has_a_sample_for_each_value(own: OwnNoiseInput | N
         job(own=own).check_parties(MODELS["ring"])
 
 
+@pytest.mark.parametrize("own", [OwnNoiseInput(4, 4), OwnNoiseInput(4, 0, (4, 1, "1"))])
+def test_noise_has_to_be_in_the_sums_that_are_opened(own: OwnNoiseInput) -> None:
+    """Behind them it would not be read, and the values themselves be opened."""
+    with pytest.raises(UnsupportedError, match="pi_sum was told to put noise elsewhere than it is read"):
+        job(own=own).check_parties(MODELS["ring"])
+    job(own=OwnNoiseInput(4, 4, (4, 1, "1"))).check_parties(MODELS["ring"])
+
+
+def test_one_sample_is_not_for_several_sums() -> None:
+    told = {"domain": RING.name, **asdict(OwnNoiseInput(1, 4, (4, 1, "1")))}
+    held = RING.to_bytes(RING.encode(np.arange(4)))
+    with pytest.raises(ShareError, match="This party has 4 sums, and drew noise for 1"):
+        with_noise(told, held, np.array([7]))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

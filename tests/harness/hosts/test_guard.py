@@ -169,6 +169,8 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
     with ExitStack() as other:
         seen = Starter(hosts[0], other).work.check(0, MODEL.name, 0, [])
         assert seen["port"].startswith("Another run is under way on it; wait")
+        with pytest.raises(HostUnfitError, match="Another run is under way"):
+            Starter(hosts[0], other).work.listen(0)
     with pytest.raises(HostUnfitError, match="agreed to no run"):
         work.go({})
     stack.close()

@@ -12,12 +12,12 @@ from harness.errors import OptionError, ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.run import privacy_of, terms_of
 from harness.pipeline.terms import Asked, asked_of, read_terms
-from harness.privacy.statement import SHIFTED, privacy_in_short, privacy_statement
+from harness.privacy.statement import SHIFTED, own_noise_fields, privacy_in_short, privacy_statement
 from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS
 from protocols.noise.tables import NoiseLaw
-from protocols.spec import CLIENTS, SPLIT, InputForm
+from protocols.spec import CLIENTS, SLOTS, SPLIT, InputForm
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
 
@@ -62,7 +62,10 @@ def test_the_statement_says_it_and_what_shares_allow_anyway(form: InputForm) -> 
     alike = "as it can by its shares" if form is SPLIT else "with joint noise it could not"
     assert privacy["shifted"] == f"{SHIFTED}; {alike}"
     full = " ".join(privacy_statement(privacy, MODELS["rep4-ring"]))
+    assert "no single party learns anything more, but what its own noise in it tells it, even if" in full
     assert f"counts that of 3 of 4, as the others may tell theirs. Note that {SHIFTED}; {alike}." in full
     assert SHIFTED in privacy_in_short(privacy, MODELS["rep4-ring"])[2]
+    slots = own_noise_fields(prepared.plan.own, SLOTS) if prepared.plan.own else {}
+    assert slots["shifted"] == f"{SHIFTED}; with joint noise it could not"
     joint = privacy_of(WeightsStatistic().prepare(release(form, None), DOMAIN), 0)
     assert not {"noise", "law", "honest_parties", "shifted"} & set(joint)

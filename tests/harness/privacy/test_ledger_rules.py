@@ -14,7 +14,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from harness.cli.parsers import parse_budget
 from harness.errors import BudgetError, LedgerError, OptionError, PopulationError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.filters import Spent, allows, left, renyi_order
+from harness.privacy.ledger.filters import _ONE, Spent, _moment, allows, left, renyi_order
 from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status, budget_text, exact_json
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
 from protocols.accounting.exact_privacy import curve_of_coins
@@ -188,3 +188,28 @@ def test_as_they_are_written() -> None:
     ):
         with pytest.raises(OptionError, match=r"^--budget must be"):
             parse_budget(text)
+
+
+@pytest.mark.parametrize("rule", [RENYI, DECLARED])
+def test_a_run_that_named_nobody_comes_before_a_rule(rule: Budget, tmp_path: Path) -> None:
+    """Its uploads tell later whose it was; a rule that was chosen after it was seen proves nothing."""
+    ledger, run = Ledger(tmp_path / "ledger.sqlite"), replace(event(), uploads=("ab" * 16,))
+    ledger.charge(None, None, run)
+    ledger.set_budget("people", rule)
+    with pytest.raises(PopulationError, match=r"has runs already, and a budget of .* stays"):
+        ledger.charge("people", None, run)
+    ledger.charge("people", None, event())
+
+
+def test_a_run_that_is_never_opened_makes_no_room() -> None:
+    """Of randomized response that often fails, the rest has a moment below 1."""
+    failing: Spent = (None, Guarantee(Fraction(0), Fraction(1, 100)))
+    moment, lost = _moment(failing, 20)
+    assert (moment, lost) == (_ONE, Fraction(1, 100))
+    assert _moment(WEIGHTS, 20)[0] > _ONE
+
+
+def test_a_number_of_runs_is_at_most_what_can_be_added_up() -> None:
+    assert parse_budget("3,1e-9,000000007").runs == 7
+    with pytest.raises(OptionError, match="at most 10000"):
+        parse_budget("3,1e-9,00000000199999999")
