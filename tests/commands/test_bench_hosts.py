@@ -177,7 +177,7 @@ def test_a_host_that_is_gone_fails_only_what_needs_it(hosts: NetworkedSite) -> N
         assert measure(model="semi2k").status == OK
         again = measure()
         assert again.status == FAILED
-        assert str(again.reason).startswith(f"{named(hosts, 2)}: ssh cannot reach it"), again.reason
+        assert str(again.reason).startswith(named(hosts, 2)), again.reason  # away, or not reached any more
         hosts.boot(2)
         open_all(hosts)
         assert measure().status == OK

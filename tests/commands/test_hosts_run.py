@@ -244,7 +244,7 @@ def test_each_host_draws_noise_of_its_own(
     for i in range(MODEL.parties):
         changed = changed.with_host(i, project=project)
     shutil.rmtree(hosts.home / "results", ignore_errors=True)
-    done = call(*RUN, "--noise", "own", "--population", "none", "--json", cwd=hosts.home)
+    done = call(*RUN, "--noise", "own", *PEOPLE, "--json", cwd=hosts.home)
     hosts.write()
     assert done.returncode == 0, done.stderr
     weights = json.loads(done.stdout)

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="fin
 
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
 EACH_SIGNAL = pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-# What the phases of `weights` write that write at all: share, aggregate, write; the others are below and in
+# What the phases of `weights` write that write at all: add up, write; the others are below and in
 # test_faults. To be terminated is what an interrupt is, so one phase of it will do.
-SHARE, AGGREGATE, WRITE = "party-2", "party-1.aggregate", "weights.json"
+VALUES, WRITE = "party-1.values", "weights.json"
 WRITTEN = {
-    signal.SIGKILL: (SHARE, AGGREGATE, WRITE),
-    signal.SIGINT: (SHARE, AGGREGATE, WRITE),
+    signal.SIGKILL: (VALUES, WRITE),
+    signal.SIGINT: (VALUES, WRITE),
     signal.SIGTERM: (WRITE,),
 }
 DOMAIN = ["--groups", "a,b", "--labels", "0,1"]

@@ -155,7 +155,7 @@ NOT_PLAIN = [
     [
         (
             "from protocols.circuits.symmetric import symmetric_geometric",
-            {"__init__", "symmetric", "noise", "coins"},
+            {"__init__", "symmetric", "noise", "coins", "counts"},
         ),
         ("def f():\n    from protocols.circuits.coins import design_coins", {"__init__", "coins"}),
         ("from fractions import Fraction", {"__init__"}),

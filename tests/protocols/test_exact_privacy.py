@@ -293,7 +293,7 @@ def test_composition_that_is_too_large_to_list() -> None:
 
 
 def test_cost_is_the_circuits() -> None:
-    assert cost(DEFAULT) == Cost(ands=53, depth=6, fair_bits=59)
+    assert cost(DEFAULT) == Cost(ands=53, depth=5, fair_bits=59)
     assert cost((Coin(1, 1), Coin(3, 3))) == Cost(ands=2, depth=2, fair_bits=5)
     assert cost((Coin(1, 1),)) == Cost(ands=0, depth=0, fair_bits=2)  # the fair bit itself
     # Less than 1: all three bits are 0; the run of two in one tree, then the last.
