@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.errors import ResultFileError
 from harness.system.result_files import result_path
@@ -90,7 +90,15 @@ def cell_key(cell: Mapping[str, Level]) -> Cell:
     return tuple(sorted(cell.items()))
 
 
-def append(path: Path, sample: Sample) -> None:
+class Line(Protocol):
+    """What a file of JSON lines has a line of."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the line says."""
+        ...
+
+
+def append(path: Path, sample: Line) -> None:
     """Add a line to the file and wait until it is on the disk; a torn last line makes room for it.
 
     Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
@@ -111,12 +119,16 @@ def load(path: Path) -> list[Sample]:
     Raises: ResultFileError: it cannot be read, or a whole line is not a sample.
     """
     path = result_path(path, SAMPLES)
+    return [_sample(line, f"{path}, line {number}") for number, line in enumerate(whole_lines(path), 1)]
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """Return a file's lines, but for a torn last one. Raises: ResultFileError: it cannot be read."""
     try:
         with path.open("rb") as file:
-            lines = file.read(_whole(path)).splitlines()
+            return file.read(_whole(path)).splitlines()
     except OSError as error:
         raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
-    return [_sample(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:

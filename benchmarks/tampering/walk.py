@@ -22,6 +22,7 @@ from typing import Any
 
 from scipy.stats import beta
 
+from benchmarks.measure.samples import append, whole_lines
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
 from benchmarks.tampering.operations import OPERATIONS
 from harness.errors import ResultFileError
@@ -150,8 +151,7 @@ def go_on(
             for i, made in enumerate(pool.map(attempt, left)):
                 if made is None:
                     break
-                with path.open("a") as file:
-                    file.write(json.dumps(made.to_json()) + "\n")
+                append(path, made)
                 tell(len(wanted) - len(left) + i + 1, len(wanted))
         finally:
             pool.shutdown(cancel_futures=True)
@@ -159,10 +159,10 @@ def go_on(
 
 def load(path: Path) -> list[Attempt]:
     """Return what was tried so far, but for a torn last line. Raises: ResultFileError: it is none of it."""
+    lines = whole_lines(path) if path.exists() else []
     try:
-        whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
-        return [attempt_from_json(json.loads(line)) for line in whole.splitlines()]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [attempt_from_json(json.loads(line)) for line in lines]
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise ResultFileError(
             f"{path} does not hold attempts; name a directory that bench.tampering wrote."
         ) from None

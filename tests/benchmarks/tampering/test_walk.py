@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.commands.tampering import summary
+from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Change, Kind, Message, Outcome
 from benchmarks.tampering.walk import Attempt, attempt_from_json, change_of, load, most_wrong
@@ -59,6 +60,8 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     lines = [json.dumps(each.to_json()) for each in (attempt(), attempt(Outcome.WRONG, turn=1))]
     path.write_text("\n".join(lines) + '\n{"model": "rep4')
     assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1)]
+    append(path, attempt(turn=2))  # by the next command, in place of the torn line
+    assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1), attempt(turn=2)]
     assert load(tmp_path / "none") == []
     assert attempt_from_json(json.loads(lines[0])).site == (("rep4-ring", "and", 2), CHANGE.message, 0)
     path.write_text('{"model": "ring"}\n')
