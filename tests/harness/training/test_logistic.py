@@ -1,0 +1,96 @@
+"""Logistic regression on noisy sums: what an update may be, and where training ends without noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from harness.training.logistic import Examples, fit, probabilities, with_constant
+from protocols.accounting.calibration import PrivacyUnit
+
+RECORD, CLIENT = PrivacyUnit.RECORD, PrivacyUnit.CLIENT
+
+
+def examples(seed: int, labels: int = 2, records: int = 400, clients: int = 90) -> Examples:
+    rng = np.random.default_rng(seed)
+    features = rng.uniform(-1, 1, (records, 3))
+    scores = features @ rng.normal(0, 2, (3, labels)) + rng.gumbel(size=(records, labels))
+    weight = rng.uniform(0.2, 3, records)
+    client = rng.integers(0, clients, records)
+    return Examples(features, scores.argmax(axis=1), client, clients, labels, weight)
+
+
+def weights(of: Examples):
+    assert of.weight is not None
+    return of.weight
+
+
+def exact_sum(updates):
+    return updates.sum(axis=0)
+
+
+@pytest.mark.parametrize("labels", [2, 4])
+def test_clip_then_weigh_is_weighted_logistic_regression_where_the_norm_is_large(labels):
+    of = examples(1, labels)
+    found = fit(of, exact_sum, rounds=3000, unit=RECORD, clip=100.0, largest_weight=3.0, learning_rate=0.02)
+    oracle = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
+    oracle.fit(of.features, of.label, sample_weight=weights(of))
+    expected = oracle.predict_proba(of.features)
+    assert np.abs(probabilities(found, with_constant(of.features)) - expected).max() < 1e-3
+
+
+def test_a_clients_update_is_the_mean_of_its_records():
+    of = examples(2)
+    found = fit(of, exact_sum, rounds=3000, unit=CLIENT, clip=100.0, largest_weight=3.0, learning_rate=0.1)
+    records = np.bincount(of.client, minlength=of.clients)[of.client]
+    oracle = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
+    oracle.fit(of.features, of.label, sample_weight=weights(of) / records)
+    expected = oracle.predict_proba(of.features)
+    assert np.abs(probabilities(found, with_constant(of.features)) - expected).max() < 1e-3
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([RECORD, CLIENT]),
+    st.floats(1e-3, 50),
+    st.floats(1e-3, 5),
+    st.integers(2, 4),
+)
+def test_no_update_is_longer_than_declared(seed, unit, clip, largest_weight, labels):
+    of = examples(seed, labels, records=30, clients=12)
+    parameters = np.random.default_rng(seed).normal(0, 5, of.shape)
+    rows = of.updates(parameters, clip, largest_weight, unit)
+    assert rows.shape == (30 if unit is RECORD else 12, parameters.size)
+    assert np.linalg.norm(rows, axis=1).max() <= clip * largest_weight * (1 + 1e-12)
+
+
+def test_weights_scale_what_was_clipped():
+    of = examples(4)
+    plain = replace(of, weight=None).updates(np.ones(of.shape), 0.5, 3.0, RECORD)
+    np.testing.assert_allclose(np.linalg.norm(plain, axis=1).max(), 0.5)
+    weighed = of.updates(np.ones(of.shape), 0.5, 3.0, RECORD)
+    np.testing.assert_allclose(weighed, weights(of)[:, np.newaxis] * plain)
+
+
+def test_gradients_are_those_of_the_likelihood():
+    of = examples(3, labels=3, records=5)
+    parameters = np.random.default_rng(0).normal(size=of.shape)
+    rows = of.updates(parameters, 1e9, 3.0, RECORD)
+    step = 1e-6 * np.eye(parameters.size).reshape(-1, *parameters.shape)
+
+    def loss(at):
+        return -weights(of) * np.log(probabilities(at, with_constant(of.features))[range(5), of.label])
+
+    expected = [(loss(parameters + s) - loss(parameters - s)) / 2e-6 for s in step]
+    np.testing.assert_allclose(rows, np.transpose(expected), atol=1e-7)
+
+
+def test_a_client_without_records_adds_nothing():
+    of = Examples(np.ones((2, 1)), np.array([0, 1]), np.array([2, 2]), 4, 2)
+    rows = of.updates(np.zeros((1, 2)), 1.0, 1.0, CLIENT)
+    assert rows.shape == (4, 2) and not rows[[0, 1, 3]].any()
