@@ -1,4 +1,5 @@
-"""Training on noisy sums of clients' updates, and what a release of a model is made of.
+"""Training on noisy sums: vectors as integers (`updates`), models on their sums (`logistic`), rounds that open
+such sums (`session`).
 
-Imports: `pipeline` and below. Start with `logistic`.
+Imports: `pipeline` and below. Start with `updates`, what one vector may be.
 """

@@ -1,0 +1,129 @@
+"""What one vector of a sum may be: clipped, then weighed, rounded last.
+
+Clipping first keeps weights what they are: a weight that comes before is clipped away again. All bounds are
+public, fixed before any vector is seen, and exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import OptionError
+from protocols.accounting.calibration import PrivacyUnit
+
+MAX_COORDINATES = 1 << 24
+MAX_WEIGHT = 1 << 20
+
+_SLACK = 1 - 1e-9  # of a clipped norm: more than floats can be wrong by
+_ROUNDING = 25  # how many times the most that rounding adds to a norm the norm has at least
+_GRID = 10**15  # of a square root
+_LIMIT = 1 << 63
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def units_for(coordinates: int, largest_weight: float) -> int:
+    """Return into how many units the clipping norm is divided so that rounding adds at most 4 % to a norm."""
+    return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / 2 / largest_weight)))
+
+
+@dataclass(frozen=True)
+class UpdateRule:
+    """How a vector becomes integers, and how far one that comes or goes moves their sum.
+
+    Attributes: coordinates: d; clip: C, the largest norm before weighing, > 0; largest_weight: w_max, a cap
+    that nobody reads off data; units: of the grid, to the clipping norm; unit: who is protected; rows: whose
+    vector each row is, as clipped: a client's, or a record's.
+    Raises: OptionError: there is no such rule, or it protects nobody.
+    """
+
+    coordinates: int
+    clip: float
+    largest_weight: float
+    units: int
+    unit: PrivacyUnit
+    rows: PrivacyUnit
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.coordinates <= MAX_COORDINATES:
+            raise OptionError(f"A sum has 1 to {MAX_COORDINATES} coordinates, not {self.coordinates}.")
+        if not (0 < self.clip < math.inf):
+            raise OptionError(f"The clipping norm is a positive number, not {self.clip}.")
+        if not 0 < self.largest_weight <= MAX_WEIGHT:
+            raise OptionError(
+                f"The largest weight is above 0, at most {MAX_WEIGHT}, not {self.largest_weight}."
+            )
+        if (self.unit, self.rows) == (PrivacyUnit.CLIENT, PrivacyUnit.RECORD):
+            raise OptionError(
+                "A client may have any number of records, each of which moves the sum: to protect clients, "
+                "clip one vector of each client."
+            )
+
+    @property
+    def norm(self) -> Fraction:
+        """The largest norm of a weighed vector, in units."""
+        return Fraction(self.largest_weight) * self.units
+
+    @property
+    def squares(self) -> int:
+        """The sum of the squares by which two neighbours' sums differ, at most, in units.
+
+        Computes: a vector that comes or goes: (C w_max + sqrt(d) / 2)^2, where rounding adds at most 1/2 to
+        each coordinate; a client's that becomes another as one of its records comes or goes: twice the norm.
+        [test: tests/harness/training/test_updates.py]
+        """
+        root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)
+        squares = self.norm**2 + self.norm * root + Fraction(self.coordinates, 4)
+        return math.floor(squares * (1 if self.unit is self.rows else 4))
+
+    @property
+    def largest(self) -> int:
+        """The largest coordinate, in units, either way."""
+        return math.floor(self.norm + Fraction(1, 2))
+
+    def check_sums(self, rows: int, noise: int) -> None:
+        """Raise OptionError where a sum of so many rows and noise up to this could wrap around."""
+        if rows * self.largest + noise >= _LIMIT:
+            raise OptionError(
+                f"Sums of {rows} vectors could overflow at {self.units} units to the clipping norm and "
+                f"weights up to {self.largest_weight:g}; choose a smaller largest weight."
+            )
+
+    def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:
+        """Return the vectors as integers, in units.
+
+        Guarantees: of each row and of a row of zeros the squares differ by at most `squares`, and no
+        coordinate exceeds `largest`, whatever the updates and weights.
+        [test: tests/harness/training/test_updates.py]
+        Edge cases: a row with a value that is not finite counts as zeros, as a client that left; a weight
+        beyond the cap counts as the cap, one below 0 or that is no number as 0.
+        Args: updates: shape (rows, coordinates); weights: shape (rows,), each 1 if None.
+        Raises: OptionError: other shapes.
+        """
+        updates = np.asarray(updates, dtype=np.float64)
+        if updates.ndim != 2 or updates.shape[1] != self.coordinates:
+            raise OptionError(f"Updates have shape (rows, {self.coordinates}), not {updates.shape}.")
+        weighed = np.ones(len(updates)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if weighed.shape != (len(updates),):
+            raise OptionError(f"There is a weight for each of {len(updates)} rows, not {weighed.shape}.")
+        weighed = np.clip(np.nan_to_num(weighed), 0, self.largest_weight)
+        finite = np.where(np.isfinite(updates).all(axis=1, keepdims=True), updates, 0.0)
+        most = np.abs(finite).max(axis=1, initial=0.0)
+        scaled = finite / np.where(most > 0, most, 1.0)[:, np.newaxis]  # squares neither overflow nor vanish
+        norms = np.linalg.norm(scaled, axis=1)
+        with np.errstate(over="ignore"):  # of a norm beyond all floats, which is clipped
+            clipped = np.minimum(1.0, most / self.clip * norms) / np.where(norms > 0, norms, 1.0)
+        factors = _SLACK * clipped * weighed * self.units
+        integers: Integers = np.rint(scaled * factors[:, np.newaxis]).astype(np.int64)
+        return integers
+
+    def decode(self, sums: Integers) -> Floats:
+        """Return sums of vectors from sums of integers, of the same shape."""
+        decoded: Floats = np.asarray(sums, dtype=np.float64) * (self.clip / self.units)
+        return decoded

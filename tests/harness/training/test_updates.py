@@ -1,0 +1,134 @@
+"""What a vector that comes or goes moves in a sum of integers, with visible numbers and for any updates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from harness.errors import OptionError
+from harness.training.updates import MAX_WEIGHT, UpdateRule, units_for
+from protocols.accounting.calibration import PrivacyUnit
+
+CLIENT, RECORD = PrivacyUnit.CLIENT, PrivacyUnit.RECORD
+RULE = UpdateRule(2, clip=5.0, largest_weight=2.0, units=100, unit=CLIENT, rows=CLIENT)
+
+ANY = st.floats(allow_nan=True, allow_infinity=True, width=64)
+rules = st.builds(
+    UpdateRule,
+    st.integers(1, 9),
+    clip=st.floats(1e-6, 1e6),
+    largest_weight=st.floats(0.01, 50),
+    units=st.sampled_from([1, 16, 256, 1 << 20]),
+    unit=st.just(CLIENT),
+    rows=st.just(CLIENT),
+)
+
+
+def test_clip_first_then_weigh_round_last() -> None:
+    """(30, 40) has norm 50: clipped to 5 it is (3, 4), that is (60, 80) units; half of it is (30, 40)."""
+    encoded = RULE.encode(np.array([[30.0, 40.0], [30.0, 40.0], [0.03, 0.04]]), np.array([1.0, 0.5, 2.0]))
+    assert encoded.tolist() == [[60, 80], [30, 40], [1, 2]]  # 1.2 and 1.6 units, rounded last
+    assert RULE.decode(encoded.sum(axis=0)).tolist() == pytest.approx([4.55, 6.1])
+
+
+def test_a_weight_is_not_clipped_away() -> None:
+    """Weighed first, (3, 4) and twice (3, 4) would both be clipped to (3, 4)."""
+    once, twice = RULE.encode(np.array([[3.0, 4.0]] * 2), np.array([1.0, 2.0]))
+    assert (2 * once).tolist() == twice.tolist()
+
+
+@pytest.mark.parametrize(("weight", "kept"), [(9.0, 2), (np.inf, 2), (-1.0, 0), (np.nan, 0)])
+def test_weights_are_capped(weight: float, kept: int) -> None:
+    assert RULE.encode(np.array([[5.0, 0.0]]), np.array([weight])).tolist() == [[100 * kept, 0]]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_counts_as_nobody(bad: float) -> None:
+    assert RULE.encode(np.array([[bad, 1.0], [0.0, 5.0]])).tolist() == [[0, 0], [0, 100]]
+
+
+def test_sensitivities_in_visible_numbers() -> None:
+    """With 4 coordinates, sqrt(d) / 2 = 1: 200 + 1 units for a vector, twice that for one that changes."""
+    four = replace(RULE, coordinates=4)
+    assert four.squares == 201**2
+    assert replace(four, unit=RECORD, rows=RECORD).squares == 201**2
+    assert replace(four, unit=RECORD).squares == 402**2
+    assert four.largest == 200
+    with pytest.raises(OptionError, match="any number of records"):
+        replace(four, rows=RECORD)
+
+
+@given(st.data(), rules)
+def test_a_vector_that_comes_or_goes_keeps_to_the_sensitivity(data: st.DataObject, rule: UpdateRule) -> None:
+    """Both units where rows are theirs: a row against none; and a client's vector against another of its."""
+    updates = data.draw(arrays.arrays(np.float64, (3, rule.coordinates), elements=ANY))
+    weights = data.draw(st.none() | arrays.arrays(np.float64, 3, elements=ANY))
+    rows = [[int(z) for z in row] for row in rule.encode(updates, weights)]
+    exact = (Fraction(rule.largest_weight) * rule.units, rule.coordinates)
+    bound = float(exact[0]) + math.sqrt(exact[1]) / 2
+    assert rule.squares == pytest.approx(bound**2, rel=1e-9, abs=1)
+    for row in rows:
+        assert sum(z * z for z in row) <= rule.squares
+        assert max(map(abs, row)) <= rule.largest
+    changed = replace(rule, unit=RECORD).squares
+    assert changed == pytest.approx(4 * bound**2, rel=1e-9, abs=1)
+    assert sum((a - b) ** 2 for a, b in zip(*rows[:2], strict=True)) <= changed
+    of_records = replace(rule, unit=RECORD, rows=RECORD)
+    assert of_records.squares == rule.squares
+    assert np.array_equal(of_records.encode(updates, weights), rows)
+
+
+def test_the_sensitivity_is_nearly_reached() -> None:
+    """Rounding adds what the bound says: with 1 unit and 9 coordinates of 1/3 less a bit they all vanish, and
+    a little more of each than 1/2 makes each 1."""
+    rule = UpdateRule(9, clip=1.0, largest_weight=1.6, units=1, unit=CLIENT, rows=CLIENT)
+    (row,) = rule.encode(np.full((1, 9), 1.0), np.array([1.6]))
+    assert row.tolist() == [1] * 9  # norm 3, where that of the clipped and weighed vector is 1.6
+    assert rule.squares == math.floor((1.6 + 1.5) ** 2)
+
+
+def test_sums_cannot_wrap() -> None:
+    """A coordinate is 200 units at most: with noise up to 2^63 - 2001 ten rows fit, and not one more unit."""
+    RULE.check_sums(10, (1 << 63) - 2001)
+    with pytest.raises(OptionError, match="Sums of 10 vectors could overflow at 100 units"):
+        RULE.check_sums(10, (1 << 63) - 2000)
+    most = RULE.encode(np.full((3, 2), [1e300, 0.0]), np.full(3, np.inf))
+    assert most.max() == RULE.largest
+
+
+@pytest.mark.parametrize(("coordinates", "weight"), [(1, 1.0), (45, 1.0), (45, 10.0), (100_000, 0.5)])
+def test_the_usual_grid_adds_at_most_a_25th_by_rounding(coordinates: int, weight: float) -> None:
+    units = units_for(coordinates, weight)
+    added = math.sqrt(coordinates) / 2
+    assert added <= units * weight / 25 * 1.0000001
+    assert units == 1 or added > units * weight / 51
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"coordinates": 0}, "coordinates, not 0"),
+        ({"clip": 0.0}, "positive number, not 0.0"),
+        ({"clip": math.nan}, "positive number, not nan"),
+        ({"clip": math.inf}, "positive number, not inf"),
+        ({"largest_weight": 0.0}, "largest weight is above 0"),
+        ({"largest_weight": 2.0 * MAX_WEIGHT}, "largest weight is above 0"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(change: dict[str, float], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        replace(RULE, **change)  # type: ignore[arg-type]
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"shape \(rows, 2\), not \(1, 3\)"):
+        RULE.encode(np.zeros((1, 3)))
+    with pytest.raises(OptionError, match="a weight for each of 2 rows"):
+        RULE.encode(np.zeros((2, 2)), np.ones(3))
