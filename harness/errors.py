@@ -26,6 +26,10 @@ class RecordDomainError(FairSharesError):
     """The declared groups, labels or limits make no sense."""
 
 
+class FeaturesError(FairSharesError):
+    """The features of a model are not declared as ranges and categories, or a table lacks one of them."""
+
+
 class ThresholdGridError(FairSharesError):
     """The thresholds of a score curve do not increase, or are not numbers from 0 to 1."""
 

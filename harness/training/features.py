@@ -1,0 +1,125 @@
+"""A model's features as its user declares them, each with its range or categories; none is read off data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import FeaturesError
+from harness.system.documents import Refusal, as_type, read_json
+
+RESERVED = ("client_id", "group", "label")
+MAX_COLUMNS = 100_000
+_WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}, for example'
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A number from `low` to `high`, or one of some categories. Raises: FeaturesError: neither, or both."""
+
+    low: float | None = None
+    high: float | None = None
+    categories: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.categories is None:
+            if self.low is None or self.high is None or not 0 < self.high / 2 - self.low / 2 < math.inf:
+                raise FeaturesError("A feature has categories, or a low end and a high one above it.")
+        elif self.low is not None or self.high is not None:
+            raise FeaturesError("A feature has either categories, or a low and a high end.")
+        elif not 2 <= len(set(self.categories)) == len(self.categories):
+            raise FeaturesError("A feature has two or more categories, each named once.")
+
+    @property
+    def columns(self) -> int:
+        """How many numbers it becomes."""
+        return 1 if self.categories is None else len(self.categories)
+
+    def encode(self, values: Sequence[str]) -> Floats:
+        """Return values as numbers, shape (n, columns).
+
+        Computes: of a range -1 at its low end, 1 at its high one, and these beyond them; what is no number
+        is the middle, 0. Of categories 1 for the value's own and 0 for others; all 0 for another value.
+        Guarantees: there is no value that it refuses.  [test: tests/harness/training/test_features.py]
+        """
+        if self.categories is not None:
+            return np.array([[float(value == each) for each in self.categories] for value in values]).reshape(
+                -1, self.columns
+            )
+        import pandas as pd  # takes a second to load
+
+        assert self.low is not None and self.high is not None
+        found = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
+        radius = self.high / 2 - self.low / 2
+        with np.errstate(over="ignore"):
+            scaled = (found - (self.low / 2 + self.high / 2)) / radius
+        return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a file of features has of it."""
+        if self.categories is None:
+            return {"low": self.low, "high": self.high}
+        return {"categories": list(self.categories)}
+
+
+@dataclass(frozen=True)
+class Features:
+    """All features of a model, by the names of their columns, in order. Raises: FeaturesError: too many."""
+
+    by_name: Mapping[str, Feature]
+
+    def __post_init__(self) -> None:
+        if taken := [name for name in RESERVED if name in self.by_name]:
+            raise FeaturesError(f"{taken[0]} is no feature: leave it out, or copy it to another column.")
+        if not 1 <= self.columns <= MAX_COLUMNS:
+            raise FeaturesError(f"A model has 1 to {MAX_COLUMNS} columns of features, not {self.columns}.")
+
+    @property
+    def columns(self) -> int:
+        """How many numbers all features become."""
+        return sum(feature.columns for feature in self.by_name.values())
+
+    @property
+    def named(self) -> list[str]:
+        """What each of these numbers is of: a feature, or a feature and a category."""
+        return [
+            name if category is None else f"{name} = {category}"
+            for name, feature in self.by_name.items()
+            for category in feature.categories or (None,)
+        ]
+
+    def encode(self, table: Mapping[str, Sequence[str]]) -> Floats:
+        """Return a table's rows as numbers, shape (n, columns), from strings as they stand in a file."""
+        return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `features_from_json` reads."""
+        return {name: feature.to_json() for name, feature in self.by_name.items()}
+
+
+def read_features(path: Path) -> Features:
+    """Read a file of features. Raises: FeaturesError: it cannot be read, or declares none."""
+    return features_from_json(read_json(path, _refusal(str(path))), str(path))
+
+
+def features_from_json(found: Any, where: str) -> Features:
+    """Return declared features. Args: where: what messages call it. Raises: FeaturesError."""
+    refusal = _refusal(where)
+    declared = as_type(dict[str, dict[str, Any]], found, refusal)
+    each = {name: as_type(Feature, one, _refusal(f"{where}, {name},")) for name, one in declared.items()}
+    try:
+        return Features(each)
+    except FeaturesError as error:
+        raise FeaturesError(f"{where}: {error}") from None
+
+
+def _refusal(where: str) -> Refusal:
+    return Refusal(FeaturesError, where, "a declaration of features", _WAY_OUT)
