@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
 
+import gmpy2
+
 from protocols.accounting.losses import LossLaw, loss_law
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
@@ -195,7 +197,7 @@ def design_own(
         rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * _GRID), _GRID)
     if not 0 < rate <= MAX_EPSILON:
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
-    margin = (math.log(64 * moves.values * honest / delta) + float(epsilon)) / float(rate)
+    margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
     edge = math.ceil(margin if law is NoiseLaw.LAPLACE else math.sqrt(margin / honest))
     for _ in range(_TRIES):
         own = OwnNoise(law, rate, edge, parties, honest)
@@ -210,15 +212,19 @@ def design_own(
 
 
 def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
-    """Return 1 / (2 sigma^2) at which continuous noise has this delta, by the bound that will be used."""
+    """Return 1 / (2 sigma^2) at which continuous noise has this delta, by the bound that will be used.
+
+    Computes: floats, by + - * / and correctly rounded functions: hosts derive the same one on every machine.
+    [test: tests/protocols/test_own_noise.py]
+    """
     low, high = 1e-9, 1e3  # of the move over sigma
     for _ in range(60):
         middle = math.sqrt(low * high)
         if moves.cap > 1:
-            found = float(renyi_delta(Fraction(middle**2 / 2), epsilon)) * 1.05
+            found = float(renyi_delta(Fraction(middle * middle / 2), epsilon)) * 1.05
         else:
             far = float(epsilon) / middle
-            near, over = (math.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
-            found = near - math.exp(epsilon) * over
+            near, over = (gmpy2.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
+            found = float(near - gmpy2.exp(float(epsilon)) * over)
         low, high = (middle, high) if found <= delta else (low, middle)
-    return low**2 / (2 * moves.squares)
+    return low * low / (2 * moves.squares)

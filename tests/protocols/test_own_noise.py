@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations
@@ -70,6 +70,56 @@ def test_plans_keep_to_what_was_asked(
         assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
         assert plan.changed == plan_noise(release, relation, epsilon, DELTA).changed
         assert plan.exact.epsilon > epsilon * Fraction(99, 100)
+
+
+def excesses(weights: Sequence[int], ratio: Fraction) -> list[int]:
+    """Return delta at e^epsilon = ratio of moves by 0, 1, .. to where no value is possible under both."""
+    zeros, up, down = (0,) * len(weights), ratio.numerator, ratio.denominator
+    return [
+        sum(
+            max(0, down * p - up * q)
+            for p, q in zip((*weights, *zeros), (*zeros[:moved], *weights, *zeros[moved:]), strict=True)
+        )
+        for moved in range(len(weights) + 1)
+    ]
+
+
+RATIOS = [Fraction(n, 20) for n in (1, 7, 19, 20, 21, 25, 40, 100, 10**3, 10**6)]
+
+
+@LAWS
+@pytest.mark.parametrize("honest", [1, 2, 3])
+@pytest.mark.parametrize("rate", [Fraction(1, 50), Fraction(1, 4), Fraction(3)])
+def test_a_shorter_move_tells_less_at_every_epsilon(law: NoiseLaw, rate: Fraction, honest: int) -> None:
+    """Theorem 15, of sums of tables, exactly; at ratios below 1, too, which joint laws take."""
+    own = OwnNoise(law, rate, 3 if rate > 1 else 9, 4, honest)
+    for ratio in RATIOS:
+        found = excesses(own.summed(honest), ratio)
+        assert found == sorted(found) and found[0] < found[-1]
+    lost = move_delta(own, 2, Fraction(1, 2))  # the code's own, at what it takes for e^epsilon
+    low = exp_bounds(Fraction(1, 2))[0]
+    assert (
+        0
+        <= lost - Fraction(excesses(own.summed(honest), low)[2], (1 << BITS * honest) * low.denominator)
+        < 1e-50
+    )
+
+
+def test_of_a_law_with_two_peaks_a_longer_move_may_tell_less() -> None:
+    assert excesses((4, 1, 4), Fraction(1)) == [0, 7, 5, 9]
+
+
+@LAWS
+def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(law: NoiseLaw) -> None:
+    """Theorem 15 for π_GAP: not the corners alone, all values of a client; the joint law, by floats."""
+    steps = 3
+    plan = plan_own_noise(sums_and_sizes(2, steps), ADD, Fraction(6), Fraction(1, 1000), law, 3, 2)
+    assert plan.own is not None
+    one, ratio = law_of(plan.own, 1), exp_bounds(plan.exact.epsilon)[0]
+    curves = [curve_of_law(one, [moved]).pairs[0] for moved in range(1, steps + 1)]
+    found = [lower_delta([curves[-1], *curves[value - 1 : value]], ratio) for value in range(steps + 1)]
+    assert found == sorted(found) and found[0] < found[-1]
+    assert found[-1] * (1 - 1e-6) <= plan.exact.delta
 
 
 def test_price_of_own_noise() -> None:
@@ -182,6 +232,28 @@ def test_wrong_scales_are_not_claimed() -> None:
         found = guarantee_of_own(narrow, moves, Fraction(1))
         assert found.epsilon > 1 or found.delta > DELTA
         assert guarantee_of_own(short, moves, Fraction(1)).delta > DELTA
+
+
+@pytest.mark.parametrize("way", [-1, 1])
+@pytest.mark.parametrize("cap", [1, 3])
+def test_every_machine_designs_the_same_noise(way: int, cap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts derive it for themselves: nothing is by the C library, whose last bits differ."""
+
+    def designed() -> list[OwnNoise]:
+        moves = Moves([(1, 1)], cap)
+        return [
+            design_own(law, moves, Fraction(e, 7), DELTA, 3, 2)[0] for law in NoiseLaw for e in (2, 9, 30)
+        ]
+
+    before = designed()
+    for name in ("exp", "log", "erfc", "erf", "pow"):
+        exact = getattr(math, name)
+        monkeypatch.setattr(
+            math,
+            name,
+            lambda *x, exact=exact: math.nextafter(exact(*x), way * math.inf),  # as another library's
+        )
+    assert designed() == before
 
 
 @pytest.mark.parametrize(

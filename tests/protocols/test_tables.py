@@ -41,6 +41,20 @@ def test_tables_are_symmetric_laws(own: OwnNoise) -> None:
     assert len(weights) == 2 * own.edge + 1 and weights.index(max(weights)) == own.edge
 
 
+@pytest.mark.parametrize("honest", [1, 2, 3])
+@pytest.mark.parametrize("rate", [Fraction(1, 100), Fraction(1, 3), Fraction(2), Fraction(20)])
+@pytest.mark.parametrize("law", NoiseLaw)
+def test_tables_and_their_sums_fall_to_both_sides(law: NoiseLaw, rate: Fraction, honest: int) -> None:
+    """Theorem 15: at all edges that a table of this rate can have, up to 12."""
+    for edge in range(1, 13):
+        if rate * (edge if law is LAPLACE else honest * edge**2) > 80:
+            continue  # beyond, a probability would be below 2^-128
+        own = noise(law, rate, edge, honest)
+        for weights in (own.weights, own.summed(honest)):
+            assert all(a <= b for a, b in pairwise(weights[: len(weights) // 2 + 1]))
+            assert weights == weights[::-1]
+
+
 @pytest.mark.parametrize("own", [each for each in WIDE if each.law is LAPLACE])
 def test_laplace_shares_are_differences_of_negative_binomials(own: OwnNoise) -> None:
     """Each share by scipy's negative binomial; the sum of the honest ones by its discrete Laplace law."""
