@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
 from protocols import reference
+from protocols.circuits.coins import Coin, worst_ratio
 from protocols.circuits.logarithm import scale_bits, shifted_log
 from protocols.mechanisms.shifted_log import ShiftedLog
-from tests.support.clear import Lanes
+from protocols.noise.truncated import outer_mass, probability_mass
+from tests.support.clear import Lanes, wrapped
 
 CASES = [(1, 1), (1, 40), (5, 40), (16, 300), (20, 1000), (64, 3), (7, 57)]
 
@@ -73,6 +77,47 @@ def test_no_step_is_above_the_first_anywhere_around_the_ring(offset: int, most: 
     )
     steps = other - one  # modulo 2^64, all of it
     assert steps.min() > 0 and steps.max() == ShiftedLog(offset, most).first_step
+
+
+@pytest.mark.parametrize("bits", [4, 5, 6])
+def test_every_step_of_whole_small_rings(bits: int) -> None:
+    """Theorem 13: all sums that clients can make, all offsets and largest counts that the ring holds."""
+    ring, size = wrapped(bits), 1 << bits
+    for offset, most in product(range(1, size // 2), repeat=2):
+        found = shifted_log(ring, ring(np.arange(size)), offset, most).values
+        steps = (np.roll(found, -1) - found) % size
+        first = 1 << (scale_bits(offset, most) - offset.bit_length() + 1)
+        assert first == ShiftedLog(offset, most).first_step <= size
+        assert ((steps - 2) % size <= first - 2).all()  # from 2 to the first, modulo the ring's size
+
+
+def test_what_a_record_gives_away_wherever_others_shift_its_cell() -> None:
+    """Theorem 13 on a ring of 8 bits, by enumeration: ε(0) holds at all 256 sums, ε(n) where others add."""
+    coins, offset, most, bits = (Coin(3, 3), Coin(1, 2), Coin(1, 4), Coin(1, 9)), 2, 20, 8
+    ring, size, law = wrapped(bits), 1 << bits, ShiftedLog(offset, most)
+    value = shifted_log(ring, ring(np.arange(size)), offset, most).values
+
+    mass = probability_mass(coins)
+    scale = 2 * max(p.denominator for p in mass.values())
+    noise = np.zeros(size, dtype=object)
+    for x, p in mass.items():
+        noise[x % size] += int(p * scale)
+
+    def excess(at: int, units: int) -> Fraction:
+        """Return delta of one record more where the sum is `at`, at so many units of epsilon."""
+        one, other = (np.roll(noise, value[place % size]) for place in (at, at + 1))
+        ratio = worst_ratio(coins) ** units
+        both = [ratio.denominator * p - ratio.numerator * q for p, q in ((one, other), (other, one))]
+        return max(Fraction(int(np.maximum(0, each).sum()), scale * ratio.denominator) for each in both)
+
+    worst = [excess(at, law.first_step) for at in range(size)]
+    assert max(worst) == outer_mass(coins, law.first_step)
+    for honest in (3, 9, 19):
+        units = law.step(honest + 1)
+        claimed = outer_mass(coins, units)
+        others = [excess((honest + lie) % size, units) for lie in range(size)]
+        assert max(others[: size // 2 - offset - honest - 1]) <= claimed  # they share counts, or too many
+        assert max(others) > 2 * claimed  # or negative numbers
 
 
 def test_by_hand() -> None:

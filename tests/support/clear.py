@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,3 +26,47 @@ class Lanes(np.ndarray):
 
     def sum(self) -> Lanes:  # type: ignore[override]
         return Lanes.of(np.add.reduce(self, axis=0, keepdims=True))
+
+
+@cache
+def wrapped(bits: int) -> type[Any]:
+    """Return lanes of integers modulo 2^bits, of which >= and > take signed ones; axes as of `Lanes`."""
+    size = 1 << bits
+
+    class Wrapped:
+        def __init__(self, values: Any) -> None:
+            self.values = (np.asarray(values, dtype=np.int64) + size // 2) % size - size // 2
+
+        @staticmethod
+        def concat(parts: Sequence[Wrapped]) -> Wrapped:
+            return Wrapped(np.concatenate([part.values for part in parts]))
+
+        @staticmethod
+        def dot_product(one: Wrapped, other: Wrapped) -> Wrapped:
+            return (one * other).sum()
+
+        def get_vector(self, base: int, lanes: int) -> Wrapped:
+            assert 0 <= base < base + lanes <= len(self)
+            return Wrapped(self.values[base : base + lanes])
+
+        def sum(self) -> Wrapped:
+            return Wrapped(self.values.sum(axis=0, keepdims=True))
+
+        def __len__(self) -> int:
+            return len(self.values)
+
+        def __add__(self, other: Any) -> Wrapped:
+            return Wrapped(self.values + (other.values if isinstance(other, Wrapped) else other))
+
+        __radd__ = __add__
+
+        def __mul__(self, other: Any) -> Wrapped:
+            return Wrapped(self.values * (other.values if isinstance(other, Wrapped) else other))
+
+        def __sub__(self, other: Any) -> Wrapped:
+            return self + other * -1
+
+        def __ge__(self, bound: int) -> Wrapped:
+            return Wrapped(self.values >= bound)
+
+    return Wrapped
