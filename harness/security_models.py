@@ -22,7 +22,8 @@ class Model:
     it fall short; virtual_machine: MP-SPDZ's program, None for the
     embedded engine; statistical_security_bits: b, where it fails with probability 2^-b: in an active model
     any of its checks, in a passive one the mask of each integer that is compared; None where it has no such
-    term; batches: how much material the machine prepares at once, least and most, None for its own choice.
+    term; batches: how much material the machine prepares at once, least and most, None for its own choice;
+    cryptography: what it rests on besides, in words.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Model:
     batches: tuple[int, int] | None = None
     broken: bool = False
     untried: bool = False
+    cryptography: str = "TLS or pseudorandom functions"
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the size of batches for this many noisy values, None for the machine's own choice.
@@ -95,24 +97,26 @@ _DIRECT = (*_ENCRYPT, "-d")  # what is opened goes to the other party, not by wa
 _AT_ONCE = (50_000, 50_000)  # fewer rounds, as smaller runs make no more than they need
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
 _SPDZ2K = (*_ENCRYPT, "-SP", "48")
+_TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
+_HASHES = "TLS, pseudorandom functions or hashes"
 _MASKS_OF_MPYC = 61  # the most that a field of 127 bits has room for, beside integers of 64; as fast as 40
 
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
         Model("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _DIRECT,
-              paper_name="OTSemi2k", batches=(1000, 10_000)),
+              paper_name="OTSemi2k", batches=(1000, 10_000), cryptography=_TRANSFER),
         Model("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x", (*_RING, "-Z", "3"),
               paper_name="Replicated2k", batches=_AT_ONCE),
         Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K, 40,
-              "SPDZ2k", (300, 10_000)),
+              "SPDZ2k", (300, 10_000), cryptography=_TRANSFER),
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
               paper_name="SPDZ-wise Replicated2k", batches=_AT_ONCE, broken=True),
         Model("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x", (*_RING, "-Z", "3"), (),
-              40, batches=_AT_ONCE, untried=True),
+              40, batches=_AT_ONCE, untried=True, cryptography=_HASHES),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
-              paper_name="Rep4-2k", batches=_AT_ONCE),  # its checks are hashes
+              paper_name="Rep4-2k", batches=_AT_ONCE, cryptography=_HASHES),
         Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),
     )
 }  # fmt: skip

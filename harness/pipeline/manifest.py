@@ -15,6 +15,8 @@ from typing import Any
 from harness import __version__
 from harness.engines.base import EngineResult
 from harness.privacy.ledger.populations import exact_json
+from harness.privacy.statement import end_to_end
+from harness.security_models import get_model
 from protocols.accounting.calibration import compose
 from protocols.accounting.rounding import float_up
 from protocols.noise.truncated import Guarantee
@@ -140,6 +142,8 @@ def combined_manifest(
             for name in ("revealed", "public")
         },
     }
+    model = get_model(manifests[-1]["model"])
+    privacy |= {"end_to_end": end_to_end(privacy, model, len(parts))}
     return {
         **manifests[-1],
         "task": task,

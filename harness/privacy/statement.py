@@ -13,6 +13,7 @@ from harness.security_models import Model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
+from protocols.circuits.coins import exp_bounds
 from protocols.noise.tables import OwnNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
 
@@ -39,6 +40,11 @@ OWN = (
     "Noise: each party adds its own ({law}), and the guarantee counts that of {honest_parties} of {parties}, "
     "as the others may tell theirs. Note that {shifted}."
 )
+_END_TO_END = (
+    "End to end: against whoever controls one of {parties} parties, which {may}, any other clients{honest} "
+    "and the network, ε = {epsilon} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ {delta} + (1 + e^ε)·ν, where "
+    "η = {eta} is the engine's chance to fail, and ν that of breaking {cryptography}."
+)
 _INFERRED = (
     "Groups and labels were read off the records, so which of them occur is not protected; "
     "declare them with --domain, or with --groups and --labels."
@@ -62,12 +68,13 @@ def privacy_fields(
     """Return the `privacy` object of a manifest.
 
     Guarantees: epsilon and delta are upper bounds of the exact ones, which are rational; the engine's
-    own security is stated beside them, never merged.  [test: tests/harness/pipeline/test_manifest.py]
+    own security is stated beside them; `end_to_end` joins the two.
+    [test: tests/harness/pipeline/test_manifest.py]
     Args: max_count: the declared most records of a client. If that is 1, and whether it exists is what is
     protected, `if_replaced` is what protects what it says; compared: how many integers the program compares.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    return {
+    fields = {
         "epsilon": float_up(plan.exact.epsilon),
         "delta": float_up(plan.exact.delta),
         "epsilon_exact": str(plan.exact.epsilon),
@@ -91,6 +98,36 @@ def privacy_fields(
             *([INFERRED] if inferred else []),
         ],
     }
+    return {**fields, "end_to_end": end_to_end(fields, model)}
+
+
+def end_to_end(privacy: Mapping[str, Any], model: Model, runs: int = 1) -> str:
+    """Say in one sentence what noise, engine and cryptography protect together.
+
+    Source: simulation-based differential privacy (Mironov, Pandey, Reingold and Vadhan 2009, SIM-CDP).
+    Computes: delta + (1 + e^epsilon) eta, eta all that fails by chance: the engine, and the checks by which
+    clients that send notice active parties; rounded up, at most 1.
+    Guarantees: docs/explanation/theorems.md, theorem 7.
+    [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
+    Args: privacy: an object of this or an earlier version; runs: how many it is of.
+    """
+    epsilon, delta = (Fraction(privacy[f"{name}_exact"]) for name in ("epsilon", "delta"))
+    bits, active = privacy["mpc_statistical_security_bits"], model.tolerates == "active"
+    eta = Fraction(0) if bits is None else Fraction(1, 1 << bits)
+    if active and privacy["input_path"] == CLIENTS.described:
+        eta += Fraction(runs, 1 << CHECKS)
+    total = delta + (1 + exp_bounds(min(epsilon, Fraction(64)))[1]) * eta
+    return _END_TO_END.format(
+        parties=model.parties,
+        may=f"may deviate{model.caveat and f' (withstood{model.caveat})'}"
+        if active
+        else "follows the protocol",
+        honest=" that share true counts" if "assumed" in privacy else "",
+        epsilon=digits_up(epsilon, 4),
+        delta=digits_up(min(total, Fraction(1)), 4),
+        eta=digits_up(eta, 2),
+        cryptography=model.cryptography,
+    )
 
 
 def own_noise_fields(noise: OwnNoise, form: InputForm) -> dict[str, Any]:
@@ -177,18 +214,13 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
     asked = typed or exact_text(Fraction(privacy["epsilon_requested"]))
     epsilon, delta = bounds_shown(privacy)
     replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
-    statistical = privacy["mpc_statistical_security_bits"]
-    slack = (
-        ""
-        if statistical is None
-        else f" The engine's own security fails with probability 2^-{statistical} at most."
-    )
+    slack = ""
     if model.broken:
-        slack += _BROKEN
+        slack = _BROKEN
     elif model.active and privacy["input_path"] == CLIENTS.described:
-        slack += f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}."
+        slack = f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}."
     elif model.active:
-        slack += " It can, however, change its share of a client's input unnoticed."
+        slack = " It can, however, change its share of a client's input unnoticed."
     learns = who_learns_nothing(model, "shifted" in privacy)
     return [
         f"Revealed: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
@@ -203,6 +235,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),
         f"Computation: {model.parties} parties, model {model.name}: {learns}.{slack}",
+        privacy.get("end_to_end") or end_to_end(privacy, model),
     ]
 
 

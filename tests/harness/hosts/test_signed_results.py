@@ -90,6 +90,8 @@ def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> N
     [
         ("weights.json", lambda f: f["noisy_counts"][0].__setitem__(0, 5.5), "its 'noisy_counts' is another"),
         ("weights.json", lambda f: f["privacy"].update(epsilon=0.1), "its 'privacy' is another"),
+        ("weights.json", lambda f: f["privacy"].update(end_to_end="No."), "its 'privacy' is another"),
+        ("weights.json", lambda f: f.update(privacy=[]), "its 'privacy' is another"),
         ("weights.json", lambda f: f.update(more=1), "it has fields of its own"),
         ("weights.json", lambda f: f.pop("weights"), "its 'weights' is another"),
         ("manifest.json", lambda f: f.update(program_hash="1"), "its 'program_hash' is another"),
@@ -115,6 +117,12 @@ def test_whatever_is_changed_is_refused(name: str, change: Change, said: str, re
     with pytest.raises(SignatureError, match=said) as raised:
         verify(results)
     assert "do not use these results" in str(raised.value)
+
+
+def test_results_of_before_the_end_to_end_sentence(results: Path) -> None:
+    for name in ("weights.json", "manifest.json"):
+        edit(results / name, lambda f: f["privacy"].pop("end_to_end"))
+    assert len(verify(results)) == 3
 
 
 def test_every_byte_of_a_signed_statement_counts(results: Path) -> None:

@@ -39,6 +39,7 @@ EVERY_RELATION = pytest.mark.parametrize("relation", NeighboringRelation)  # of 
 PRIVACY = {
     "epsilon", "delta", "epsilon_exact", "delta_exact", "epsilon_requested", "neighboring_relation",
     "privacy_unit", "mpc_statistical_security_bits", "input_form", "input_path", "revealed", "public",
+    "end_to_end",
 }  # fmt: skip
 MANIFEST = {
     "schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy",
@@ -131,7 +132,7 @@ def test_what_is_public(form: InputForm, inferred: bool) -> None:
     assert ("domain inferred from records" in found["public"]) is inferred
 
 
-def test_the_engines_security_is_never_merged_into_delta() -> None:
+def test_the_engines_security_is_not_in_delta() -> None:
     active, passive = (
         fields(MODELS[name], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
         for name in ("spdz2k", "semi2k")
@@ -230,7 +231,7 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
     untried = text.count("malicious by MP-SPDZ's design, not yet tried here")
     short = " ".join(privacy_in_short(privacy, model))
     assert untried == text.count("malicious") * model.untried == short.count("malicious by MP-SPDZ's design")
-    assert ("fails with probability 2^-40 at most" in text) == (model.name in ("spdz2k", "ps-rep-ring"))
+    assert ("η = 9.1e-13 is the engine's chance to fail" in text) == (model.name in ("spdz2k", "ps-rep-ring"))
     assert "Taking part is not protected: the number of clients is public" in text
     assert "exists" not in text
 
@@ -323,10 +324,8 @@ def test_masks_fail_one_by_one_and_checks_once_a_run(model: Model) -> None:
         found = privacy_fields(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
         expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
         assert found["mpc_statistical_security_bits"] == model.security_bits(compared) == expected
-        text = " ".join(privacy_statement(found, model))
-        assert (f" The engine's own security fails with probability 2^-{expected} at most." in text) is (
-            expected is not None
-        )
+        failing = digits_up(Fraction(1, 2**expected), 2) if expected else "0"
+        assert f"where η = {failing} is the engine's chance to fail" in privacy_statement(found, model)[-1]
         if bits:  # no more than their sum, and the next power of 2 would be less
             assert Fraction(1, 2 ** (bits + 1)) < compared * Fraction(1, 2**61) <= Fraction(1, 2**bits)
 

@@ -1,0 +1,99 @@
+"""Theorem 7: noise and engine in one sentence; the worst engines, by enumeration, and what is printed."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from harness.pipeline.manifest import combined_manifest
+from harness.privacy.statement import HONEST_CLIENTS, end_to_end
+from harness.security_models import MODELS, Model
+from protocols.circuits.clients import CHECKS
+from protocols.circuits.coins import exp_bounds
+from protocols.spec import CLIENTS, SHARES
+
+EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+Law = tuple[Fraction, ...]
+SHOWN = re.compile(
+    r"ε = ([0-9.e+-]+) holds with δ′ = .* ≤ ([0-9.e+-]+) \+ .* η = ([0-9.e+-]+) is the engine's"
+)
+
+
+def excess(one: Law, other: Law, ratio: Fraction) -> Fraction:
+    """Return the least delta, one way, at e^epsilon = ratio."""
+    return sum((max(Fraction(0), p - ratio * q) for p, q in zip(one, other, strict=True)), Fraction(0))
+
+
+def spoiled(law: Law, eta: Fraction) -> list[Law]:
+    """Return all laws that differ from this one in one move of mass eta, from one value to another."""
+    found = [law]
+    for source, target in product(range(len(law)), repeat=2):
+        if source != target and law[source] >= eta:
+            changed = list(law)
+            changed[source], changed[target] = changed[source] - eta, changed[target] + eta
+            found.append(tuple(changed))
+    return found
+
+
+@pytest.mark.parametrize("eta", [Fraction(1, 10), Fraction(1, 100)])
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 50)])
+def test_no_engine_exceeds_the_joint_bound_and_one_meets_it(eta: Fraction, delta: Fraction) -> None:
+    """What both parties of a pair of neighbors see is eta from ideal: the factor 1 + e^epsilon is needed."""
+    ratio, rest = Fraction(3), 1 - delta
+    one = (delta, rest * ratio / (1 + ratio), rest / (1 + ratio), Fraction(0))
+    other = (Fraction(0), rest / (1 + ratio), rest * ratio / (1 + ratio), delta)
+    assert excess(one, other, ratio) == delta == excess(other, one, ratio)
+    worst = max(excess(p, q, ratio) for p in spoiled(one, eta) for q in spoiled(other, eta))
+    assert worst == delta + (1 + ratio) * eta
+
+
+def privacy(model: Model, epsilon: Fraction, path: str = SHARES.described, **more: Any) -> dict[str, Any]:
+    exact = {"epsilon_exact": str(epsilon), "delta_exact": "1/1000000000000", "input_path": path}
+    return {**exact, "mpc_statistical_security_bits": model.security_bits(compared=6), **more}
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(997, 1000), Fraction(20), Fraction(200)])
+def test_the_sentence_is_rounded_up_and_close(model: Model, path: Any, epsilon: Fraction) -> None:
+    text = end_to_end(privacy(model, epsilon, path.described), model)
+    shown = SHOWN.search(text)
+    assert shown is not None and f"one of {model.parties} parties" in text and text.count(". ") == 0
+    bits = {"spdz2k": 40, "ps-rep-ring": 40, "mpyc": 58}.get(model.name)
+    eta = Fraction(1, 2**bits) if bits else Fraction(0)
+    if path is CLIENTS and model.tolerates == "active":  # whether a client notices is chance, too
+        eta += Fraction(1, 2**CHECKS)
+    exponential = exp_bounds(epsilon)[1] if epsilon <= 64 else Fraction(2) ** 300
+    total = min(Fraction(1), Fraction(1, 10**12) + (1 + exponential) * eta)
+    for exact, value in zip((epsilon, total, eta), shown.groups(), strict=True):
+        assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 10))
+    assert ("may deviate" in text) is (model.tolerates == "active")
+    assert (model.caveat in text) and text.endswith(f"breaking {model.cryptography}.")
+
+
+def test_what_it_assumes_of_clients_is_in_it() -> None:
+    model = MODELS["mpyc"]
+    said = [
+        end_to_end(privacy(model, Fraction(1), **more), model) for more in ({}, {"assumed": HONEST_CLIENTS})
+    ]
+    assert ["that share true counts" in text for text in said] == [False, True]
+
+
+def test_of_several_runs_all_that_may_fail_adds_up() -> None:
+    """The sentence of both is made from both; that of the last run alone would say too little."""
+    for name, each in (("spdz2k", 2), ("rep4-ring", 1)):
+        one = privacy(
+            MODELS[name], Fraction(1), CLIENTS.described, epsilon_requested="1", revealed=[], public=[]
+        )
+        timings = dict.fromkeys(
+            ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
+        )
+        run = {"privacy": one, "model": name, "program_hash": "", **timings}
+        both = combined_manifest("both", {"first": run, "second": run})["privacy"]["end_to_end"]
+        shown = SHOWN.search(both)
+        assert shown is not None and shown[1] == "2"
+        assert Fraction(2 * each, 2**40) <= Fraction(shown[3]) <= Fraction(2 * each, 2**40) * Fraction(11, 10)
