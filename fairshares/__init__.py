@@ -10,7 +10,8 @@
 
 `weights`, `thresholds`, `confusion`, `gap`, `count` and `cap` release a statistic and return what follows
 from it; `load` reads what one of them, or a command, has written; `plan` says beforehand what a release would
-cost, `ledger` afterwards what was spent. A call plays all roles on this machine, clients and parties, and
+cost, `ledger` afterwards what was spent. `SumSession` opens noisy sums of clients' vectors, round by round,
+for training in any framework. A call plays all roles on this machine, clients and parties, and
 protects nothing against its owner. It prints nothing, and raises a `FairSharesError` that says the way out.
 
 The one place for re-exports: names here stay where they are, the modules that they come from may move.
@@ -27,10 +28,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+    from harness.training.session import SumSession
 
 __all__ = [
     "FairSharesError",
     "GroupThresholdPredictor",
+    "SumSession",
     "cap",
     "confusion",
     "count",
@@ -47,6 +50,7 @@ __all__ = [
 _PACKAGES = ("harness", "protocols")
 _LATE = {  # their libraries take seconds to load
     "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
+    "SumSession": "harness.training.session",
     "read_weights": "harness.postprocessing.reweighing.sample_weight",
     "sample_weight": "harness.postprocessing.reweighing.sample_weight",
 }

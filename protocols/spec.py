@@ -368,6 +368,18 @@ PI_SUM = ProtocolSpec(
     fair_bits=lambda _: 0,
 )
 
+PI_ROUNDS = ProtocolSpec(
+    name="pi_rounds",
+    source="secure aggregation with distributed noise (Dwork et al. 2006), round by round",
+    arguments=("parties", "rounds", "coordinates", "epsilon", "delta_bits"),
+    input_forms={NO_INPUT.name: NO_INPUT},
+    outputs=("sums",),
+    revealed=("in each round the noisy sum of the clients' vectors, to all parties",),
+    release=lambda arguments: each_cell_once(int(arguments["coordinates"])),
+    uses_edabits=False,
+    own_noise=True,
+)
+
 
 def with_own_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with noise of the parties' own, None if it has no place for that.
@@ -387,5 +399,6 @@ PROTOCOLS: dict[str, ProtocolSpec] = {
     for spec in (
         *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
         *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM),
+        PI_ROUNDS,
     )
 }

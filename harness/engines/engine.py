@@ -28,7 +28,7 @@ from harness.engines.base import (
 from harness.engines.emulated_network.links import links_between
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.output_parser import PartyLog, parse_outputs, peaks_of
-from harness.engines.parties.supervisor import free_ports, run_parties
+from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
 from harness.errors import OutputError, UnsupportedError
 from harness.security_models import Model
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
@@ -186,9 +186,33 @@ class Engine(Runner):
                 logs = run_parties(job, configs, work, timeout_s, starting)
         return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
 
+    @contextmanager
+    def rounds(
+        self,
+        job: Job,
+        model: Model,
+        work: Path,
+        timeout_s: float,
+        number: int,
+        values: int,
+        starting: Callable[[], None] = no_charge,
+    ) -> Iterator[Rounds]:
+        """Yield the job's parties, which stay up for so many rounds; otherwise as `run`.
+
+        Args: values: that a party holds in each round; the job has none.
+        """
+        with self.prepared(job, model) as prepared, free_ports(model.parties) as ports:
+            told = {"number": number, "column_bytes": values * model.domain.value_bytes}
+            configs = [
+                {**self.config(prepared, i, [(LOOPBACK, port) for port in ports]), "rounds": told}
+                for i in range(model.parties)
+            ]
+            with rounds_of(job, configs, work, timeout_s, starting) as rounds:
+                yield rounds
+
     def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
         """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
-        costs = [self._costs_of(i, log) for i, log in enumerate(logs)]
+        costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
         return EngineResult(
             model=prepared.model,
@@ -206,6 +230,10 @@ class Engine(Runner):
             **(_of_clients(logs) if prepared.job.clients else {}),
             peak_memory_bytes=peaks_of(logs),
         )
+
+    def costs(self, logs: Sequence[PartyLog]) -> list[PartyCosts]:
+        """Return what each party says of its cost. Raises: OutputError: one says too little."""
+        return [self._costs_of(i, log) for i, log in enumerate(logs)]
 
     def _costs_of(self, party: int, log: PartyLog) -> PartyCosts:
         costs = self._costs(log.lines)

@@ -96,8 +96,10 @@ def test_a_hang_ends_in_time_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_what_is_not_portable_is_named_with_its_place(tmp_path: Path) -> None:
-    with pytest.raises(PartyFailedError, match=r"fairshares: probe\.mpc:6: for_range is not in the portable"):
-        run(MEETS + "n = 4\n@for_range(n)\ndef _(i):\n    pass\n", tmp_path)
+    with pytest.raises(
+        PartyFailedError, match=r"fairshares: probe\.mpc:6: for_range_opt is not in the portable"
+    ):
+        run(MEETS + "n = 4\n@for_range_opt(n)\ndef _(i):\n    pass\n", tmp_path)
     assert not (tmp_path / "run").exists()
 
 

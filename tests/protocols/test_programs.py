@@ -30,6 +30,7 @@ from protocols.spec import (
     PI_CAP,
     PI_LAP,
     PI_LAP_SYMMETRIC,
+    PI_ROUNDS,
     PI_RW,
     PI_RW_WEIGHTS,
     PI_SUM,
@@ -45,7 +46,7 @@ from protocols.spec import (
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
     *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
-    *("delta_bits", "reweighing", "most_records", "nodes", "law", "rate", "edge"),
+    *("delta_bits", "reweighing", "most_records", "nodes", "law", "rate", "edge", "rounds", "coordinates"),
 }
 # Where noise may be the parties' own, its law is the last arguments, whichever and however many these are.
 LAW = "*law"
@@ -71,6 +72,7 @@ OPENINGS = {
     "pi_lap": Opening("noise", "samples", ""),
     "pi_lap_symmetric": Opening("noise", "samples", ""),
     "pi_sum": Opening("noise", "nodes", ""),
+    "pi_rounds": Opening("sums + noise", "coordinates", "input_columns"),
     "pi_rw": Opening(
         "counts + noise",
         "groups * labels",
@@ -129,7 +131,7 @@ def text_of(spec: ProtocolSpec) -> str:
 
 def faults(text: str, spec: ProtocolSpec) -> list[str]:
     """Return why a program's text could open values without the noise that its spec stands for."""
-    tree, opening = ast.parse(text), OPENINGS[spec.name]
+    tree, opening = one_round(text), OPENINGS[spec.name]
     maker = "symmetric_noise" if spec is PI_LAP_SYMMETRIC else "default_noise"
     circuits = {*opening.circuits.split(), maker}
     return [
@@ -139,6 +141,20 @@ def faults(text: str, spec: ProtocolSpec) -> list[str]:
         *_noise_faults(tree, maker, opening, law_of(spec)),
         *_opening_faults(tree, spec, opening),
     ]
+
+
+def one_round(text: str) -> ast.Module:
+    """Return a program with what it does in each round in the place of the loop, which is its last statement.
+
+    A round's names are its own, and its noise is made where it is opened.
+    """
+    tree = ast.parse(text)
+    *before, last = tree.body
+    if isinstance(last, ast.FunctionDef) and [*map(ast.unparse, last.decorator_list)] == [
+        "for_range(rounds)"
+    ]:
+        tree.body = [*before, *last.body]
+    return tree
 
 
 def law_of(spec: ProtocolSpec) -> str:
@@ -342,6 +358,21 @@ SWITCHES = {
             "noise = default_noise(sint, sbitvec, 1, nodes, *law)\ncheck_point()",
         ),
     },
+    PI_ROUNDS.name: {
+        "no noise": ("(sums + noise)", "sums"),
+        "noise of one party": ("sbitvec, parties,", "sbitvec, 1,"),
+        "the same noise in all rounds": ("@for_range", "noise = default_noise(sint)\n\n@for_range"),
+        "sums opened as well": (
+            "check_point()",
+            "print_ln('OUT exact %s', sums.reveal())\n    check_point()",
+        ),
+        "sums of earlier rounds": ("(sums + noise)", "(sums - noise)"),
+        "another loop": ("for_range(rounds)", "for_range(rounds * 2)"),
+        "something after the loop": (
+            "(sums + noise).reveal())",
+            "(sums + noise).reveal())\nprint_ln('OUT more')",
+        ),
+    },
     PI_LAP.name: OF_OPENED_NOISE,
     PI_LAP_SYMMETRIC.name: OF_OPENED_NOISE,
     PI_CAP.name: {
@@ -367,7 +398,7 @@ def test_a_program_that_could_leave_noise_out_is_refused(name: str, switch: str)
 @pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_active_parties_are_checked_before_the_opening(spec: ProtocolSpec) -> None:
     """Else `spdz2k` opens a result with a tampered noise bit first, and notices after: seen on a run."""
-    steps = [ast.unparse(step) for step in ast.parse(text_of(spec)).body]
+    steps = [ast.unparse(step) for step in one_round(text_of(spec)).body]
     opening = [i for i, step in enumerate(steps) if ".reveal()" in step]
     assert opening == [len(steps) - 1]
     assert steps[-2] == "check_point()"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,8 +28,8 @@ class Machine:
         self.array = mpc.SecInt(_BITS, p=FIELD.modulus).array
         self._elements = data / values_file(mpc.pid)
         self._integers = data / bits_file(mpc.pid)
-        self._raw: bytes | None = None
-        self._words: list[str] | None = None
+        self._files: dict[Path, BinaryIO] = {}
+        self._words: list[bytes] = []
         self._timers: dict[int, float] = {}
 
     def input_elements(self, party: int, size: int) -> Any:
@@ -59,9 +60,9 @@ class Machine:
 
     def check_inputs_used(self) -> None:
         """Raise ShareError if this party was given more than the program took."""
-        if self._elements.exists() if self._raw is None else self._raw:
+        if self._read(self._elements).read(1):
             raise ShareError(f"Party {self.mpc.pid} was given more input values than the program reads.")
-        if self._words:
+        if self._words or self._read(self._integers).read().strip():
             raise ShareError(f"Party {self.mpc.pid} was given more input bits than the program reads.")
 
     def _share(self, party: int, own: Any, shape: tuple[int, ...]) -> Any:
@@ -69,24 +70,27 @@ class Machine:
         return self.mpc.input(mine, senders=party)
 
     def _own_elements(self, size: int) -> Any:
-        if self._raw is None:
-            self._raw = self._elements.read_bytes() if self._elements.exists() else b""
-        length = size * FIELD.value_bytes
-        if len(self._raw) < length:
+        raw = self._read(self._elements).read(size * FIELD.value_bytes)
+        if len(raw) < size * FIELD.value_bytes:
             raise ShareError(f"Party {self.mpc.pid} was given fewer input values than the program reads.")
-        words = FIELD.from_bytes(self._raw[:length])
-        self._raw = self._raw[length:]
+        words = FIELD.from_bytes(raw)
         if not np.array_equal(words, FIELD.reduce(words)):
             raise ShareError(f"Party {self.mpc.pid} was given an input value that is no field element.")
         return words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
 
+    def _read(self, path: Path) -> BinaryIO:
+        """Return an input file, open where it was left: another process may yet write what comes next."""
+        if path not in self._files:
+            self._files[path] = path.open("rb") if path.exists() else BytesIO()
+        return self._files[path]
+
     def _own_bits(self, width: int, lanes: int) -> Any:
-        if self._words is None:
-            self._words = self._integers.read_text().split()
-            self._words.reverse()
+        while len(self._words) < lanes and (line := self._read(self._integers).readline()):
+            self._words += line.split()
         if len(self._words) < lanes:
             raise ShareError(f"Party {self.mpc.pid} was given fewer input bits than the program reads.")
-        integers = [int(self._words.pop()) for _ in range(lanes)]
+        integers = [int(word) for word in self._words[:lanes]]
+        del self._words[:lanes]
         if not all(0 <= integer < 1 << width for integer in integers):
             raise ShareError(f"Party {self.mpc.pid} was given an integer that does not fit its {width} bits.")
         rows = np.array(integers, dtype=np.uint64) >> np.arange(width, dtype=np.uint64)[:, np.newaxis]

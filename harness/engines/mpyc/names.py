@@ -20,6 +20,7 @@ PORTABLE: dict[str, str] = {
     "program.args": "the program's name and arguments, strings",
     "print_ln": "print a line at every party; each %s stands for a revealed value or vector",
     "check_point": "check what active parties did so far before going on; nothing to do for passive ones",
+    "for_range": "(n): of a function that follows, do it n times in turn; it uses no number of the turn",
     "start_timer": "start timer 1, 2, ...",
     "stop_timer": "stop it; its time is in the party's log",
     "sint": "secret integer vector, from an integer, a list of them, a cint, a sint or secret bits; size=",
@@ -350,6 +351,7 @@ def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
         "sbitvec": BitVector,
         "print_ln": _print_ln,
         "check_point": _check_point,
+        "for_range": _for_range,
         "start_timer": machine.start_timer,
         "stop_timer": machine.stop_timer,
     }
@@ -357,6 +359,16 @@ def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
 
 def _check_point() -> None:
     """Do nothing: this engine's parties are passive, so there is nothing to check."""
+
+
+def _for_range(times: Any) -> Callable[[Callable[[object], None]], None]:
+    turns = _count(times)
+
+    def repeat(body: Callable[[object], None]) -> None:
+        for _ in range(turns):
+            body(object())
+
+    return repeat
 
 
 def _print_ln(text: str = "", *values: Any) -> None:
@@ -401,7 +413,7 @@ def _check_size(vector: _Vector, size: int | None) -> None:
 
 def _count(size: Any) -> int:
     if not isinstance(size, int) or size < 1:
-        raise UnsupportedFeature("The size of a vector is a positive integer.")
+        raise UnsupportedFeature("The size of a vector, or a number of turns, is a positive integer.")
     return size
 
 

@@ -123,6 +123,7 @@ class LocalProcess(PartyProcess):
         self._directory = directory
         self._process: subprocess.Popen[str] | None = None
         self._has_children = job.clients is not None
+        self._takes_columns = "rounds" in config
         self._memory: PeakMemory | None = None
         self._began = self._look_at = 0.0
         _lay_out(job, config, directory, values)
@@ -168,7 +169,10 @@ class LocalProcess(PartyProcess):
         self._began = self._look_at = time.monotonic()
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
             process.stdin.write(child.GO + "\n")
-            process.stdin.close()
+            process.stdin.flush()
+        if not self._takes_columns:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
 
     def exit_code(self) -> int | None:
         code, now = self._started().poll(), time.monotonic()
@@ -202,6 +206,18 @@ class LocalProcess(PartyProcess):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
+
+    @property
+    def columns(self) -> int:
+        """The descriptor that takes the party's column of each round, where there are rounds."""
+        process = self._started()
+        assert process.stdin is not None
+        return process.stdin.fileno()
+
+    @property
+    def log(self) -> Path:
+        """The file that all it prints goes to."""
+        return self._directory / LOG
 
     def _started(self) -> subprocess.Popen[str]:
         assert self._process is not None

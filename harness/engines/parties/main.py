@@ -2,8 +2,9 @@
 
 Started as `python -m harness.engines.parties.main TIME` in the party's own directory, on the party's own
 host, TIME being now (seconds since 1970). It talks to whoever started it by two lines: it prints `ready` when
-its certificate can be collected, and goes on when it reads `go`, by when the others' certificates are there.
-From then on its output goes to `log`. No other process sees its key, its bits or its noise.
+its certificate can be collected, and goes on when it reads `go`, by when the others' certificates are there;
+where there are rounds, its column of each follows. From then on its output goes to `log`. No other process
+sees its key, its bits or its noise.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ def _main() -> int:
     else:
         own = make_key(data, stem, names[config["party"]])
     print(READY, flush=True)
-    if sys.stdin.readline().strip() != GO:
+    if os.read(0, len(GO) + 1).decode().strip() != GO:  # and no more: columns may follow
         return 1
+    columns = os.dup(0)
     _redirect_output()
     try:
         for i, name in enumerate(names):
@@ -80,7 +82,12 @@ def _main() -> int:
         return 1
     if "front" in config:
         return _run_with_front(config, float(sys.argv[1]))
-    _supply_secrets(config)
+    if "rounds" in config:
+        from harness.engines.parties import rounds  # a party of one round should not pay for it
+
+        rounds.begin(config, columns)
+    else:
+        _supply_secrets(config)
     if "argv" in config:
         os.execv(config["argv"][0], config["argv"])
     return int(importlib.import_module(config["module"]).run_party(config))

@@ -7,6 +7,7 @@ that holds that party's shares and key only.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import signal
@@ -16,17 +17,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server, elsewhere
 from harness.engines.base import Address, Job, no_charge
-from harness.engines.output_parser import PartyLog
+from harness.engines.output_parser import PartyLog, parse_outputs
 from harness.engines.parties.handle import KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
 from harness.errors import ClientError, PartyFailedError, PartyTimeoutError, UnsupportedError
 from harness.system.signals import uninterrupted
 
 _POLL_S = 0.005
+_SHORTEST_S = 0.0005  # between two looks for what a round opens
 _GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
 _SEARCH_S = 1.5  # where those that failed so far only lost others: there is a culprit to be seen
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
@@ -95,6 +97,110 @@ def run_parties(
             shutil.rmtree(work, ignore_errors=True)
 
 
+class Rounds:
+    """Parties that stay up: of each round they take a column each, and print what they open.
+
+    Args: timeout_s: of a round.
+    """
+
+    def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
+        self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
+        self._logs: list[BinaryIO] = []
+        self._unread = [b""] * len(parties)
+
+    def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
+        """Hand each party its column of the next round; return what all of them open.
+
+        Raises: PartyFailedError: names the first party to fail; PartyTimeoutError; OutputError.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        left = {each.columns: memoryview(it) for each, it in zip(self._parties, columns, strict=True)}
+        lines: dict[int, str] = {}
+        pause = _SHORTEST_S
+        while len(lines) < len(self._parties):
+            self._send(left)
+            for i in range(len(self._parties)):
+                if i not in lines and (line := self._next_line(i)) is not None:
+                    lines[i] = line
+            if len(lines) < len(self._parties):
+                self._look(lines, deadline)
+                time.sleep(pause)
+                pause = min(_POLL_S, 1.2 * pause)
+        return parse_outputs([[lines[i]] for i in range(len(lines))], self._outputs)
+
+    def finish(self) -> list[PartyLog]:
+        """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
+        started = time.monotonic()
+        ended = _watch(self._parties, started + self._timeout_s, self._timeout_s)
+        return [
+            PartyLog(each.lines(), end - started, each.peak_memory_bytes())
+            for each, end in zip(self._parties, ended, strict=True)
+        ]
+
+    def _send(self, left: dict[int, memoryview]) -> None:
+        """Write as much of the columns as their parties take at once."""
+        for descriptor in list(left):
+            os.set_blocking(descriptor, False)
+            try:
+                while left[descriptor]:
+                    left[descriptor] = left[descriptor][os.write(descriptor, left[descriptor]) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:  # it died, as its exit code will say
+                pass
+            del left[descriptor]
+
+    def _next_line(self, i: int) -> str | None:
+        """Return the next whole line that a party has opened values in, if there is one."""
+        if not self._logs:
+            self._logs = [each.log.open("rb") for each in self._parties]
+        self._unread[i] += self._logs[i].read()
+        while b"\n" in self._unread[i]:
+            line, _, self._unread[i] = self._unread[i].partition(b"\n")
+            if line.startswith(b"OUT "):
+                return line.decode()
+        return None
+
+    def _look(self, answered: Mapping[int, str], deadline: float) -> None:
+        """Raise where a party has failed, or the time is over."""
+        now = time.monotonic()
+        if any(each.exit_code() for each in self._parties):
+            _watch(self._parties, deadline, self._timeout_s)
+        if now > deadline:
+            raise PartyTimeoutError(
+                _still_running(self._parties, dict.fromkeys(answered, now), self._timeout_s)
+            )
+
+    def close(self) -> None:
+        """Release what reading took."""
+        for log in self._logs:
+            log.close()
+
+
+@contextmanager
+def rounds_of(
+    job: Job,
+    configs: Sequence[dict[str, Any]],
+    work: Path,
+    timeout_s: float,
+    starting: Callable[[], None] = no_charge,
+) -> Iterator[Rounds]:
+    """Yield parties that take columns round by round.
+
+    Guarantees, Args, Raises: as `run_parties`, when the block ends.
+    """
+    work.mkdir(mode=0o700, parents=True)
+    try:
+        parties = [LocalProcess(job, config, work / f"party-{i}", None) for i, config in enumerate(configs)]
+        with _started(parties, timeout_s, starting):
+            rounds = Rounds(parties, job.spec.outputs, timeout_s)
+            with contextlib.closing(rounds):
+                yield rounds
+    finally:
+        with uninterrupted():
+            shutil.rmtree(work, ignore_errors=True)
+
+
 Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[None]]
 
 
@@ -125,6 +231,21 @@ def run_to_completion(
     Args: clients: lets those that send begin, given the parties' certificates.
     Raises: as `run_parties`.
     """
+    with _started(parties, timeout_s, starting) as (certificates, deadline):
+        started = time.monotonic()
+        with clients(certificates):
+            ended = _watch(parties, deadline, timeout_s)
+        return [
+            PartyLog(each.lines(), end - started, each.peak_memory_bytes())
+            for each, end in zip(parties, ended, strict=True)
+        ]
+
+
+@contextmanager
+def _started(
+    parties: Sequence[PartyProcess], timeout_s: float, starting: Callable[[], None]
+) -> Iterator[tuple[dict[int, str], float]]:
+    """Start the parties, exchange and yield their certificates, and when their time is over; end them all."""
     try:
         starting()
         for each in parties:
@@ -140,13 +261,7 @@ def run_to_completion(
             certificates[i] = certificate
         for each in parties:
             each.go(certificates)
-        started = time.monotonic()
-        with clients(certificates):
-            ended = _watch(parties, deadline, timeout_s)
-        return [
-            PartyLog(each.lines(), end - started, each.peak_memory_bytes())
-            for each, end in zip(parties, ended, strict=True)
-        ]
+        yield certificates, deadline
     finally:
         with uninterrupted():
             for each in parties:

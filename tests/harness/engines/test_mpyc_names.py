@@ -74,6 +74,7 @@ def test_table_names_all_that_a_program_starts_with(party: OneParty) -> None:
         ("print_ln('%s', (sint([2**62, -2**62]) > sint([2**62 - 1, 1 - 2**62])).reveal())", "[1, 0]"),
         ("for i in range(2):\n    s = s * s\nprint_ln('%s', s.reveal())", "6561"),
         ("def double(v):\n    return v + v\nprint_ln('%s', double(k))", "6"),
+        ("@for_range(2)\ndef _(_):\n    print_ln('%s', (s + 1).reveal())", "10\n10"),
         ("start_timer(1)\nstart_timer(2)\nprint_ln('%s', 1)", "1"),
     ],
 )
@@ -96,7 +97,10 @@ def test_timer_prints_what_it_measured(party: OneParty) -> None:
     ("line", "names_it"),
     [
         # Names that only MP-SPDZ has.
-        ("@for_range(4)\ndef _(i): pass", "for_range"),
+        ("@for_range_opt(4)\ndef _(i): pass", "for_range_opt"),
+        ("@for_range(4)\ndef _(i):\n    sint(i)", "from object"),
+        ("@for_range(0)\ndef _(i): pass", "size of a vector"),
+        ("@for_range(k)\ndef _(i): pass", "size of a vector"),
         ("@if_(k)\ndef _(): pass", "if_"),
         ("@while_do(lambda: k)\ndef _(): pass", "while_do"),
         ("Array(4, sint)", "Array"),

@@ -1,0 +1,293 @@
+"""Rounds of noisy sums by parties that stay up: one budget for all of them, spent before the first."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
+from harness.engines.parties.supervisor import Rounds
+from harness.engines.registry import choose_model, engine_of
+from harness.errors import FairSharesError, OptionError, UnsupportedError
+from harness.inputs.shares import expanded_shares
+from harness.privacy.ledger.charge import Account, entry
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent
+from harness.security_models import Model
+from harness.system.files import scratch_directory
+from harness.training.updates import Floats, Integers, UpdateRule, units_for
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.rounding import exact_number
+from protocols.accounting.rounds import RoundsPlan, plan_rounds
+from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.noise import added
+from protocols.noise.tables import OwnNoise
+from protocols.spec import NO_INPUT, PI_ROUNDS, ProtocolSpec, with_own_noise
+
+MAX_ROUNDS = 100_000
+_AT_ONCE = 1 << 22  # values that are shared at a time
+
+Number = int | float | Fraction | str
+
+
+class SumSession:
+    """Sums of clients' vectors, round by round, each opened with noise only.
+
+    In each round every client's vector is clipped to the L2 norm `clip`, then weighed, rounded last, and
+    split into additive shares; each party adds up what it was sent, and the parties open the sum with noise.
+    They stay up between rounds. All rounds have one (epsilon, delta), charged before the first, and spent
+    even if some are not used.
+
+        >>> import numpy as np
+        >>> import fairshares as fs
+        >>> updates = np.full((1000, 2), 0.5)  # a row per client
+        >>> sums = []
+        >>> with fs.SumSession(
+        ...     "mpyc", clients=1000, coordinates=2, rounds=2, clip=1.0, epsilon=10
+        ... ) as session:
+        ...     for _ in range(session.rounds):
+        ...         sums.append(session.add(updates))
+        >>> sums[0].shape, bool((abs(sums[1] - 500) < 50).all())
+        ((2,), True)
+        >>> session.plan.exact.epsilon
+        Fraction(10, 1)
+
+    Guarantees: (epsilon, delta) of all rounds together, for the unit, towards parties that the model
+    tolerates and everybody else, however later vectors depend on earlier sums; whatever happens, no process
+    is left.  [test: tests/protocols/test_rounds.py, tests/harness/training/test_session.py]
+    Edge cases: who is in a round is public, what is in a vector is not; a client that left counts as one
+    with a vector of zeros, and nothing is scaled by how many there are; a party that fails ends the session.
+    Attributes: rule: what vectors may be; plan: the noise, with `exact` (epsilon, delta), and `rho` with the
+    `apart` that belongs to it; seconds: of each round so far, without the clients' work; sent_bytes: by each
+    party in all, known after the last round.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        clients: int,
+        coordinates: int,
+        rounds: int,
+        clip: float,
+        epsilon: Number,
+        delta: Number = "1e-5",
+        largest_weight: float = 1.0,
+        unit: str = "client",
+        rows: str | None = None,
+        noise: str = "joint",
+        population: str | None = None,
+        budget: tuple[Number, Number] | None = None,
+        ledger: Path | str | None = None,
+        starting: Callable[[], None] | None = None,
+        timeout: float = 600,
+    ) -> None:
+        """Choose the noise, without spending anything.
+
+        Args:
+            model: of `fairshares schemes`; default: ring where MP-SPDZ is found, else mpyc.
+            clients: the most rows that a round has, public.
+            coordinates, rounds: of a vector; of the session.
+            clip, largest_weight: the largest norm of a row before weighing, and the largest weight; fixed
+                beforehand, as the noise grows with both.
+            epsilon, delta: of all rounds together.
+            unit, rows: who is protected, "client" or "record"; and whose vector each row is. Where records
+                are protected and rows are clients', noise is doubled.
+            noise: "joint", which nobody knows, or "own": each party adds Gaussian noise, for long vectors.
+            population, budget, ledger: who is charged; None: nobody counts; their (epsilon, delta) in all;
+                the file that it is written to.
+            starting: charges in place of these, where the rounds are a part of a larger run; called once,
+                before the first party starts.
+            timeout: seconds that the parties may take to start, and for each round.
+        Raises: FairSharesError: a subclass for each mistake; the message has the value, and the way out.
+        """
+        self.model, self.clients, self.rounds, self._timeout_s = choose_model(model), clients, rounds, timeout
+        if not (1 <= rounds <= MAX_ROUNDS and clients >= 1):
+            raise OptionError(
+                f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
+            )
+        if noise not in ("joint", "own"):
+            raise OptionError(f"There is no noise {noise!r}; choose joint or own.")
+        protected, of_rows = (_unit(each) for each in (unit, rows or unit))
+        self._spec, own = PI_ROUNDS, None
+        if noise == "own":
+            self._spec = _own_rounds()
+            own = self.model.parties, self.model.parties - self.model.corruptions
+        units = units_for(coordinates, largest_weight) if coordinates > 0 else 1
+        while True:
+            self.rule = UpdateRule(coordinates, clip, largest_weight, units, protected, of_rows)
+            try:
+                self.plan: RoundsPlan = plan_rounds(
+                    self.rule.squares, coordinates, rounds, _exact(epsilon), _exact(delta), own
+                )
+                break
+            except ValueError as error:
+                if units == 1:
+                    raise OptionError(f"ε and δ of {epsilon} and {delta}: {error}.") from None
+                units //= 2
+        self.rule.check_sums(clients, max(-added.smallest(self.plan.noise), added.largest(self.plan.noise)))
+        limit = None if budget is None else Budget(_exact(budget[0]), _exact(budget[1]))
+        self._account = Account(Ledger(None if ledger is None else Path(ledger)), population, limit)
+        self._starting = starting
+        self._stack: ExitStack | None = None
+        self._rounds: Rounds | None = None
+        self.seconds: list[float] = []
+        self.sent_bytes: tuple[int, ...] | None = None
+
+    def open(self) -> SumSession:
+        """Charge all rounds, then start the parties; return the session.
+
+        Raises: FairSharesError: the budget falls short, the model cannot run here, or a party does not start.
+        """
+        if self._stack is not None or self.seconds:
+            raise OptionError("This session was opened before, and its noise is spent; make another one.")
+        engine = engine_of(self.model)
+        if reason := engine.supports(self._spec, self.model, NO_INPUT):
+            raise UnsupportedError(reason)
+        stack = self._stack = ExitStack()
+        self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
+        try:
+            starting = self._starting
+            if starting is None:
+                mark = stack.enter_context(entry(self._account))
+                mark.check(self._event)
+                starting = lambda: mark.start(self._event)  # noqa: E731
+            work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
+            self._rounds = stack.enter_context(
+                engine.rounds(
+                    self._job,
+                    self.model,
+                    work / "parties",
+                    self._timeout_s,
+                    self.rounds,
+                    self.rule.coordinates,
+                    starting,
+                )
+            )
+        except BaseException:
+            self._end(*sys.exc_info())
+            raise
+        return self
+
+    def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
+        """Return the noisy sum of the clients' vectors, each clipped, then weighed: one round.
+
+        Args: updates: shape (rows, coordinates), at most `clients` rows; a row that is not finite counts as
+        zeros; weights: shape (rows,), 1 each if None; one above `largest_weight` counts as that.
+        Returns: shape (coordinates,); its noise has mean 0.
+        Raises: OptionError: too many rows or rounds, or another shape; PartyFailedError, PartyTimeoutError,
+        OutputError: the session has ended.
+        """
+        if self._rounds is None:
+            raise OptionError("This session is not open; use it in a `with` block, or call open() first.")
+        number = len(self.seconds) + 1
+        if number > self.rounds:
+            raise OptionError(f"All {self.rounds} rounds were opened; declare more for another session.")
+        encoded = self.rule.encode(updates, weights)
+        if len(encoded) > self.clients:
+            raise OptionError(
+                f"{len(encoded)} rows are more than the {self.clients} clients that were declared."
+            )
+        columns = _columns(encoded, self.model)
+        try:
+            started = time.monotonic()
+            sums = self._rounds.open(columns)["sums"]
+            self.seconds.append(time.monotonic() - started)
+        except BaseException as error:
+            self._end(*sys.exc_info())
+            if isinstance(error, FairSharesError):
+                error.args = (f"{error} Round {number} of {self.rounds} ended the session; all are spent.",)
+            raise
+        opened = np.array(sums, dtype=np.float64) + added.offset(self.plan.noise)
+        return opened * (self.rule.clip / self.rule.units)
+
+    def close(self) -> None:
+        """End the parties; nothing is left running. A session that is closed stays closed.
+
+        Raises: LedgerError: what became of it cannot be written.
+        """
+        try:
+            if self._rounds is not None and len(self.seconds) == self.rounds:
+                costs = engine_of(self.model).costs(self._rounds.finish())
+                self.sent_bytes = tuple(cost.sent_bytes for cost in costs)
+        finally:
+            self._end(*sys.exc_info())
+
+    def __enter__(self) -> SumSession:
+        """Open the session."""
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the session; after an error its parties are not waited for."""
+        if kind is None:
+            self.close()
+        else:
+            self._end(kind, error, trace)
+
+    def _end(self, *error: Any) -> None:
+        self._rounds = None
+        if self._stack is not None and self._left.detach():
+            self._stack.__exit__(*error)
+
+    @property
+    def _event(self) -> PrivacyEvent:
+        relation = (
+            NeighboringRelation.ZERO_OUT_ONE
+            if self.rule.unit is PrivacyUnit.CLIENT
+            else NeighboringRelation.ADD_OR_REMOVE_ONE
+        )
+        return PrivacyEvent("sums", self.model.name, self.plan.exact, self.rule.unit, relation, Path.cwd())
+
+    @property
+    def _job(self) -> Job:
+        plan, parties, d = self.plan, self.model.parties, self.rule.coordinates
+        own = OwnNoiseInput(d, d) if isinstance(plan.noise, OwnNoise) else None
+        bits = () if isinstance(plan.noise, OwnNoise) else input_widths(fair_bits_per_sample(plan.noise))
+        arguments = (str(parties), str(self.rounds), str(d), *plan.law)
+        source = PROGRAMS / f"{self._spec.name}.mpc"
+        fair_bits = tuple((width, d) for width in bits)
+        return Job(self._spec, source, arguments, (None,) * parties, fair_bits, own=own)
+
+
+def _columns(encoded: Integers, model: Model) -> list[bytes]:
+    """Return each party's column: the sum of the shares that all clients sent it, each value on its own."""
+    domain = model.domain
+    rows, width = encoded.shape
+    columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
+    for part in np.array_split(encoded, -(-rows * width // _AT_ONCE) or 1):
+        values = domain.encode(part.T)
+        for i, share in enumerate(expanded_shares(values, domain, model.parties)):
+            columns[i] = domain.add(columns[i], domain.total(share.reshape(values.shape)))
+    return [domain.to_bytes(column) for column in columns]
+
+
+def _own_rounds() -> ProtocolSpec:
+    spec = with_own_noise(PI_ROUNDS, NO_INPUT)
+    assert spec is not None
+    return spec
+
+
+def _unit(name: str) -> PrivacyUnit:
+    try:
+        return PrivacyUnit(name)
+    except ValueError:
+        raise OptionError(f"There is no privacy unit {name!r}; choose client or record.") from None
+
+
+def _exact(number: Number) -> Fraction:
+    found = exact_number(str(number))
+    if found is None:
+        raise OptionError(f"{number!r} is no number; write 1, 0.5, 1/3, 1e-5 or 2^-40.")
+    return found

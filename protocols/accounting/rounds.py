@@ -1,0 +1,137 @@
+"""What many rounds of noisy sums protect together, and the noise that this takes: by zCDP, exactly.
+
+A round opens sums of vectors of integers, whose neighbours' are apart by a bounded norm. Each round may
+depend on what earlier ones opened.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from protocols.accounting.calibration import bits_at_most
+from protocols.accounting.own_noise import distance, renyi_delta, rho
+from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.truncated import Guarantee, log_upper_bound
+
+_GRID = 10**12  # a coin's epsilon is rounded down to this grid
+_FINE_GRID = 10**15  # a table's rate to this
+_LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from what zCDP is shown for
+_SHRINK = Fraction(1999, 2000)
+_TRIES = 100
+
+
+@dataclass(frozen=True)
+class RoundsPlan:
+    """Noise for rounds, and what it protects.
+
+    Attributes: squares: the sum of the squares by which two neighbours' sums of a round differ, at most;
+    noise: of each coordinate; law: a program's arguments for it; rho, apart: what two neighbours' rounds open
+    is within total variation distance `apart`, delta', of two laws that have D_alpha <= alpha rho, both ways,
+    for every alpha > 1; exact: what follows, at the epsilon that was asked.
+    """
+
+    rounds: int
+    coordinates: int
+    squares: int
+    noise: tuple[Coin, ...] | OwnNoise
+    law: tuple[str, ...] = field(compare=False)
+    rho: Fraction
+    apart: Fraction
+    exact: Guarantee
+
+
+def plan_rounds(
+    squares: int,
+    coordinates: int,
+    rounds: int,
+    epsilon: Fraction,
+    delta: Fraction,
+    own: tuple[int, int] | None = None,
+) -> RoundsPlan:
+    """Choose the noise of each coordinate of each round, with nearly as little of it as possible.
+
+    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, for all rounds together.
+    [test: tests/protocols/test_rounds.py]
+    Args: squares: see `RoundsPlan`; own: parties, and how many of them nobody corrupts, where each adds
+    discrete Gaussian noise of its own; None for joint, discrete Laplace noise.
+    Raises: ValueError: no noise reaches epsilon and delta; the message says why.
+    """
+    if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
+        raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
+    total = _largest_rho(epsilon, delta * (1 - _LOST))
+    lost = delta * _LOST / (1 + exp_bounds(epsilon)[1]) / rounds  # what a round may be apart
+    for _ in range(_TRIES):
+        each = total / (rounds * squares)
+        noise, law = (
+            _coins(each, squares, coordinates, lost) if own is None else _table(each, squares, lost, *own)
+        )
+        found, apart = zcdp(noise, squares, coordinates, rounds)
+        spent = renyi_delta(found, epsilon) + (1 + exp_bounds(epsilon)[1]) * apart
+        if spent <= delta:
+            return RoundsPlan(
+                rounds, coordinates, squares, noise, law, found, apart, Guarantee(epsilon, spent)
+            )
+        total *= _SHRINK
+    raise ValueError(f"none of {_TRIES} noises does")
+
+
+def zcdp(
+    noise: tuple[Coin, ...] | OwnNoise, squares: int, coordinates: int, rounds: int
+) -> tuple[Fraction, Fraction]:
+    """Return rho and delta' of `RoundsPlan` for this noise.
+
+    Computes: joint noise: on the values that both neighbours' noise can reach, which are as likely under
+    either, a coordinate that moves by s is s ln(r)-DP, r the worst ratio of neighbouring atoms, hence
+    (s ln r)^2 / 2-zCDP (Bun and Steinke 2016, Proposition 3.3), and squares add up over coordinates; what is
+    left are the s outermost atoms of each, by at most e^(ln r s) of the last one each. Own noise: as
+    `own_noise.rho` and `distance`, of every honest party's table. Both add up over rounds, also where a round
+    depends on earlier ones (Bun and Steinke, Lemma 2.3; noise is coupled, round by round).
+    Guarantees: upper bounds.  [test: tests/protocols/test_rounds.py]
+    """
+    if isinstance(noise, OwnNoise):
+        apart = min(coordinates, squares) * noise.honest * distance(noise)
+        return rounds * squares * rho(noise), rounds * apart
+    unit, farthest, moved = (
+        log_upper_bound(worst_ratio(noise)),
+        math.isqrt(squares),
+        _moved(squares, coordinates),
+    )
+    apart = edge_mass(noise) * moved * exp_bounds(unit * farthest)[1]
+    return rounds * squares * unit**2 / 2, rounds * apart
+
+
+def _moved(squares: int, coordinates: int) -> int:
+    """Return by how much whole coordinates move in all, at most (Cauchy and Schwarz)."""
+    return min(squares, math.isqrt(squares * coordinates))
+
+
+def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return about the largest rho whose delta at epsilon is at most this."""
+    low, high = 1e-12, float(epsilon)
+    for _ in range(50):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if renyi_delta(Fraction(middle), epsilon) <= delta else (low, middle)
+    return Fraction(low)
+
+
+def _coins(
+    each: Fraction, squares: int, coordinates: int, lost: Fraction
+) -> tuple[tuple[Coin, ...], tuple[str, ...]]:
+    unit = Fraction(int(math.sqrt(2 * each) * _GRID), _GRID)
+    inward = exp_bounds(unit * math.isqrt(squares))[1]
+    bits = max(MIN_DELTA_BITS, bits_at_most(lost / (_moved(squares, coordinates) * inward)))
+    return design_coins(unit, bits), (str(unit), str(bits))
+
+
+def _table(
+    each: Fraction, squares: int, lost: Fraction, parties: int, honest: int
+) -> tuple[OwnNoise, tuple[str, ...]]:
+    rate = Fraction(int(each * _FINE_GRID), _FINE_GRID)
+    if not rate:
+        raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
+    margin = math.log(4 * squares * honest / lost) / float(rate * honest)
+    own = OwnNoise(NoiseLaw.GAUSSIAN, rate, math.ceil(math.sqrt(margin)), parties, honest)
+    return own, (str(own.law), str(rate), str(own.edge))
