@@ -21,10 +21,11 @@ from harness.cli.command_line import similar
 from harness.cli.parsers import parse_epsilon
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
+from harness.releases.base import JOINT, OWN
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
-from protocols.spec import PATHS, PI_LAP, PRODUCT
+from protocols.spec import PATHS, PI_LAP, PRODUCT, PROTOCOLS, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # as it ran, beside its results
@@ -46,6 +47,7 @@ _CHOICES: Mapping[str, Iterable[str]] = {
     "model": MODELS,
     "input_path": PATHS,
     "shape": ("", *SHAPES),
+    "noise": (JOINT, OWN),
 }
 _READ: Mapping[str, Callable[[str], object]] = {
     "epsilon": parse_epsilon,
@@ -256,6 +258,10 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
                 raise ExperimentError(f"{place}: {factor}: {error}") from None
     if PROGRAM not in cell and "protocol" in cell:
         _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
+        if cell.get("noise") == OWN and not _spec_of(cell).own_noise:
+            raise ExperimentError(
+                f"{place}: {_spec_of(cell).name} has no place for noise of the parties' own; leave out noise."
+            )
     kind = (PROGRAM, "model") if PROGRAM in cell else _NEEDED.get(str(cell.get("protocol")), ("protocol",))
     if missing := [factor for factor in kind if factor not in cell]:
         raise ExperimentError(f"{place} has a cell without {', '.join(missing)}; add it to its factors.")
@@ -269,6 +275,13 @@ def _variants(protocol: str) -> Sequence[str]:
     first, *others = statistic.specs.items()
     product_form = [PRODUCT.name] if PRODUCT.name in first[1].input_forms else []
     return ["default", *product_form, *(["slots"] if statistic.slots else []), *(name for name, _ in others)]
+
+
+def _spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
+    """Return the protocol of a cell's variant."""
+    usual, statistic = PROTOCOLS[str(cell["protocol"])], _SPECS.get(str(cell["protocol"]))
+    own = {} if statistic is None else {**statistic.specs, "slots": statistic.slots}
+    return own.get(str(cell.get("variant"))) or usual
 
 
 def _check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:

@@ -17,7 +17,17 @@ from benchmarks.measure.cell import HERE
 from benchmarks.measure.over_hosts import over_hosts
 from benchmarks.measure.programs import OwnPrograms
 from benchmarks.measure.runner import Chosen, Standing
-from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, by_cell, load, measured_over, summary
+from benchmarks.measure.samples import (
+    AT_FIRST,
+    FAILED,
+    SKIPPED,
+    Level,
+    Sample,
+    by_cell,
+    load,
+    measured_over,
+    summary,
+)
 from benchmarks.measure.units import write_units
 from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Planned, Suite, read_experiment
 from benchmarks.validation.texts import spread
@@ -127,7 +137,7 @@ def _duration(seconds: float) -> str:
 
 def name_of_cell(cell: Mapping[str, Level]) -> str:
     """Return a cell's levels in a line, without those that say nothing."""
-    usual = {"variant": "default", "input_path": "shares", "network": "none"}
+    usual = {"variant": "default", "input_path": "shares", "network": "none", **AT_FIRST}
     return " ".join(
         f"{factor} {level}" if type(level) is not str or factor == "epsilon" else level
         for factor, level in cell.items()

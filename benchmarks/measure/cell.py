@@ -6,10 +6,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample
+import numpy as np
+
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Cell, Level, Sample, cell_key
 from benchmarks.suites import Planned
 from harness.cli.parsers import parse_delta, parse_epsilon
 from harness.cli.release_options import RELEASES
@@ -23,12 +26,14 @@ from harness.pipeline import manifest as report
 from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.party_inputs import RecordsSource, Source, synthetic_inputs
 from harness.pipeline.run import DEFAULT_DELTA, RunSettings, make_job, run_release
-from harness.releases.base import Release, Statistic
+from harness.releases.base import JOINT, OWN, Release, Statistic
+from harness.releases.expected_errors import ExpectedError
 from harness.releases.noise_samples import Sampler, choose_sampler
 from harness.releases.registry import STATISTICS
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.security_models import Model, get_model
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.noise.tables import NoiseLaw
 from protocols.spec import (
     NO_INPUT,
     PATHS,
@@ -170,6 +175,28 @@ def job_of(cell: Mapping[str, Level]) -> Job:
     return make_job(prepared, synthetic_inputs(federation, release.form, model))
 
 
+def error_ratio(cell: Mapping[str, Level]) -> float:
+    """Return how many times as far off a count is with noise of the parties' own as with joint noise.
+
+    Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds.
+    """
+    own, joint = (_count_error(cell_key({**cell, "noise": noise})) for noise in (OWN, JOINT))
+    return own / joint
+
+
+@cache
+def _count_error(key: Cell) -> float:
+    cell = dict(key)
+    statistic = curves_of(statistic_of(cell))
+    domain = federation_of(cell, statistic).domain
+    sizes = np.ones(
+        (len(domain.groups), max(1, len(domain.labels)))
+    )  # on which a count's error does not depend
+    found = statistic.expected_error(statistic.prepare(release_of(cell), domain), sizes)
+    assert isinstance(found, ExpectedError)
+    return found.count
+
+
 def release_of(cell: Mapping[str, Level]) -> Release:
     """Return what a cell releases, and by which model."""
     return _spec_and_settings(cell)[1].release
@@ -217,7 +244,8 @@ def _settings(cell: Mapping[str, Level], form: InputForm) -> RunSettings:
     network = parse_network(str(cell["network"]))
     of_clients = cell.get("cap") or cell["protocol"] == PI_CAP.name
     unit = PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD
-    return RunSettings(Release(model_of(cell), form, epsilon, delta, unit=unit), network=network)
+    law = NoiseLaw.LAPLACE if cell.get("noise") == OWN else None
+    return RunSettings(Release(model_of(cell), form, epsilon, delta, unit=unit, law=law), network=network)
 
 
 def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:

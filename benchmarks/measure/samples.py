@@ -21,6 +21,7 @@ CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
 TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s")
 
 Level = str | int | float
+AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, which lack the factor
 Cell = tuple[tuple[str, Level], ...]
 """One level of each factor, sorted by the factor's name."""
 
@@ -86,8 +87,8 @@ class Summary:
 
 
 def cell_key(cell: Mapping[str, Level]) -> Cell:
-    """Return the cell as something that can be compared and looked up."""
-    return tuple(sorted(cell.items()))
+    """Return the cell as something to compare and look up, without what all cells had at first."""
+    return tuple(sorted(cell.items() - AT_FIRST.items()))
 
 
 class Line(Protocol):

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
 from benchmarks.report.markdown import markdown
@@ -16,6 +17,7 @@ from benchmarks.validation import Validation, texts
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import SCALE, Row
 from benchmarks.validation.texts import NONE
+from harness.security_models import get_model
 from harness.views.parts import Figure, Heading, Paragraph, Part, Sentences, Table
 from harness.views.rendering.html import write_page
 
@@ -74,6 +76,10 @@ def report(measured: Measured, found: Validation, drawings: Drawings) -> Iterato
             "space: as wanted, and as measured in the run itself (medians of the runs)."
         )
         yield _table(_NETWORK, [cell for cell in networks if cell.networks], caption=caption)
+    if pairs := list(measured.pairs()):
+        yield Heading("Noise of the parties' own")
+        yield _side_by_side(pairs)
+        yield Sentences([texts.OWN_NOISE])
     if noise := [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]:
         yield Heading("Noise")
         yield from draw("noise")
@@ -95,6 +101,24 @@ def report(measured: Measured, found: Validation, drawings: Drawings) -> Iterato
 def _table(columns: Columns, cells: Sequence[CellRuns], **more: Any) -> Table:
     """Return a table with a row for each cell."""
     return Table([name for name, _ in columns], [[of(cell) for _, of in columns] for cell in cells], **more)
+
+
+def _side_by_side(pairs: Sequence[tuple[CellRuns, CellRuns]]) -> Table:
+    """Return joint noise and the parties' own side by side, the gain in time beside the price in accuracy."""
+    rows = [
+        [
+            joint.name,
+            str(get_model(str(joint["model"])).parties),
+            *(texts.spread(cell.seconds()) for cell in (joint, own)),
+            texts.times((joint.median_s or 0) / (own.median_s or 1)),
+            *(_size(cell, "sent_bytes") for cell in (joint, own)),
+            f"×{error_ratio(own.runs[0].cell):.2f}",
+        ]
+        for joint, own in pairs
+    ]
+    columns = ["cell", "parties", "seconds, joint noise", "own noise", "joint ÷ own", "sent, joint", "own"]
+    caption = "Medians (least – most); bytes of the party that sends most."
+    return Table([*columns, "its error"], rows, caption=caption)
 
 
 def _extrapolated(rows: Sequence[Row]) -> Table:

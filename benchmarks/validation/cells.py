@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.measure.runner import chosen_in
 from benchmarks.measure.samples import (
     ABOUT,
+    AT_FIRST,
     OK,
     SAMPLES,
     Cell,
@@ -30,7 +31,7 @@ from harness.system.result_files import read_result
 _ORDER = (
     *("program", "arguments", "compile_options", "inputs"),
     *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
-    *("groups", "labels", "cap", "epsilon", "network", "model"),
+    *("groups", "labels", "cap", "epsilon", "noise", "network", "model"),
 )
 _USUAL: dict[str, Level] = {
     "input_path": "shares",
@@ -39,6 +40,7 @@ _USUAL: dict[str, Level] = {
     "labels": 2,
     "epsilon": "1",
     "network": "none",
+    **AT_FIRST,
 }
 
 
@@ -62,7 +64,7 @@ class CellRuns:
 
     def __getitem__(self, factor: str) -> Level | None:
         """Return the level of a factor, None if the suite has no such factor."""
-        return self.runs[0].cell.get(factor)
+        return self.runs[0].cell.get(factor, AT_FIRST.get(factor))
 
     def number(self, factor: str) -> int:
         """Return the level of a factor that has whole numbers, 0 if there is none."""
@@ -186,6 +188,14 @@ class Measured:
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
         """Return the cells of these suites (all, if none is named) that have these levels."""
         return [c for c in self.cells if (not suites or c.suite in suites) and c.has(**levels)]
+
+    def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
+        """Yield cells that ran with joint noise, each with the one that differs by own noise alone."""
+        joint = {(cell.suite, cell.without("noise")): cell for cell in self.where(noise="joint", **levels)}
+        for own in self.where(noise="own", **levels):
+            of = joint.get((own.suite, own.without("noise")))
+            if of and of.median_s and own.median_s:
+                yield of, own
 
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()

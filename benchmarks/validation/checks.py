@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import nextafter
+from math import nextafter, sqrt
 
+from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample
 from benchmarks.papers import privfairfl
 from benchmarks.validation import texts
@@ -25,9 +26,11 @@ from harness.security_models import MODELS, get_model
 PAIRS = (
     ("parties", "semi2k", "ring"),
     ("parties", "spdz2k", "sy-rep-ring"),
+    ("parties", "spdz2k", "ps-rep-ring"),
     ("parties", "spdz2k", "rep4-ring"),
     ("adversary", "spdz2k", "semi2k"),
     ("adversary", "sy-rep-ring", "ring"),
+    ("adversary", "ps-rep-ring", "ring"),
     ("adversary", "rep4-ring", "ring"),
 )
 SURE = 0.9  # of all pairs of runs have to be in one order
@@ -51,6 +54,7 @@ def checks(measured: Measured, rows: Sequence[Row], programs: Iterable[Check]) -
     yield from _orders(measured)
     yield from _growths(measured)
     yield from _networks(measured)
+    yield from _own_noise(measured)
     yield from _times(measured, rows)
 
 
@@ -136,7 +140,7 @@ def _parties(measured: Measured) -> Iterator[Check]:
 def _orders(measured: Measured) -> Iterator[Check]:
     """Yield a check for each order that the paper states and both sides of which were measured or tried."""
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
-    for cell in measured.where(*TABLE2):
+    for cell in measured.where(*TABLE2, noise="joint"):
         by_rest.setdefault(cell.without("model"), {})[cell["model"]] = cell
     for claim, slower, quicker in PAIRS:
         for models in by_rest.values():
@@ -147,7 +151,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
                 yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
     for post, pre, times in (("published", "product", MUCH), ("default", "default", 1.0)):
         for shape, model in product(privfairfl().shapes, privfairfl().schemes):
-            where = {"shape": shape, "model": model}
+            where = {"shape": shape, "model": model, "noise": "joint"}
             long = fullest(measured.where(*TABLE2, protocol="pi_roc", variant=post, **where))
             short = fullest(measured.where(*TABLE2, protocol="pi_rw", variant=pre, **where))
             if long and short:
@@ -284,9 +288,25 @@ def _networks(measured: Measured) -> Iterator[Check]:
         yield Check(key, says, worst, low, high, f"×{worst:.3g} of {pairs[0][1]:g} {unit}")
 
 
+def _own_noise(measured: Measured) -> Iterator[Check]:
+    """Yield checks of noise of the parties' own beside joint noise: less is sent, and errors are as stated.
+
+    Seconds are judged of curves, whose noise is most of the cost; elsewhere both take some milliseconds.
+    """
+    for joint, own in measured.pairs():
+        model, says = get_model(str(own["model"])), "own noise takes less, and errs as much more as is stated"
+        stated = sqrt(model.parties / (model.parties - model.corruptions))
+        ratio = error_ratio(own.runs[0].cell)
+        found = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
+        yield Check(f"own.error.{own.suite}.{own.name}", says, ratio, 0, stated, found)
+        yield order_of_bytes(f"own.bytes.{own.suite}.{own.name}", says, joint, own)
+        if own["protocol"] == "pi_roc":
+            yield order_of_seconds(f"own.seconds.{own.suite}.{own.name}", says, joint, own)
+
+
 def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
     """Yield checks of seconds over the paper's: of Table 2's cells, of models, of our default, of figures."""
-    by_cell = {(row.protocol, row.shape, row.model): row for row in rows}
+    by_cell = {(row.protocol, row.shape, row.model): row for row in rows if row.beside is None}
     for (protocol, shape, model), row in by_cell.items():
         key = f"ratio.table2.{protocol}.{shape}.{model}"
         says = f"{protocol} as published takes about as long as in Table 2"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import Summary
 from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured, fullest
@@ -17,6 +18,7 @@ TABLE2 = ("table2", "paper")  # the suites that have its cells
 SCALE = ("scale", "paper")  # and those of the figures
 # The variant that does what the paper's protocol does.
 AS_PUBLISHED = {"pi_rw": "product", "pi_roc": "published"}
+BESIDE = {"ps-rep-ring": "sy-rep-ring"}  # a model that the paper has not, beside its active one of as many
 LEAST_LEVELS = 3  # that tell a line
 LEAST_RATIO = 4  # of the largest level to the smallest
 
@@ -65,7 +67,9 @@ class Row:
 
     Attributes: published: the paper's protocol, as it was run whole, or with `thresholds` of its
     thresholds, the most that were run; clients_send: and had to be waited for; extrapolated: to all of
-    them; why_not: there is neither, why; default: ours.
+    them; why_not: there is neither, why; default: ours; own: the same with noise of the parties' own, whose
+    standard error is `error_ratio` times as large; beside: the paper's model whose figure is
+    meant, None: its own.
     """
 
     protocol: str
@@ -79,6 +83,9 @@ class Row:
     why_not: str
     default: Summary | None
     why_no_default: str
+    own: Summary | None = None
+    error_ratio: float | None = None
+    beside: str | None = None
 
     @property
     def whole(self) -> float | None:
@@ -114,25 +121,31 @@ class Row:
             },
             "why_not": self.why_not or None,
             "default_s": None if self.default is None else vars(self.default),
+            "own_noise_s": None if self.own is None else vars(self.own),
+            "own_noise_error_ratio": self.error_ratio,
+            "paper_figure_is_of": self.beside or self.model,
             "paper_over_published": ratio(self.whole),
             "paper_over_default": ratio(self.default.median if self.default else None),
         }
 
 
 def rows(measured: Measured) -> list[Row]:
-    """Return a row for each cell of Table 2, in the paper's order."""
+    """Return a row for each cell of Table 2, in the paper's order, and one for each model beside them."""
     paper = privfairfl()
+    models = [each for model in paper.schemes for each in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
-        _row(measured, protocol, shape, model, paper.table2[model, shape, protocol])
+        _row(measured, protocol, shape, model, paper.table2[BESIDE.get(model, model), shape, protocol])
         for protocol in AS_PUBLISHED
         for shape in paper.shapes
-        for model in paper.schemes
+        for model in models
+        if model in paper.schemes or measured.where(*TABLE2, model=model)
     ]
 
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, printed: Printed) -> Row:
     where = {"protocol": protocol, "shape": shape, "model": model}
-    ours = fullest(measured.where(*TABLE2, variant="default", **where))
+    ours = fullest(measured.where(*TABLE2, variant="default", noise="joint", **where))
+    own = fullest([pair[1] for pair in measured.pairs(variant="default", **where) if pair[1].suite in TABLE2])
     published = measured.where(*TABLE2, variant=AS_PUBLISHED[protocol], **where)
     most = fullest(published)
     seconds, default = (cell.seconds() if cell else None for cell in (most, ours))
@@ -149,6 +162,9 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, printed: Pri
         why or ("" if seconds else _reason(most)),
         default,
         "" if default else _reason(ours),
+        own.seconds() if own else None,
+        error_ratio(own.runs[0].cell) if own else None,
+        BESIDE.get(model),
     )
 
 

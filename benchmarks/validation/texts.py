@@ -9,6 +9,8 @@ from benchmarks.measure.samples import Summary
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Finding, Status
 from benchmarks.validation.side_by_side import AS_PUBLISHED, Row
+from harness.privacy.statement import SHIFTED
+from harness.security_models import get_model
 from harness.views.parts import Part, Sentences, Table
 
 TITLES = {"pi_rw": "Weights", "pi_roc": "Thresholds"}
@@ -20,9 +22,16 @@ KINDS = {
     "linear": "linear where it should be, ours only",
     "constant": "constant where it should be, ours only",
     "network": "emulated networks bite",
+    "own": "own noise sends less and takes less time than joint noise, and errs by what is stated",
     "ratio": "times within a factor of 3 of the paper's",
     "gain": "the default against the protocol as published",
 }
+
+
+OWN_NOISE = (
+    "Default: the parties make the noise together. Own noise: each adds its own, for which a count's "
+    f'standard error is as many times as large as "its error" says, and {SHIFTED}.'
+)
 
 
 def seconds(value: float, digits: int = 3) -> str:
@@ -65,7 +74,7 @@ def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
     """Return a row of seconds for each model. What is extrapolated is in a column of its own."""
     whole, roc = f"{privfairfl().thresholds:,}", protocol == "pi_roc"
     columns = {
-        "model": [row.model for row in rows],
+        "model": [row.model + " †" * bool(row.beside) for row in rows],
         "PrivFairFL": [
             str(row.paper) if row.paper.seconds < 100 else f"{row.paper.seconds:,.0f}" for row in rows
         ],
@@ -80,8 +89,15 @@ def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
             for row in rows
         ]
     columns["default"] = [spread(row.default) for row in rows]
+    if any(row.own for row in rows):
+        columns["with own noise"] = [spread(row.own) for row in rows]
+        columns["its error"] = [
+            NONE if row.error_ratio is None else f"×{row.error_ratio:.2f}" for row in rows
+        ]
     columns["paper ÷ published"] = [_gain(row, row.whole) for row in rows]
     columns["paper ÷ default"] = [_gain(row, row.default.median if row.default else None) for row in rows]
+    if any(row.own for row in rows):
+        columns["paper ÷ own noise"] = [_gain(row, row.own.median if row.own else None) for row in rows]
     return Table(list(columns), list(zip(*columns.values(), strict=True)), caption=caption)
 
 
@@ -95,6 +111,13 @@ def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
         "Seconds in the computation, preprocessing included: median (least – most). The paper's are for "
         f"{privfairfl().machine}; ours {ours}."
     )
+    if any(row.own for row in rows):
+        yield OWN_NOISE
+    for row in [row for row in rows if row.beside][:1]:
+        yield (
+            f"† {row.model} is no row of the paper's: {get_model(row.model).parties} parties as in "
+            f"{row.beside}, whose figure stands there, {get_model(row.model).stated}."
+        )
     if protocol == "pi_rw":
         yield "Published: product form, group indicators times label counts, noisy counts opened."
         if any(row.clients_send for row in rows):

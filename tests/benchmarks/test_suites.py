@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.cell import job_of
+from benchmarks.measure.runner import chosen_in
 from benchmarks.measure.samples import by_cell, load
 from benchmarks.papers import privfairfl
 from benchmarks.suites import OURS, SHAPES, SUITES, Grid, Planned, Suite, Until, read_experiment, suite_of
+from benchmarks.validation.side_by_side import BESIDE
 from harness.errors import ExperimentError
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.synthetic import Federation
@@ -121,6 +123,8 @@ def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path
         ('"pi_lap"', '"pi_lop"', r"unknown protocol 'pi_lop' \(did you mean pi_lap"),
         ('"pi_lap"', '"pi_rw"', r"has a cell without input_path, clients, records, groups, labels"),
         ('name = "some"', 'name = "../some"', r"name must be a word of small letters"),
+        ("samples = 1 }", 'noise = "own" }', r"pi_lap has no place for noise of the parties' own"),
+        ("samples = 1 }", 'noise = "owm" }', r"unknown noise 'owm' \(did you mean own"),
         ('title = "Something"\n', "", r"missing required field `title`"),
         ('{ model = "mpyc"', '{ mdoel = "mpyc"', r"\[\[excluded\]\] 1 has an unknown factor 'mdoel'"),
         ("[[quick]]", "[until]\nwidth = 0\nmost = 9\n[[quick]]", r"\[until\] must have a width above 0"),
@@ -144,7 +148,7 @@ def test_no_cell_is_in_two_grids() -> None:
 
 
 def test_suites_of_recorded_results_have_the_cells_that_they_had() -> None:
-    """Digests of the plans that suites had when they were Python: cells, repetitions, limits and reasons."""
+    """Digests of their plans: cells, repetitions, limits and reasons."""
     found = {}
     for name in SUITES:
         for quick in (False, True):
@@ -156,8 +160,8 @@ def test_suites_of_recorded_results_have_the_cells_that_they_had() -> None:
 
 @pytest.mark.parametrize("name", SUITES)
 def test_recorded_results_are_of_planned_cells(name: str) -> None:
-    planned = {each.key for each in suite_of(name).plan()}
-    assert set(by_cell(load(PROJECT / "benchmarks" / "results" / name))) <= planned
+    recorded = PROJECT / "benchmarks" / "results" / name
+    assert set(by_cell(load(recorded))) <= {each.key for each in chosen_in(recorded).plan()}
 
 
 @EVERY_FILE
@@ -167,9 +171,7 @@ def test_cells_can_be_run(suite: Suite, quick: bool) -> None:
     for planned in suite.plan(quick=quick):
         model, clients = MODELS[str(planned.cell["model"])], int(planned.cell.get("clients", 0))
         kind = (
-            planned.cell["protocol"],
-            planned.cell["variant"],
-            planned.cell.get("input_path"),
+            *(planned.cell.get(factor) for factor in ("protocol", "variant", "input_path", "noise")),
             clients > 999,
         )
         if kind not in tried and clients < 10**5:  # each kind once: its arguments, without running it
@@ -203,7 +205,7 @@ def test_table_2_has_the_papers_federations_and_models() -> None:
         assert {(cell["clients"], cell["records"]) for cell in of_shape} == {sizes}
         for variant in ("default", "product"):
             models = {cell["model"] for cell in of_shape if cell["variant"] == variant}
-            assert models == {*REAL, "mpyc"}
+            assert models == {*REAL, *BESIDE, "mpyc"}
     assert SHAPES == {"ads": (109, 26_160), "ml-1m": (75, 7_945)}
     assert round(26_160 / 3.29249) == 7_945
 

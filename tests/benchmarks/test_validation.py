@@ -91,7 +91,7 @@ SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
     "order of bytes": (
         lambda sample: replace(sample, sent_bytes=(1, 1)),
         {"model": "semi2k", "protocol": "pi_roc", "variant": "default", "shape": "ads"},
-        {"order.parties.pi_roc.default.ads.semi2k.ring.bytes"},
+        {"order.parties.pi_roc.default.ads.semi2k.ring.bytes", "own.bytes.*.pi_roc.default.ads.own.semi2k"},
     ),
     "order of phases": (
         slower(1000),
@@ -149,6 +149,16 @@ SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
         lambda sample: replace(sample, sent_bytes=sample.sent_bytes[:2]),
         {"suite": "table2", "model": "sy-rep-ring", "variant": "default", "repetition": 0},
         {"exact.parties.sy-rep-ring"},
+    ),
+    "own noise that takes longer": (
+        slower(100),
+        {"suite": "table2", "protocol": "pi_roc", "model": "spdz2k", "shape": "ads", "noise": "own"},
+        {"own.seconds.table2.pi_roc.default.ads.own.spdz2k"},
+    ),
+    "own noise that sends more": (
+        lambda sample: replace(sample, sent_bytes=(10**9,) * 3),
+        {"suite": "table2", "protocol": "pi_rw", "model": "ring", "shape": "ads", "noise": "own"},
+        {"own.bytes.table2.pi_rw.default.ads.own.ring"},
     ),
     "far from the paper": (
         slower(20),

@@ -21,7 +21,7 @@ def run(suite: str, cell: dict[str, Any], repetition: int, seconds: float, sent:
     seconds *= 1 + repetition / 100
     return Sample(
         suite,
-        {"network": "none", "groups": 2, "labels": 2, "epsilon": "1", **cell},
+        {"input_path": "shares", "network": "none", "groups": 2, "labels": 2, "epsilon": "1", **cell},
         repetition,
         "ok",
         "2026-01-01T00:00:00+00:00",
@@ -46,9 +46,12 @@ def _table2() -> Iterator[tuple[dict[str, Any], float]]:
         if protocol == "pi_rw":
             yield {**cell, "protocol": protocol, "variant": "product"}, 0.02 * rank
             yield {**cell, "protocol": protocol, "variant": "default"}, 0.004 * rank
+            yield {**cell, "protocol": protocol, "variant": "default", "noise": "own"}, 0.002 * rank
         else:
             grid = paper.thresholds
-            yield {**cell, "protocol": protocol, "variant": "default", "thresholds": grid}, 0.05 * rank
+            ours = {**cell, "protocol": protocol, "variant": "default", "thresholds": grid}
+            yield ours, 0.05 * rank
+            yield {**ours, "noise": "own"}, 0.005 * rank
             for few in THRESHOLDS:
                 part = printed.seconds * (few + 1) / (grid + 1)
                 yield {**cell, "protocol": protocol, "variant": "published", "thresholds": few}, part
