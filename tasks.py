@@ -25,6 +25,7 @@ namespace = Collection(
         Command("utility", of_benchmarks.UtilityOptions, f"{BENCHMARKS}.studies:utility"),
         Command("trust", of_benchmarks.TrustOptions, f"{BENCHMARKS}.studies:trust"),
         Command("tampering", of_benchmarks.TamperingOptions, f"{BENCHMARKS}.tampering:tampering"),
+        Command("timing", of_benchmarks.TimingOptions, f"{BENCHMARKS}.tampering:timing"),
         *(
             Command(suite, options_class, f"{BENCHMARKS}.measured:measure")
             for suite, options_class in of_benchmarks.SUITES.items()

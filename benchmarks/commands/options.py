@@ -73,11 +73,29 @@ class TamperingOptions(Options):
         separated(one_of(in_module("harness.security_models:MODELS"))),
         "only these, for example spdz2k,rep4-ring; default: all that are made for active parties",
     )
+    tried = usual(
+        "operations",
+        one_of(lambda: ("operations", "programs", "noise")),
+        "programs: those of Programs/Source; noise: a party's own bits, too, and the law of what is opened",
+    )
     turns = usual("1", whole(1, 100), "how often each message is changed, each time in another way")
     minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")
     out = OUT.but(help="a new directory for the results; default: runs/bench.tampering-<time>")
     resume = optional(parse_path, "instead of --out: the directory of an earlier command, to go on with")
     json = json_of("what was tried, by model and operation, as JSON")
+
+
+class TimingOptions(Options):
+    """Try whether sizes and times of messages tell of secrets: all programs, on two extreme inputs."""
+
+    models = optional(
+        separated(one_of(in_module("harness.security_models:MODELS"))),
+        "only these, for example ring,rep4-ring; default: all of MP-SPDZ's",
+    )
+    minutes = usual("120", whole(1, 10_000), "after which no more pairs are run")
+    out = OUT.but(help="a new directory for the results; default: runs/bench.timing-<time>")
+    resume = optional(parse_path, "instead of --out: the directory of an earlier command, to go on with")
+    json = json_of("sizes and times by model and program, as JSON")
 
 
 class SuiteOptions(Options):

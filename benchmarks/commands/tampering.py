@@ -1,4 +1,4 @@
-"""What `bench.tampering` does: change messages, and say what the others made of it."""
+"""What `bench.tampering` does, which changes messages, and `bench.timing`, which compares them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from benchmarks.commands.options import TamperingOptions, typed
+from benchmarks.commands.options import TamperingOptions, TimingOptions, typed
 from benchmarks.measure.samples import ABOUT, SAMPLES
+from benchmarks.tampering import timing as pairs
 from benchmarks.tampering.attack import Outcome
+from benchmarks.tampering.law import largest_distance
+from benchmarks.tampering.operations import OPERATIONS
+from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.walk import Attempt, go_on, load, most_wrong
 from harness.cli.terminal import INTERRUPTED_EXIT, err, plain, say, show, steps
 from harness.errors import OptionError, UnsupportedError
@@ -21,36 +26,68 @@ from harness.system.result_files import SCHEMA, check_new, default_out, write_js
 from harness.views.parts import Bad, Good, Part, Table
 from harness.views.run import results
 
+TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE}
 _STEPS = {"walk": "change messages"}
 
 
 def tampering(options: TamperingOptions) -> None:
     """Change every message of models for active parties once, or as many as there is time for."""
-    if options.out and options.resume:
-        raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
-    if sys.platform != "linux":
-        raise UnsupportedError("Messages are changed on Linux alone.")
     names = options.models or [model.name for model in MODELS.values() if model.active]
-    directory = options.resume or options.out or default_out("bench.tampering")
-    if not options.resume:
-        check_new(directory)
-        directory.mkdir(parents=True)
-        given = typed(models=",".join(options.models or ()), turns=options.turns, minutes=options.minutes)
-        about = {"schema": SCHEMA, "command": f"./inv bench.tampering{given}", "environment": environment()}
-        write_json(directory / ABOUT, about)
+    directory = _directory(
+        "bench.tampering",
+        options,
+        models=",".join(options.models or ()),
+        tried=options.tried,
+        turns=options.turns,
+    )
     path = directory / SAMPLES
     try:
         with steps(_STEPS) as begin:
             begin("walk")
-            go_on([MODELS[name] for name in names], path, options.turns, options.minutes * 60, begin.count)
+            models = [MODELS[name] for name in names]
+            go_on(models, TRIED[options.tried], path, options.turns, options.minutes * 60, begin.count)
     except KeyboardInterrupt:
-        again = f"./inv bench.tampering --resume {plain(str(directory))}"
+        again = f"./inv bench.tampering --tried {options.tried} --resume {plain(str(directory))}"
         say(f"Interrupted: {len(load(path))} messages were changed. Go on by {again}.", err)
         sys.exit(INTERRUPTED_EXIT)
     rows = summary(load(path))
     show(*_view(rows), results(directory))
     if options.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
+
+
+def timing(options: TimingOptions) -> None:
+    """Run programs on two extreme inputs in turn, and compare what somebody who sees packets sees."""
+    names = options.models or [model.name for model in MODELS.values() if model.virtual_machine]
+    directory = _directory("bench.timing", options, models=",".join(options.models or ()))
+    path = directory / SAMPLES
+    try:
+        with steps({"pairs": "run pairs"}) as begin:
+            begin("pairs")
+            pairs.go_on([MODELS[name] for name in names], PROGRAMS, path, options.minutes * 60, begin.count)
+    except KeyboardInterrupt:
+        say(f"Interrupted. Go on by ./inv bench.timing --resume {plain(str(directory))}.", err)
+        sys.exit(INTERRUPTED_EXIT)
+    rows = pairs.summary(pairs.load(path))
+    show(*_times(rows), results(directory))
+    if options.json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+
+
+def _directory(command: str, options: TamperingOptions | TimingOptions, **given: object) -> Path:
+    """Return where the results go: a new directory that says what was run, or that of an earlier command."""
+    if options.out and options.resume:
+        raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
+    if sys.platform != "linux":
+        raise UnsupportedError("Messages are changed and watched on Linux alone.")
+    directory = options.resume or options.out or default_out(command)
+    if not options.resume:
+        check_new(directory)
+        directory.mkdir(parents=True)
+        said = f"./inv {command}{typed(**given, minutes=options.minutes)}"
+        about = {"schema": SCHEMA, "command": said, "environment": environment()}
+        write_json(directory / ABOUT, about)
+    return directory
 
 
 def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
@@ -61,13 +98,24 @@ def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 
     rows = []
     for (model, operation), each in groupby(sorted(attempts, key=place), place):
-        counted = Counter(attempt.outcome for attempt in each)
+        of = list(each)
+        counted = Counter(attempt.outcome for attempt in of)
         tried = counted.total() - counted[Outcome.UNTOUCHED]
         wrong = counted[Outcome.WRONG]
         bound = most_wrong(tried, wrong)
         figures = {outcome.name.lower(): counted[outcome] for outcome in Outcome}
-        rows.append({"model": model, "operation": operation, **figures, "wrong_at_most": round(bound, 5)})
+        row = {"model": model, "operation": operation, **figures, "wrong_at_most": round(bound, 5)}
+        noise = sum((Counter(attempt.noise) for attempt in of), Counter[str]())
+        rows.append({**row, **_of_noise(noise)} if noise else row)
     return rows
+
+
+def _of_noise(counted: Counter[str]) -> dict[str, Any]:
+    """Return how far all noise that was opened is from its law, and how far that may be by chance."""
+    n, law = counted.total(), NOISE[0].law
+    assert law
+    distance = law.distance(Counter({int(value): times for value, times in counted.items()}))
+    return {"noise": n, "distance": round(distance, 5), "by_chance": round(largest_distance(n), 5)}
 
 
 def _view(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
@@ -77,6 +125,11 @@ def _view(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
         "Wrong: an honest party took a result that the function does not give. At most: of all such changes, "
         "at 95 %, as far as a random sample tells."
     )
+    for row in rows:
+        if "noise" in row:
+            near = row["distance"] <= row["by_chance"]
+            found = f"{row['distance']:.2g} from its law, {row['by_chance']:.2g} being chance"
+            yield f"{row['model']}: {row['noise']:,} samples of noise: {Good(found) if near else Bad(found)}."
     for model, of in groupby(rows, lambda row: row["model"]):
         wrong = sum(row["wrong"] for row in of)
         found = f"{wrong} wrong results" if wrong else "no wrong result"
@@ -96,3 +149,28 @@ def _cells(row: dict[str, Any]) -> list[str]:
         Bad(wrong) if row["wrong"] else wrong,
         f"{100 * row['wrong_at_most']:.2g} %",
     ]
+
+
+def _times(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
+    columns = ("model", "program", "pairs", "other sizes", "seconds", "difference, µs")
+    cells = [
+        [
+            *(row["model"], row["operation"], str(row["pairs"])),
+            Bad(str(row["sizes_differ"])) if row["sizes_differ"] else "0",
+            f"{row['seconds']:.3g}",
+            _ends(row),
+        ]
+        for row in rows
+    ]
+    yield Table(columns, cells)
+    yield (
+        "Other sizes: pairs in which a party sent another number of messages, or others. Difference: of the "
+        "median, ones less zeros; all intervals hold at once with 95 %, and one without 0 is a leak."
+    )
+
+
+def _ends(row: dict[str, Any]) -> str:
+    if row["difference_s"] is None:
+        return "too few pairs"
+    text = " to ".join(f"{1e6 * end:,.0f}" for end in row["difference_s"])
+    return Bad(text) if row["found"] else text

@@ -7,18 +7,22 @@ its own as in any run, and inputs that the program of the operation says. Linux,
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.tampering.operations import Integers, Operation
 from harness.engines.base import LOOPBACK, Job
+from harness.engines.base import PROGRAMS as PRODUCTION
 from harness.engines.parties.certificates import make_key, trust
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import DATA, LOG, bits_file, certificate_file, values_file
@@ -29,13 +33,16 @@ from harness.system.processes import die_with_parent, idle_since
 from protocols.spec import NO_INPUT, ProtocolSpec
 
 PROGRAMS = Path(__file__).with_name("programs")
+TWO_PARTIES = PROGRAMS / "two_parties.mpc"
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
-_POLL_S = 0.005
+_POLL_S = 0.02
 _STILL_S = 1.5  # without a step of any party: MP-SPDZ waits a second at most of its own accord
-_GRACE_S = 0.5  # for others after a party ended
+_GRACE_S = 0.5  # likewise, of the others after a party ended
+_LANES = 4  # for which batches are small
 _LONGEST_S = 120.0  # of an untouched run
 _TIMES = 20  # as long as that: then a party computes what has no end
+_INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES, _CHANGED = "messages", "changed"
 
 
@@ -63,19 +70,6 @@ class Outcome(StrEnum):
     RIGHT = "right"
     WRONG = "wrong"  # an honest party took another result
     UNTOUCHED = "untouched"  # the run had no such message
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A program of one kind of operation, on inputs of honest parties.
-
-    Attributes: values, bits: that the two honest parties input, 4 each; right: what is opened then.
-    """
-
-    name: str
-    values: tuple[tuple[int, ...], ...] = ()
-    bits: tuple[tuple[int, ...], ...] = ()
-    right: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, order=True)
@@ -127,36 +121,50 @@ class Attack:
     def __init__(self, model: Model, operation: Operation, tamperer: int, built: Path, work: Path) -> None:
         self.model, self.operation, self.tamperer = model, operation, tamperer
         self._built, self._work = built, work
-        honest = [i for i in range(model.parties) if i != tamperer]
-        self._honest, inputs = honest, (honest[0], honest[-1])
-        spec = ProtocolSpec(
-            *(operation.name, "active security, tried", ("first", "second")),
-            *({NO_INPUT.name: NO_INPUT}, ("opened",), ()),
-            uses_edabits=False,  # as in all programs of ours that compare
-        )
-        program = PROGRAMS / f"{operation.name}.mpc"
-        four_lanes = ((1, 4),)  # for which batches are small
-        self._job = Job(spec, program, tuple(map(str, inputs)), (None,) * model.parties, four_lanes)
+        self._honest = [i for i in range(model.parties) if i != tamperer]
+        self._inputs = (self._honest[0], tamperer if operation.law else self._honest[-1])
         self._limit_s = _LONGEST_S
         self._directories = [work / f"party-{i}" for i in range(model.parties)]
         for i, directory in enumerate(self._directories):
             data = directory / DATA
             data.mkdir(parents=True)
             make_key(data, f"P{i}", f"P{i}")
-            own = [k for k, party in enumerate(inputs) if party == i]
-            values = [value for k in own for values in operation.values[k : k + 1] for value in values]
-            bits = [word for k in own for words in operation.bits[k : k + 1] for word in words]
-            (data / values_file(i)).write_bytes(np.array(values, dtype="<i8").tobytes())
-            (data / bits_file(i)).write_text("".join(f"{word}\n" for word in bits))
+        self.feed(operation.values, operation.bits)
         for directory in self._directories:
             for i, other in enumerate(self._directories):
                 trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
+
+    def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
+        """Have the two parties that make inputs make these from now on."""
+        for i, directory in enumerate(self._directories):
+            own = [k for k, party in enumerate(self._inputs) if party == i]
+            held = [value for k in own for each in values[k : k + 1] for value in each]
+            words = [word for block in bits for k in own for word in block[k]]
+            (directory / DATA / values_file(i)).write_bytes(np.array(held, dtype="<i8").tobytes())
+            (directory / DATA / bits_file(i)).write_text("".join(f"{word}\n" for word in words))
+
+    def _job(self) -> Job:
+        """Return the program: one of ours for this, or a production program's own text, with other inputs."""
+        operation = self.operation
+        source = PROGRAMS / f"{operation.program}.mpc"
+        if not source.exists():
+            text = TWO_PARTIES.read_text() + (PRODUCTION / source.name).read_text()
+            source = self._work / source.name
+            source.write_text(text)
+        spec = ProtocolSpec(
+            *(operation.program, "active security, tried", ("first", "second")),
+            *({NO_INPUT.name: NO_INPUT}, ("opened",), ()),
+            uses_edabits=False,  # as in all programs of ours that compare
+        )
+        arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
+        lanes = operation.law.samples if operation.law else _LANES
+        return Job(spec, source, arguments, (None,) * self.model.parties, ((1, lanes),))
 
     @contextmanager
     def laid_out(self) -> Iterator[None]:
         """Have the program compiled, and kept, meanwhile. Raises: UnsupportedError; CompileError."""
         engine = engine_of(self.model)
-        with engine.prepared(self._job, self.model) as prepared:
+        with engine.prepared(self._job(), self.model) as prepared:
             configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
             self._commands = [config["argv"] for config in configs]
             for directory, config in zip(self._directories, configs, strict=True):
@@ -167,78 +175,103 @@ class Attack:
     def messages(self) -> list[Message]:
         """Return what the party sends in a run that it does not tamper with, whose result is right."""
         began = time.monotonic()
-        outcome, lines = self._run("")
+        outcome, _, lines = self._run("")
         self._limit_s = _TIMES * (time.monotonic() - began)
         assert outcome is Outcome.RIGHT, (self.model.name, self.operation.name, outcome)
-        return [Message(*map(int, line.split())) for line in lines]
+        return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
-    def run(self, change: Change) -> Outcome:
-        """Run once with this change; return what the honest parties made of it."""
-        outcome, lines = self._run(str(change))
-        changed = any(line.startswith(_CHANGED) for line in lines)
-        return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED
+    def watch(self) -> list[list[tuple[int, int, int]]]:
+        """Return what each party sends in a run that ends: to whom, bytes, and when, nanoseconds."""
+        outcome, _, lines = self._run("")
+        assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
+        words = [[[int(word) for word in line.split()] for line in each] for each in lines]
+        return [[(to, length, at) for to, _, length, at in each] for each in words]
 
-    def _run(self, order: str) -> tuple[Outcome, list[str]]:
-        messages = self._work / _MESSAGES
-        messages.unlink(missing_ok=True)
-        tampers = {
-            "LD_PRELOAD": str(self._built),
-            "FAIRSHARES_MESSAGES": str(messages),
-            **({"FAIRSHARES_TAMPER": order} if order else {}),
-        }
+    def run(self, change: Change) -> tuple[Outcome, Integers]:
+        """Run once with this change; return what the honest parties made of it, and what they opened."""
+        outcome, opened, lines = self._run(str(change))
+        changed = any(line.startswith(_CHANGED) for line in lines[self.tamperer])
+        return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
+
+    def _run(self, order: str) -> tuple[Outcome, Integers, list[list[str]]]:
+        law = self.operation.law
+        if law:
+            drawn = tuple(secrets.randbits(law.fair_bits) for _ in range(law.samples))
+            self.feed((), ((drawn, (0,) * law.samples),))
         parties: list[subprocess.Popen[bytes]] = []
         with free_ports(self.model.parties) as ports:
             try:
                 for i, directory in enumerate(self._directories):
                     (directory / "hosts").write_text("".join(f"{LOOPBACK}:{port}\n" for port in ports))
+                    (directory / _MESSAGES).write_text("")
+                    loaded = {
+                        "LD_PRELOAD": str(self._built),
+                        "FAIRSHARES_MESSAGES": _MESSAGES,
+                        **({"FAIRSHARES_TAMPER": order} if order and i == self.tamperer else {}),
+                    }
                     with (directory / LOG).open("wb") as log:
                         parties.append(
                             subprocess.Popen(
                                 self._commands[i],
                                 cwd=directory,
-                                env={**os.environ, **(tampers if i == self.tamperer else {})},
+                                env={**os.environ, **loaded},
                                 stdout=log,
                                 stderr=log,
                                 preexec_fn=die_with_parent,
                             )
                         )
-                self._watch(parties)
+                self._wait(parties)
                 codes = [party.poll() for party in parties]
             finally:
                 for party in parties:
                     party.kill()
                     party.wait()
-        return self._outcome(codes), messages.read_text().splitlines() if messages.exists() else []
+        sent = [(directory / _MESSAGES).read_text().splitlines() for directory in self._directories]
+        return *self._outcome(codes), sent
 
-    def _watch(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
+    def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
         """Wait until the honest parties have ended, or will not."""
         began = moved = time.monotonic()
         ended_at: float | None = None
-        seen: list[tuple[str, ...] | None] = []
+        seen: list[tuple[tuple[str, ...] | None, int]] = []
         while any(parties[i].poll() is None for i in self._honest):
             now = time.monotonic()
             if ended_at is None and any(party.poll() is not None for party in parties):
                 ended_at = now
-            steps = [idle_since(party.pid) for party in parties]
-            if steps != seen or None in steps:
+            steps = [(idle_since(party.pid), _nanoseconds(party.pid)) for party in parties]
+            if steps != seen or any(waits is None for waits, _ in steps):
                 moved, seen = now, steps
-            over = ended_at is not None and now - ended_at > _GRACE_S
+            over = ended_at is not None and now - max(ended_at, moved) > _GRACE_S
             if over or now - moved > _STILL_S or now - began > self._limit_s:
                 return
             time.sleep(_POLL_S)
 
-    def _outcome(self, codes: Sequence[int | None]) -> Outcome:
-        right = f"OUT opened [{', '.join(map(str, self.operation.right))}]"
+    def _outcome(self, codes: Sequence[int | None]) -> tuple[Outcome, Integers]:
         opened = {i: self._opened(i) for i in self._honest}
-        if any(codes[i] == 0 and opened[i] != [right] for i in self._honest):
-            return Outcome.WRONG
+        taken = {opened[i] for i in self._honest if codes[i] == 0}
+        shown = {each for each in opened.values() if each}
+        any_opened = next(iter(shown), ())
+        if len(taken) > 1 or not all(map(self.operation.is_right, taken)):
+            return Outcome.WRONG, any_opened
         if all(codes[i] == 0 for i in self._honest):
-            return Outcome.RIGHT
-        shown = [line for lines in opened.values() for line in lines]
+            return Outcome.RIGHT, any_opened
         if not shown:
-            return Outcome.ABORTED
-        return Outcome.OPENED if set(shown) == {right} else Outcome.SHIFTED
+            return Outcome.ABORTED, ()
+        are_right = all(map(self.operation.is_right, shown))
+        return Outcome.OPENED if are_right else Outcome.SHIFTED, any_opened
 
-    def _opened(self, party: int) -> list[str]:
+    def _opened(self, party: int) -> Integers:
+        """Return all that the party printed as opened, () if it printed nothing."""
         lines = (self._directories[party] / LOG).read_text(errors="replace").splitlines()
-        return [line for line in lines if line.startswith("OUT ")]
+        return tuple(
+            int(word) for line in lines if line.startswith("OUT ") for word in _INTEGER.findall(line)
+        )
+
+
+def _nanoseconds(process: int) -> int:
+    """Return how long its threads have run, as those say that there are: any step of any changes that."""
+    total = 0
+    for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        with suppress(OSError):  # it has ended
+            total += int(thread.read_text().split()[0])
+    return total

@@ -3,7 +3,7 @@
  * Loaded by LD_PRELOAD. A message is one call of SSL_write. It is named by its receiver, and by how many went
  * to that receiver before. FAIRSHARES_TAMPER = "RECEIVER NUMBER KIND WHERE WHAT" says which message is changed,
  * how, and at which of its bytes; see change(). FAIRSHARES_MESSAGES names a file that gets a line for each message, "RECEIVER NUMBER
- * LENGTH", and "changed COPIES" when the message was changed.
+ * LENGTH NANOSECONDS", and "changed COPIES" when the message was changed.
  *
  * Parties check openings by hashes. Who changes a share on its way only is caught by its own, right hash. So
  * the kind "shift_all" changes the share in the party's memory as well, wherever it is, and the party goes on
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -154,7 +155,9 @@ int SSL_write(void *ssl, void *data, int length) {
     struct connection *c = connection_of(ssl);
     if (!c->is_under_way) {
         int now = sent[c->peer]++;
-        dprintf(report, "%d %d %d\n", c->peer, now, length);
+        struct timespec at;
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        dprintf(report, "%d %d %d %lld\n", c->peer, now, length, at.tv_sec * 1000000000LL + at.tv_nsec);
         if (c->held)
             release(c, data, length);
         else if (c->peer == receiver && now == number)

@@ -1,7 +1,7 @@
-"""The walk: every message that a party sends while it computes one kind of operation, changed once.
+"""The walk: every message that a party sends while it computes one thing, changed once.
 
-What is changed, and how, follows from a seed; the order is random by the same seed, so that a walk that was
-cut short has tried a random sample of all messages.
+What is changed, and how, follows from a seed; the order is random by the same seed, and in turn for each
+operation and party, so that a walk that was cut short has tried a random sample of the messages of each.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import os
 import queue
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +25,8 @@ from scipy.stats import beta
 
 from benchmarks.measure.samples import append, whole_lines
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
-from benchmarks.tampering.operations import OPERATIONS
+from benchmarks.tampering.operations import Operation
+from benchmarks.tampering.production import TOO_LONG
 from harness.errors import ResultFileError
 from harness.security_models import Model
 
@@ -45,7 +47,11 @@ Site = tuple[Place, Message, int]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One change, and what came of it. Attributes: tamperer: the party's number; turn: as in `Site`."""
+    """One change, and what came of it.
+
+    Attributes: tamperer: the party's number; turn: as in `Site`; noise: that was opened, how often each value
+    was; only where noise is drawn.
+    """
 
     model: str
     operation: str
@@ -53,6 +59,7 @@ class Attempt:
     turn: int
     change: Change
     outcome: Outcome
+    noise: dict[str, int] = field(default_factory=dict)
 
     @property
     def site(self) -> Site:
@@ -87,12 +94,17 @@ def change_of(model: Model, message: Message, rng: random.Random) -> Change:
 class Parties:
     """All that can be tampered with: the parties of each model and operation, for one worker.
 
-    Args: work: a new directory; built: the interposer; stack: keeps their programs.
+    Args: tried: the operations, but for those that take too long in a model; work: a new directory; built:
+    the interposer; stack: keeps their programs.
     """
 
-    def __init__(self, models: Sequence[Model], work: Path, built: Path, stack: ExitStack) -> None:
+    def __init__(
+        self, models: Sequence[Model], tried: Sequence[Operation], work: Path, built: Path, stack: ExitStack
+    ) -> None:
         self.attacks: dict[Place, Attack] = {}
-        for model, operation in product(models, OPERATIONS.values()):
+        for model, operation in product(models, tried):
+            if (model.name, operation.name) in TOO_LONG:
+                continue
             for tamperer in range(model.parties):
                 place = (model.name, operation.name, tamperer)
                 attack = Attack(model, operation, tamperer, built, work / "-".join(map(str, place)))
@@ -104,32 +116,43 @@ class Parties:
         place, message, turn = site
         attack, rng = self.attacks[place], random.Random(repr((SEED, site)))
         change = change_of(attack.model, message, rng)
-        return Attempt(*place, turn, change, attack.run(change))
+        outcome, opened = attack.run(change)
+        noise = Counter(map(str, opened)) if attack.operation.law else {}
+        return Attempt(*place, turn, change, outcome, dict(noise))
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message, as often as it is changed: all once before any a second time, in random order."""
     rng, found = random.Random(SEED), []
-    messages = [
-        (place, message) for place, attack in parties.attacks.items() for message in attack.messages()
-    ]
+    messages = {place: attack.messages() for place, attack in parties.attacks.items()}
     for turn in range(turns):
-        found += [(*each, turn) for each in rng.sample(messages, len(messages))]
+        ranked = [
+            (rank, rng.random(), (place, message, turn))
+            for place, of in messages.items()
+            for rank, message in enumerate(rng.sample(of, len(of)))
+        ]
+        found += [site for *_, site in sorted(ranked)]
     return found
 
 
 def go_on(
-    models: Sequence[Model], path: Path, turns: int, seconds: float, tell: Callable[[int, int], None]
+    models: Sequence[Model],
+    tried: Sequence[Operation],
+    path: Path,
+    turns: int,
+    seconds: float,
+    tell: Callable[[int, int], None],
 ) -> None:
     """Change what was not changed yet, message by message, until the time is over; append to the results.
 
-    Args: path: the file; turns: how often each is changed; tell: is told how many were, of how many.
+    Args: tried: what each model computes; path: the file; turns: how often each is changed; tell: is told
+    how many were, of how many.
     Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
     """
     began, known = time.monotonic(), load(path)
     with TemporaryDirectory() as scratch, interposer(Path(scratch)) as built, ExitStack() as stack:
         workers = os.cpu_count() or 1
-        each = [Parties(models, Path(scratch, str(i)), built, stack) for i in range(workers)]
+        each = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(workers)]
         wanted = sites(each[0], turns)
         done = {attempt.site for attempt in known}
         left = [site for site in wanted if site not in done]

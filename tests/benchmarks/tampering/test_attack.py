@@ -5,21 +5,26 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
-from benchmarks.tampering.operations import OPERATIONS
+from benchmarks.tampering.operations import OPERATIONS, Operation
+from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.walk import Parties, sites
 from harness.security_models import MODELS
+from protocols.spec import PROTOCOLS
 from tests.support.command import processes_below
 
 NOTICED = {Outcome.ABORTED, Outcome.OPENED, Outcome.SHIFTED}
 WITHSTAND = [name for name, model in MODELS.items() if model.tolerates == "active"]
 LENGTH_BYTES = 4  # before each message goes one of these, with its length
+
+ALL = {operation.name: operation for operation in (*OPERATIONS, *PROGRAMS)} | {"noise": NOISE[0]}
+QUICK = [operation for operation in PROGRAMS if operation.program in ("pi_rw", "pi_rw_slots", "pi_cap")]
 
 Make = Callable[[str, str, int], Attack]
 
@@ -37,7 +42,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         built = stack.enter_context(interposer(tmp_path))
 
         def attack(model: str, operation: str, tamperer: int) -> Attack:
-            made = Attack(MODELS[model], OPERATIONS[operation], tamperer, built, tmp_path / operation)
+            made = Attack(MODELS[model], ALL[operation], tamperer, built, tmp_path / operation)
             stack.enter_context(made.laid_out())
             return made
 
@@ -49,19 +54,41 @@ def payloads(attack: Attack) -> list[Message]:
     return [message for message in attack.messages() if message.length > LENGTH_BYTES]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", [operation.name for operation in OPERATIONS])
 @pytest.mark.parametrize("model", by_model([name for name, each in MODELS.items() if each.virtual_machine]))
 def test_untouched_parties_are_right(model: str, operation: str, make: Make) -> None:
     """Else everything would be an abort."""
     assert make(model, operation, 0).messages()
 
 
+@pytest.mark.parametrize("operation", [operation.name for operation in PROGRAMS])
 @pytest.mark.mpspdz("ring")
-def test_a_passive_model_takes_what_it_is_sent(make: Make) -> None:
+def test_two_honest_parties_alone_make_what_a_program_opens(operation: str, make: Make) -> None:
+    """By `reference`, whichever party has no input. A walk checks that in each model before it begins."""
+    assert make("ring", operation, 0).messages()
+
+
+def test_all_programs_are_tampered_with() -> None:
+    """But for the published noise, whose bits are MP-SPDZ's own, and which opens no fixed result."""
+    assert {operation.program for operation in PROGRAMS} == set(PROTOCOLS) - {"pi_lap_published"}
+
+
+@pytest.mark.parametrize("operation", ["opening", "pi_rw split", "noise"])
+@pytest.mark.mpspdz("ring")
+def test_a_passive_model_takes_what_it_is_sent(operation: str, make: Make) -> None:
     """Who changes an opened share there shifts what an honest party takes: the test can fail."""
-    attack = make("ring", "opening", 2)
-    seen = {attack.run(Change(message, Kind.SHIFT, 0, 1 << 20)) for message in payloads(attack)}
-    assert Outcome.WRONG in seen
+    attack = make("ring", operation, 2)
+    changes = [Change(message, Kind.SHIFT, 0, 1 << 20) for message in payloads(attack)]
+    assert Outcome.WRONG in (attack.run(change)[0] for change in changes)
+
+
+@pytest.mark.mpspdz("rep4-ring")
+def test_noise_is_drawn_anew_and_keeps_its_law(make: Make) -> None:
+    attack = make("rep4-ring", "noise", 1)
+    untouched = Change(Message(0, 100_000, 8), Kind.FLIP, 0, 1)
+    one, other = (attack.run(untouched)[1] for _ in range(2))
+    assert one != other and all(attack.operation.is_right(opened) for opened in (one, other))
+    assert not attack.operation.is_right((*one[1:], 8))  # above what three coins make
 
 
 @pytest.mark.mpspdz("sy-rep-ring")
@@ -71,7 +98,7 @@ def test_the_known_hole_is_found(make: Make) -> None:
     share = 13  # bytes: 64 bits, and 40 for security; four products and their MACs are in a message
     products = [message for message in payloads(attack) if message.length == 8 * share]
     tried = (
-        attack.run(Change(message, Kind.SHIFT_ALL, share * i, 1 << 40))
+        attack.run(Change(message, Kind.SHIFT_ALL, share * i, 1 << 40))[0]
         for message in products
         for i in range(8)
     )
@@ -85,21 +112,24 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
     attack = make("rep4-ring", "and", 1)
     found = payloads(attack)
     message = max(found, key=lambda each: (each.length, -abs(found.index(each) - len(found) // 2)))
-    assert attack.run(Change(message, kind, 0, 1 << 33)) in NOTICED
+    assert attack.run(Change(message, kind, 0, 1 << 33))[0] in NOTICED
 
 
 @pytest.mark.mpspdz("rep4-ring")
 def test_a_message_that_is_not_sent_is_not_changed(make: Make) -> None:
     attack = make("rep4-ring", "input", 1)
-    assert attack.run(Change(Message(0, 100_000, 8), Kind.FLIP, 0, 1)) is Outcome.UNTOUCHED
+    assert attack.run(Change(Message(0, 100_000, 8), Kind.FLIP, 0, 1))[0] is Outcome.UNTOUCHED
 
 
 @pytest.mark.parametrize("model", by_model(WITHSTAND))
-def test_seeded_messages(model: str, tmp_path: Path) -> None:
-    """Of all that a walk would change, 50 messages of each model: no honest party takes a wrong result."""
+@pytest.mark.parametrize(
+    ("tried", "most"), [(OPERATIONS, 50), (QUICK, 15), (NOISE, 10)], ids=["operations", "programs", "noise"]
+)
+def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_path: Path) -> None:
+    """Of all that a walk would change, some messages of each model: no honest party takes a wrong result."""
     with interposer(tmp_path) as built, ExitStack() as stack:
-        parties = Parties([MODELS[model]], tmp_path / "parties", built, stack)
-        chosen = random.Random(model).sample(sites(parties, 1), 50)
+        parties = Parties([MODELS[model]], tried, tmp_path / "parties", built, stack)
+        chosen = random.Random(model).sample(sites(parties, 1), most)
         counted = Counter(parties.run(site).outcome for site in chosen)
     assert counted[Outcome.WRONG] == 0
     assert counted[Outcome.ABORTED] > 0 and counted[Outcome.UNTOUCHED] < 6

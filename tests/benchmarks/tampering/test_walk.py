@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.commands.tampering import summary
 from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Change, Kind, Message, Outcome
+from benchmarks.tampering.law import Law
+from benchmarks.tampering.production import NOISE
 from benchmarks.tampering.walk import Attempt, attempt_from_json, change_of, load, most_wrong
 from harness.errors import ResultFileError
 from harness.security_models import MODELS
+from protocols.circuits.coins import design_coins
+from protocols.noise.truncated import probability_mass
 
 CHANGE = Change(Message(1, 7, 16), Kind.SHIFT_ALL, 8, 1 << 30)
 
@@ -82,3 +90,42 @@ def test_the_summary_counts_what_was_changed() -> None:
     assert [row["operation"] for row in rows] == ["and", "input"]
     assert (rows[0]["aborted"], rows[0]["wrong"], rows[0]["untouched"]) == (7, 1, 2)
     assert rows[0]["wrong_at_most"] == pytest.approx(most_wrong(8, 1), abs=1e-5)
+
+
+def test_a_walk_that_was_cut_short_has_tried_as_many_of_each_operation() -> None:
+    found = walk.sites(Parties(), 1)
+    assert [Counter(place[1] for place, *_ in found[:n])["and"] for n in (2, 4, 6, 8)] == [1, 2, 3, 4]
+
+
+def test_opened_noise_is_compared_with_its_law_over_all_changes() -> None:
+    """10,000 samples: each opens 200, of which the wrong ones are zeros, a tenth of all."""
+    law = NOISE[0].law
+    assert law is not None
+    mass = {
+        value: float(p) for value, p in probability_mass(design_coins(law.epsilon, law.delta_bits)).items()
+    }
+    rng = np.random.default_rng(2)
+    drawn = rng.choice(list(mass), (50, 200), p=list(mass.values()))
+    rigged = np.where(rng.random(drawn.shape) < 0.1, 0, drawn)
+
+    def row(opened: np.ndarray) -> dict[str, Any]:
+        noise = [dict(Counter(map(str, each))) for each in opened.tolist()]
+        return summary([replace(attempt(Outcome.OPENED), noise=each) for each in noise])[0]
+
+    assert row(drawn)["noise"] == 10_000 and row(drawn)["distance"] < row(drawn)["by_chance"] < 0.033
+    assert row(rigged)["distance"] > row(rigged)["by_chance"]
+    assert all(law.explains(each) for each in drawn.tolist())
+
+
+def test_noise_of_another_law_is_not_explained() -> None:
+    law = Law(Fraction(2), 20, 20_000)
+    rng = np.random.default_rng(3)
+
+    def drawn(epsilon: str) -> list[int]:
+        mass = probability_mass(design_coins(Fraction(epsilon), 20))
+        return [int(x) for x in rng.choice(list(mass), 20_000, p=[float(p) for p in mass.values()])]
+
+    assert law.explains(drawn("2"))
+    assert not law.explains(drawn("3"))  # less noise
+    assert not law.explains(drawn("2")[1:])
+    assert law.distance(Counter([0, 1 << 30])) == 1.0

@@ -1,0 +1,173 @@
+"""Production programs to tamper with, their own text, on five public records.
+
+Two honest parties make all inputs and all bits, by shares that are fixed, so that `reference` says what is
+opened: any other result is wrong. A party that tampers has no input there. Its own input could only shift
+additive shares by what it likes, or replace bits of its own by others. That they are bits, whatever it sends,
+and that noise then keeps its law, is what `NOISE` tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.tampering.law import Law
+from benchmarks.tampering.operations import Operation
+from protocols import reference
+from protocols.circuits.coins import design_coins
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.circuits.slots import slot_bits, value_bits
+from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
+from protocols.circuits.weights import BALANCED, layout
+from protocols.noise.tables import NoiseLaw
+
+_Array = npt.NDArray[np.int64]
+_Opened = Callable[[list[int]], list[int]]  # of the noise
+
+_LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
+_COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
+_SYMMETRIC = design_symmetric_coins(Fraction(_EPSILON), _DELTA_BITS)
+_GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
+_OFFSET, _MOST, _MOST_RECORDS = 20, 100, 50
+_CAPS, _ABOVE = (1, 2, 3, 4), 1
+
+_GROUP, _LABEL = np.array([0, 1, 1, 0, 1]), np.array([1, 0, 1, 1, 1])
+_PREDICTION, _SCORE = np.array([1, 1, 0, 1, 0]), np.array([2, 0, 1, 2, 1])
+_VALUE, _EXCEEDED = np.array([-5, 0, 3, 5, -1]), np.array([0, 2, 1, 3, 0])
+_N = len(_GROUP)
+
+
+def _default(bits: list[int]) -> int:
+    return reference.noise_of_bits([(coin.numerator, coin.bits) for coin in _COINS], bits)
+
+
+def _symmetric(bits: list[int]) -> int:
+    coins = (_SYMMETRIC.zero, *_SYMMETRIC.magnitude)
+    return reference.symmetric_noise_of_bits([(coin.numerator, coin.bits) for coin in coins], bits)
+
+
+def _plus(truth: _Array) -> _Opened:
+    return lambda noise: (truth.ravel() + np.array(noise)).tolist()
+
+
+def _weights(counts: _Array) -> _Opened:
+    digits = layout(_GROUPS, _LABELS, BALANCED, _MOST_RECORDS, len(_COINS)).fraction_bits
+
+    def opened(noise: list[int]) -> list[int]:
+        noisy = (counts + np.reshape(noise, counts.shape)).tolist()
+        return [weight for row in reference.opened_weights(noisy, BALANCED, digits) for weight in row]
+
+    return opened
+
+
+@dataclass(frozen=True)
+class _Maker:
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
+
+    def __call__(
+        self,
+        name: str,
+        arguments: Sequence[object],
+        samples: int,
+        opened: _Opened,
+        values: _Array | None = None,
+        slots: tuple[_Array, int] | None = None,
+        noise: Callable[[list[int]], int] = _default,
+        bits: int = fair_bits_per_sample(_COINS),
+    ) -> Operation:
+        """Return a program that is fed these values, or slots of so many bits, and fixed bits of noise."""
+        fair = self.rng.integers(0, 1 << bits, samples)
+        made = [noise([int(word) >> i & 1 for i in range(bits)]) for word in fair]
+        one = (
+            np.array([], dtype=np.int64)
+            if values is None
+            else self.rng.integers(-(1 << 40), 1 << 40, len(values))
+        )
+        blocks = [*([slots] if slots else []), (fair, bits)]
+        masks = [self.rng.integers(0, 1 << width, len(words)) for words, width in blocks]
+        others = [words ^ mask for (words, _), mask in zip(blocks, masks, strict=True)]
+        return Operation(
+            name,
+            tuple(tuple(each.tolist()) for each in (one, (0 if values is None else values) - one)),
+            tuple((tuple(a.tolist()), tuple(b.tolist())) for a, b in zip(masks, others, strict=True)),
+            tuple(opened(made)),
+            tuple(arguments),
+        )
+
+
+def _programs() -> tuple[Operation, ...]:
+    make, two = _Maker(), (_GROUPS, _LABELS, *_LAW)
+    counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
+    confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
+    sums = np.array(reference.sums_and_sizes(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
+    blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
+    keys = _LABEL * _BINS + _SCORE
+    reached = [_SCORE[y == _LABEL, np.newaxis] >= np.arange(_BINS) for y in range(_LABELS)]
+    compared = np.array([side.sum(axis=0) for each in reached for side in (each, ~each)])
+    logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in counts.ravel()])
+    columns = np.concatenate([_GROUP == 0, _LABEL == 0, _LABEL == 1]).astype(np.int64)
+    predicted = np.concatenate([_GROUP == 0, _LABEL == 0, _PREDICTION == 0]).astype(np.int64)
+    scored = np.concatenate([(_LABEL == 0).astype(np.int64), _SCORE])
+    pair = _GROUP * _LABELS + _LABEL
+    of_group, of_cap = slot_bits(_GROUPS), slot_bits(len(_CAPS) - 1)
+    weights, nothing = _weights(counts), np.zeros(4, dtype=np.int64)
+
+    def cap(noise: list[int]) -> list[int]:
+        return [reference.first_below([_CAPS[i] for i in _EXCEEDED], _CAPS, _ABOVE, noise)]
+
+    return (
+        make("pi_lap", (2, 4, *_LAW), 4, _plus(nothing)),
+        make(
+            "pi_lap_symmetric",
+            (2, 4, *_LAW),
+            4,
+            _plus(nothing),
+            noise=_symmetric,
+            bits=fair_bits_per_symmetric_sample(_SYMMETRIC),
+        ),
+        make("pi_sum", (2, 4, NoiseLaw.LAPLACE, 1, 30), 0, lambda _: counts.ravel().tolist(), counts.ravel()),
+        make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
+        make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
+        make("pi_rw_weights", ("split", 2, 0, *two, BALANCED, _MOST_RECORDS), 4, weights, counts.ravel()),
+        make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(counts), slots=(pair + 1, slot_bits(counts.size))),
+        make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), confusion.ravel()),
+        make("pi_cf product", ("product", 2, _N, *two), 8, _plus(confusion), predicted),
+        make(
+            "pi_cf_slots",
+            (2, _N, 1, *two),
+            8,
+            _plus(confusion),
+            slots=(pair * _LABELS + _PREDICTION + 1, slot_bits(confusion.size)),
+        ),
+        make(
+            "pi_roc",
+            (2, 1, _LABELS, _BINS, "1.2", *_LAW),
+            blocks.size,
+            _plus(blocks),
+            np.bincount(keys, minlength=_LABELS * _BINS),
+        ),
+        make("pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *_LAW), blocks.size, _plus(blocks), keys),
+        make("pi_roc_published", (2, _N, 1, _LABELS, _BINS, *_LAW), compared.size, _plus(compared), scored),
+        make("pi_gap", (2, _GROUPS, *_LAW), 4, _plus(sums), sums),
+        make(
+            "pi_gap_slots",
+            (2, _N, 1, _GROUPS, _STEPS, *_LAW),
+            4,
+            _plus(sums),
+            slots=(_GROUP + 1 + (_VALUE + _STEPS << of_group), of_group + value_bits(_STEPS)),
+        ),
+        make("pi_count", (2, _GROUPS, _LABELS, _OFFSET, _MOST, *_LAW), 4, _plus(logarithms), counts.ravel()),
+        make("pi_cap", (2, _N, 1, len(_CAPS) - 1, _ABOVE, *_LAW), len(_CAPS), cap, slots=(_EXCEEDED, of_cap)),
+    )
+
+
+PROGRAMS = _programs()
+TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
+_SAMPLES = 200  # more than any message of a run could change unnoticed
+NOISE = (
+    Operation("pi_lap", arguments=(2, _SAMPLES, *_LAW), law=Law(Fraction(_EPSILON), _DELTA_BITS, _SAMPLES)),
+)

@@ -1,0 +1,143 @@
+"""What somebody who sees packets, their sizes and times learns of secrets: two extreme inputs, run in pairs.
+
+All inputs are zeros in one run of a pair, and ones in the other: large values, every slot and fair bit 1.
+Parties are fed these as they are, where in a run they hold random shares of them: that is more than anybody's
+secret could change. The two runs follow each other in random order, and programs take turns, so that whatever
+else a machine does adds to the spread of both: a busy one finds less, but nothing false.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.measure.samples import append, interval_of_median, whole_lines
+from benchmarks.tampering.attack import Attack, interposer
+from benchmarks.tampering.operations import Operation
+from benchmarks.tampering.production import TOO_LONG
+from harness.errors import ResultFileError
+from harness.security_models import Model
+
+FALSE_ALARM = 0.05  # of all intervals of a study together
+_LARGE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A run on zeros, and one on ones.
+
+    Attributes: same: whether every party sent as many messages of each size to each other; seconds: of the
+    two, from the first message to the last of the slowest party.
+    """
+
+    model: str
+    operation: str
+    same: bool
+    seconds: Sequence[float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a line of the results."""
+        return asdict(self)
+
+
+def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:
+    """Return what each party sent, how often, and how long the run took. Args: ones: its inputs; else 0."""
+    operation, first = attack.operation, int(ones)
+    values = [(first * _LARGE,) * len(held) for held in operation.values[:1]]
+    bits = [
+        tuple(
+            (one * ((1 << max(map(int.bit_length, words), default=0)) - 1),) * len(words)
+            for one in (first, 0)
+        )
+        for words, _ in operation.bits
+    ]
+    attack.feed((*values, *[(0,) * len(held) for held in operation.values[1:]]), bits)
+    sent = attack.watch()
+    times = [[at for *_, at in each] for each in sent]
+    return [Counter((to, size) for to, size, _ in each) for each in sent], max(
+        max(each) - min(each) for each in times
+    ) / 1e9
+
+
+def go_on(
+    models: Sequence[Model],
+    tried: Sequence[Operation],
+    path: Path,
+    seconds: float,
+    tell: Callable[[int, int], None],
+) -> None:
+    """Run pairs, a pair of each program in each model in turn, until the time is over; append to the results.
+
+    Args: tell: is told for how many seconds, of how many.
+    Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
+    """
+    began = time.monotonic()
+    with TemporaryDirectory() as scratch, interposer(Path(scratch)) as built, ExitStack() as stack:
+        attacks = []
+        for model in models:
+            for operation in tried:
+                if (model.name, operation.name) not in TOO_LONG:
+                    work = Path(scratch, f"{model.name}-{operation.name}")
+                    attacks.append(Attack(model, operation, 0, built, work))
+                    stack.enter_context(attacks[-1].laid_out())
+        while True:
+            for attack in random.sample(attacks, len(attacks)):
+                order = random.sample((False, True), 2)
+                runs = {ones: watch(attack, ones) for ones in order}
+                zeros, of_ones = runs[False], runs[True]
+                pair = Pair(
+                    *(attack.model.name, attack.operation.name),
+                    zeros[0] == of_ones[0],
+                    (zeros[1], of_ones[1]),
+                )
+                append(path, pair)
+                if time.monotonic() - began > seconds:
+                    return
+                tell(int(time.monotonic() - began), int(seconds))
+
+
+def load(path: Path) -> list[Pair]:
+    """Return the pairs so far, but for a torn last line. Raises: ResultFileError: it is none of it."""
+    lines = whole_lines(path) if path.exists() else []
+    try:
+        return [Pair(**json.loads(line)) for line in lines]
+    except (ValueError, TypeError):
+        raise ResultFileError(
+            f"{path} does not hold pairs of runs; name a directory that bench.timing wrote."
+        ) from None
+
+
+def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+    """Return, per model and program, whether sizes differ, and how far apart times are at most.
+
+    Computes: an interval of the median of the differences within pairs, as `interval_of_median` has it, that
+    all hold at once with 95 %. Without a difference it holds 0; a difference of more than its width is found.
+    """
+    cells: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        cells.setdefault((pair.model, pair.operation), []).append(pair)
+    rows = []
+    for (model, operation), of in sorted(cells.items()):
+        differences = [ones - zeros for zeros, ones in (pair.seconds for pair in of)]
+        interval = interval_of_median(differences, 1 - FALSE_ALARM / len(cells))
+        rows.append(
+            {
+                "model": model,
+                "operation": operation,
+                "pairs": len(of),
+                "sizes_differ": sum(not pair.same for pair in of),
+                "seconds": round(statistics.median(s for pair in of for s in pair.seconds), 6),
+                "difference_s": None if interval is None else [round(end, 6) for end in interval],
+                "found": interval is not None and not interval[0] <= 0 <= interval[1],
+            }
+        )
+    return rows
