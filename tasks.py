@@ -42,5 +42,6 @@ namespace = Collection(
         Command("capping", of_benchmarks.CappingOptions, f"{BENCHMARKS}.studies:capping"),
         Command("gaps", of_benchmarks.GapsOptions, f"{BENCHMARKS}.studies:gaps"),
         Command("groupwise", of_benchmarks.GroupwiseOptions, f"{BENCHMARKS}.studies:groupwise"),
+        Command("training", of_benchmarks.TrainingOptions, f"{BENCHMARKS}.studies:training"),
     ),
 )

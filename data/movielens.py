@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from harness.errors import DataSetError
@@ -18,19 +20,35 @@ from harness.errors import DataSetError
 SOURCE = "https://grouplens.org/datasets/movielens/"
 LIKED = 4  # stars, at least
 
+GENRES = (
+    *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama"),
+    *("Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War"),
+    "Western",
+)
+OLDEST, OLD = 80, 100  # years, of films and of users: ranges that are declared, not read off
+
 _USER, _GENDER, _STARS = "user", "gender", "stars"
 _RATINGS = (_USER, "film", _STARS, "time")
+_FILM = ("film", "title")
+_YEAR = re.compile(r"\(([0-9]{4})\)\s*$")
+_SECONDS_A_YEAR = 365.25 * 24 * 3600
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The files of one version. Attributes: columns: of the file of users; size: ratings and users."""
+    """The files of one version.
+
+    Attributes: separators: of ratings and of the others; columns: of the file of users; of_films: likewise;
+    size: ratings and users.
+    """
 
     name: str
     ratings: str
     users: str
+    films: str
     separators: tuple[str, str]
     columns: tuple[str, ...]
+    of_films: tuple[str, ...]
     size: tuple[int, int]
 
 
@@ -39,16 +57,20 @@ _LAYOUTS = (
         "MovieLens 1M",
         "ratings.dat",
         "users.dat",
+        "movies.dat",
         ("::", "::"),
         (_USER, _GENDER, "age", "occupation", "zip"),
+        (*_FILM, "genres"),
         (1_000_209, 6040),
     ),
     _Layout(
         "MovieLens 100K",
         "u.data",
         "u.user",
+        "u.item",
         ("\t", "|"),
         (_USER, "age", _GENDER, "occupation", "zip"),
+        (*_FILM, "released", "video", "address", *GENRES),
         (100_000, 943),
     ),
 )
@@ -59,27 +81,34 @@ class Ratings:
     """All ratings, one per row.
 
     Attributes: name: of the version; table: columns `user`, `gender` (F or M) and `liked` (0 or 1); whole:
-    whether there are as many ratings and users as README.md describes.
+    whether there are as many ratings and users as README.md describes; features: of the rows, each from -1
+    to 1, if they were asked for.
     """
 
     name: str
     table: pd.DataFrame
     whole: bool
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
-def load_movielens(path: Path) -> Ratings:
+def load_movielens(path: Path, *, features: bool = False) -> Ratings:
     """Load MovieLens 1M or 100K from the directory that it was unpacked into.
 
+    Computes: with `features` those of PrivFairFL, appendix C: the film's genres, years from its release (as
+    its title says) to the rating, and the user's age, gender and occupation; a film without a year counts as
+    in the middle of the range.
     Raises: DataSetError: neither is there, or a file is not of the layout.
     """
     for layout in _LAYOUTS:
         ratings, users = path / layout.ratings, path / layout.users
         if ratings.is_file() and users.is_file():
-            return _joined(
-                layout,
-                _read(ratings, layout.separators[0], _RATINGS),
-                _read(users, layout.separators[1], layout.columns),
-            )
+            rated = _read(ratings, layout.separators[0], _RATINGS)
+            people = _read(users, layout.separators[1], layout.columns)
+            found = _joined(layout, rated, people)
+            if not features:
+                return found
+            films = _read(path / layout.films, layout.separators[1], layout.of_films)
+            return replace(found, features=_features(layout, rated, people, films))
     raise DataSetError(
         f"{path} has neither ratings.dat and users.dat (ml-1m) nor u.data and u.user (ml-100k); download one "
         f"of them from {SOURCE}, unpack it and name the directory."
@@ -95,6 +124,28 @@ def _joined(layout: _Layout, ratings: pd.DataFrame, users: pd.DataFrame) -> Rati
         raise _wrong(layout.ratings)
     table["liked"] = (ratings[_STARS].astype(int) >= LIKED).astype(int)
     return Ratings(layout.name, table, (len(ratings), len(users)) == layout.size)
+
+
+def _features(
+    layout: _Layout, rated: pd.DataFrame, people: pd.DataFrame, films: pd.DataFrame
+) -> pd.DataFrame:
+    who = people.set_index(_USER).loc[rated[_USER]].reset_index()
+    what = films.set_index("film").reindex(rated["film"]).reset_index()
+    year = pd.to_numeric(what["title"].str.extract(_YEAR, expand=False))
+    if what["title"].isna().any():
+        raise _wrong(layout.films)
+    if "genres" in what:
+        named = what["genres"].str.get_dummies("|").reindex(columns=list(GENRES), fill_value=0)
+    else:
+        named = what[list(GENRES)].astype(int)
+    since = 1970 + pd.to_numeric(rated["time"]) / _SECONDS_A_YEAR - year
+    parts = {
+        "years since release": (2 * since / OLDEST - 1).clip(-1, 1).fillna(0),
+        "age": 2 * pd.to_numeric(who["age"]) / OLD - 1,
+        "woman": np.where(who[_GENDER] == "F", 1, -1),
+    }
+    jobs = pd.get_dummies(who["occupation"].astype(str), prefix="occupation")
+    return pd.concat([named, pd.DataFrame(parts), jobs], axis=1).astype(float)
 
 
 def _read(file: Path, separator: str, columns: tuple[str, ...]) -> pd.DataFrame:

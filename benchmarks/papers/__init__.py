@@ -1,6 +1,7 @@
 """What papers print, as data: each number in one place, with its source and its faults.
 
-`privfairfl.json`: runtimes and what the text says of them (Table 2, Figures 1 and 2). `gaps.json`: Juarez and
+`privfairfl.json`: runtimes and what the text says of them (Table 2, Figures 1 and 2), accuracy and
+fairness (Table 3). `gaps.json`: Juarez and
 Korolova on measuring gaps under local privacy (Tables 1 and 2, Figures 1 to 4). Numbers as printed are text.
 """
 
@@ -118,6 +119,13 @@ def privfairfl() -> PrivFairFL:
 def _figure(fields: dict[str, Any]) -> FigureClaim:
     ends = {name: tuple(fields[name]) for name in ("levels", "at")}
     return FigureClaim(**{**fields, **ends, "seconds": float(fields["seconds"])})
+
+
+@cache
+def table3() -> dict[str, Any]:
+    """Return PrivFairFL's Table 3: under `rows`, by scheme and shape, as printed; accuracy in percent."""
+    found: dict[str, Any] = _read("privfairfl.json")["table3"]
+    return found
 
 
 @cache

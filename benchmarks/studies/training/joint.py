@@ -1,0 +1,189 @@
+"""The same at one joint epsilon: noise once on each sum, clip, then weigh; in the clear, on public data.
+
+Sums are what `SumSession` adds up, with the same rounding and noise law, drawn by a generator of numpy. All
+that is revealed adds up in zCDP: discrete Laplace noise of scale b on a vector that one unit moves by s is
+s^2 / (2 b^2)-zCDP. Weights count all training records, or clients; thresholds are chosen on clients that
+training leaves out, so that of both the larger part counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.studies.training.people import Floats, People
+from benchmarks.studies.training.scores import rules_of
+from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
+from harness.inputs.record_schema import even_grid
+from harness.postprocessing.reweighing.formulas import weights_of_counts
+from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.training.logistic import Examples, fit, probabilities, with_constant
+from harness.training.updates import UpdateRule, units_for
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.accounting.own_noise import renyi_delta
+
+DELTA = Fraction(1, 100_000)
+
+_UNCLIPPED = 1e9  # a norm that no gradient has
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What is trained and released.
+
+    Attributes: private: False: no noise and no clipping; weights: a scheme of `reweighing`, or none;
+    largest_weight: larger ones count as this; thresholds: whether there are any.
+    """
+
+    name: str
+    private: bool = True
+    weights: str = ""
+    largest_weight: float = 1.0
+    thresholds: bool = False
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Hyperparameters, public, chosen on `wagepan` alone.
+
+    Attributes: rate: the step, of the gradient's mean over records, or clients; of_weights: the share of
+    rho for counts; held: the share of clients for thresholds; bins: of their scores.
+    """
+
+    rounds: int = 80
+    clip: float = 0.5
+    rate: float = 2.0
+    momentum: float = 0.9
+    of_weights: float = 0.05
+    held: float = 0.4
+    bins: int = 20
+
+
+CHOSEN = Choices()
+
+
+@lru_cache
+def rho_of(epsilon: float, delta: Fraction = DELTA) -> float:
+    """Return the largest rho, to 10^-4 of it, whose zCDP is (epsilon, delta)-differential privacy."""
+    low, high = 0.0, float(epsilon)
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= delta
+        low, high = (middle, high) if enough else (low, middle)
+    return low
+
+
+def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
+    """Add discrete Laplace noise. Args: squares: by what one unit moves the values; rho: 0: no noise."""
+    if not rho:
+        return values
+    rest = 1 - np.exp(-np.sqrt(2 * rho / squares))
+    return values + rng.geometric(rest, values.shape) - rng.geometric(rest, values.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model and its rules. Attributes: parameters: shape (p + 1,); rules: by group, none: 0.5 for all."""
+
+    parameters: Floats
+    rules: Mapping[str, ThresholdRule]
+
+
+def train(
+    people: People,
+    scheme: Scheme,
+    epsilon: float,
+    rng: np.random.Generator,
+    choices: Choices = CHOSEN,
+) -> Trained:
+    """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a record, or of a client."""
+    rho = rho_of(epsilon) if scheme.private else 0.0
+    counting = rho * choices.of_weights  # also without weights: the step is divided by the count
+    counts, size = _counts(people, counting, rng)
+    weight = None
+    if scheme.weights:
+        table = np.minimum(weights_of_counts(counts, scheme.weights), scheme.largest_weight)
+        weight = table[people.group, people.label]
+    held = people.of_rows(np.zeros(0, dtype=int))
+    if scheme.thresholds:
+        order = rng.permutation(people.clients)
+        cut = round(choices.held * people.clients)
+        out = np.isin(people.client, order[:cut])
+        held, size = people.of_rows(out), size * (1 - choices.held)
+        people, weight = people.of_rows(~out), weight if weight is None else weight[~out]
+    parameters = _fit(people, weight, scheme.largest_weight, size, rho - counting, rng, choices)
+    return Trained(
+        parameters, _rules(held, parameters, rho - counting, rng, choices) if scheme.thresholds else {}
+    )
+
+
+def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Floats, float]:
+    """Return the noisy count per group and label, and of all, which the step is divided by.
+
+    Computes: a client counts as 1 where clients are the unit: its records share that, in parts of 1/1024.
+    """
+    scale, share = 1, np.ones(len(people.label))
+    if people.unit is PrivacyUnit.CLIENT:
+        scale, share = 1024, 1024 / np.bincount(people.client, minlength=people.clients)[people.client]
+    counts = np.zeros((len(people.groups), 2))
+    np.add.at(counts, (people.group, people.label), share)
+    # Of a client's parts the squares add up to at most (1 + sqrt(cells) / 2 / scale)^2, rounding included.
+    squares = 1 if scale == 1 else (scale + np.sqrt(counts.size) / 2) ** 2
+    found = noisy(np.rint(counts), squares, rho, rng) / scale
+    return found, max(float(found.sum()), 1.0)
+
+
+def _fit(
+    people: People,
+    weight: Floats | None,
+    most: float,
+    size: float,
+    rho: float,
+    rng: np.random.Generator,
+    choices: Choices,
+) -> Floats:
+    examples = Examples(people.features, people.label, people.client, people.clients, 2, weight)
+    coordinates = people.features.shape[1] + 1
+    units = units_for(coordinates, most)
+    rule = UpdateRule(coordinates, choices.clip, most, units, people.unit, people.unit)
+    scale = rule.units / rule.clip
+
+    def sum_of(updates: Floats) -> Floats:
+        if not rho:
+            return np.asarray(updates.sum(axis=0))
+        # As `rule.encode` does with vectors that are clipped and weighed already.
+        whole = np.rint(updates * scale).sum(axis=0)
+        return rule.decode(noisy(whole, rule.squares, rho / choices.rounds, rng))
+
+    step = choices.rate * examples.clients / size
+    found: Floats = fit(
+        examples,
+        sum_of,
+        rounds=choices.rounds,
+        unit=people.unit,
+        clip=choices.clip if rho else _UNCLIPPED,
+        largest_weight=most,
+        learning_rate=step,
+        momentum=choices.momentum,
+    )[0]
+    return found
+
+
+def scores(people: People, parameters: Floats) -> Floats:
+    """Return the probability of label 1, shape (n,)."""
+    return np.asarray(probabilities(parameters[np.newaxis], with_constant(people.features))[:, 1])
+
+
+def _rules(
+    people: People, parameters: Floats, rho: float, rng: np.random.Generator, choices: Choices
+) -> Mapping[str, ThresholdRule]:
+    grid = even_grid(choices.bins + 1)
+    histogram = histogram_of(people.group, people.label, scores(people, parameters), grid, len(people.groups))
+    counts = cumulative(noisy(histogram, 1, rho, rng))
+    return rules_of(curves_of(people.groups, np.array(grid), counts))

