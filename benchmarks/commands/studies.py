@@ -134,7 +134,6 @@ def training(options: TrainingOptions) -> None:
     directory = options.resume or options.out or default_out("reproduce.training")
     if not options.resume:
         check_new(directory)
-        directory.mkdir(parents=True)
     started, extent = time.monotonic(), of_training.QUICK if options.quick else of_training.WHOLE
     try:
         with terminal.steps(
@@ -143,6 +142,7 @@ def training(options: TrainingOptions) -> None:
             begin("data")
             sets = [people.LOADERS[name]() for name in names]
             sets += [people.movielens(options.movielens)] if options.movielens else []
+            directory.mkdir(parents=True, exist_ok=True)
             begin("train")
             runs = of_training.go_on(sets, directory / SAMPLES, extent, begin.count)
             begin("draw")

@@ -40,6 +40,34 @@ def test_ratings_are_read(files: dict[str, str], name: str, tmp_path: Path) -> N
     assert population.group.tolist() == [0, 1] and population.records.tolist() == [[1, 1], [0, 1]]
 
 
+FILMS_1M = "661::James and the Giant Peach (1996)::Animation|Children's|Musical\n1193::Nest::Drama\n"
+FILMS_100K = (
+    f"661|James and the Giant Peach (1996)|a||b|{'|'.join('0001100000001000000')}\n"
+    f"1193|Nest||||{'|'.join('0000000010000000000')}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "ages"),
+    [(ML_1M | {"movies.dat": FILMS_1M}, [1, 1, 56]), (ML_100K | {"u.item": FILMS_100K}, [24, 24, 53])],
+)
+def test_features_are_the_papers(files: dict[str, str], ages: list[int], tmp_path: Path) -> None:
+    found = load_movielens(written(files, tmp_path), features=True).features
+    assert len(found) == 3 and found.to_numpy().min() >= -1 and found.to_numpy().max() <= 1
+    assert found["Animation"].tolist() == [0, 1, 1] and found["Drama"].tolist() == [1, 0, 0]
+    assert found["woman"].tolist() == [1, 1, -1]
+    assert found["age"].tolist() == pytest.approx([2 * age / 100 - 1 for age in ages])
+    released = found["years since release"].tolist()  # rated in January 2001; a film without a year
+    assert released[0] == 0 and released[1:] == pytest.approx([2 * 5 / 80 - 1] * 2, abs=2e-3)
+    assert found.filter(like="occupation").sum(axis=1).tolist() == [1, 1, 1]
+
+
+def test_films_that_are_rated_and_not_there_are_refused(tmp_path: Path) -> None:
+    files = ML_1M | {"movies.dat": FILMS_1M.splitlines()[0]}
+    with pytest.raises(DataSetError, match=r"movies\.dat is not laid out as MovieLens' is"):
+        load_movielens(written(files, tmp_path), features=True)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -348,8 +348,8 @@ def view(
         heads = ("target", "data", "bound of the mean", "found", "")
         yield Table(heads, [_target(target, *found) for target, found in judged])
     yield (
-        "Means over seeds, with 95 % intervals. By the paper's recipe noise is added at each client, and "
-        "ε = 1 is of the statistics alone; ε is what a record, or all of the largest client's, really lose at "
+        "Means over seeds, with 95 % intervals. By the paper's recipe noise is added at each client, and its "
+        "ε = 1 is of the statistics alone; ε is what a record, or all of the largest client's, lose at "
         "δ = 10^-5. ΔEODD is the mean of both differences; the others are by the paper's formulas."
     )
     if left_out:

@@ -1,0 +1,265 @@
+"""The study of training: data, the paper's recipe, the joint way, figures, and going on with runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import pld
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.papers import table3
+from benchmarks.studies.training import joint, recipe, study
+from benchmarks.studies.training.people import People, wagepan
+from benchmarks.studies.training.scores import figures, predictions
+from harness.postprocessing.thresholds.rules import ThresholdRule
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.accounting.own_noise import renyi_delta
+
+
+def people(clients: int = 12, records: int = 9, seed: int = 1) -> People:
+    """Return made-up records whose label follows the first feature; clients have 2 to `records` of them."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, records + 1, clients)
+    client = np.repeat(np.arange(clients), sizes)
+    features = rng.uniform(-1, 1, (len(client), 3))
+    label = (features[:, 0] + 0.3 * rng.normal(size=len(client)) > 0).astype(np.int64)
+    return People("made up", features, label, client % 2, client, ("a", "b"))
+
+
+def test_wagepan_is_what_readme_says() -> None:
+    found = wagepan()
+    assert (len(found.label), found.clients, found.features.shape[1]) == (4360, 545, 34)
+    assert found.label.mean() == pytest.approx(0.244, abs=0.001)
+    assert np.mean(found.group) == pytest.approx(0.2716, abs=0.001)
+    assert np.abs(found.features).max() <= 1
+
+
+def test_splits_hold_a_fifth_of_each_client_or_of_the_clients() -> None:
+    whole = wagepan()
+    training, tests = whole.split(np.random.default_rng(3))
+    assert set(np.bincount(tests.client)) == {2} and set(np.bincount(training.client)) == {6}
+    of_clients = replace(whole, unit=PrivacyUnit.CLIENT)
+    training, tests = of_clients.split(np.random.default_rng(3))
+    assert (training.clients, tests.clients) == (436, 109)
+    rows = {each.tobytes() for each in training.features}
+    assert not any(each.tobytes() in rows for each in tests.features)
+
+
+def test_drawn_clients_keep_the_share_of_groups() -> None:
+    whole = wagepan()
+    drawn = whole.drawn(75, np.random.default_rng(5))
+    assert drawn.clients == 75 and len(drawn.label) == 75 * 8
+    assert np.sum(drawn.group[np.unique(drawn.client, return_index=True)[1]]) == 20  # 27.2 % of 75
+    assert not np.array_equal(drawn.features, whole.drawn(75, np.random.default_rng(6)).features)
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(100.0, 600), (5.0, 1), (4.0, 7)])
+def test_epsilon_of_training_is_that_of_dp_accounting(noise: float, steps: int) -> None:
+    accountant = pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(noise), steps)
+    assert recipe.epsilon_of_gaussians(noise, steps) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
+
+
+def test_what_table_3_spends() -> None:
+    assert study.spent(study.DP_SGD, 1.0, 1, recipe.PAPERS) == pytest.approx(342, abs=0.5)
+    assert study.spent(study.PRE, 1.0, 1, recipe.PAPERS) == pytest.approx(343, abs=0.5)
+    assert study.spent(study.POST, 1.0, 1, recipe.PAPERS) == pytest.approx(1343, abs=0.5)
+    assert (
+        study.spent(study.LOCAL, 1.0, 2, recipe.PAPERS) - study.spent(study.DP_SGD, 1.0, 2, recipe.PAPERS)
+        == 3
+    )
+    assert recipe.epsilon_of_gaussians(0.7, 1600) == pytest.approx(1876, abs=1)  # ADS, shuffled batches
+
+
+def test_ads_batches_spend_449_if_they_were_drawn_independently() -> None:
+    assert recipe.epsilon_of_batches(0.7, 16_000, 0.1) == pytest.approx(449, abs=1)
+
+
+def test_one_client_without_noise_is_gradient_descent() -> None:
+    whole = replace(people(), client=np.zeros(len(people().label), dtype=np.int64))
+    by, weights = recipe.Recipe(rounds=3), np.linspace(0.5, 2, len(whole.label))
+    found = recipe.federated(
+        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=by
+    )
+    inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
+    parameters = recipe.federated(
+        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=replace(by, rounds=0)
+    )[0]
+    for _ in range(6):
+        off = 1 / (1 + np.exp(-inputs @ parameters)) - whole.label
+        parameters = parameters - by.rate * (weights * off) @ inputs / len(off)
+    assert found[0] == pytest.approx(parameters)
+
+
+def test_fedavg_weighs_clients_by_their_records() -> None:
+    whole = people()
+    by = recipe.Recipe(rounds=1, local_epochs=1)
+    ones = np.ones((len(whole.label), 1))
+    of_all, start = (
+        recipe.federated(
+            whole, ones, np.random.default_rng(1), private=False, recipe=replace(by, rounds=rounds)
+        )[0]
+        for rounds in (1, 0)
+    )  # one local step each: the mean of the clients' steps is the step of all records
+    inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
+    off = 1 / (1 + np.exp(-inputs @ start)) - whole.label
+    assert of_all == pytest.approx(start - by.rate * off @ inputs / len(off))
+
+
+def test_weights_before_clipping_are_clipped_away_and_after_it_are_not() -> None:
+    whole = people()
+    by = recipe.Recipe(rounds=5, clip=1e-3, noise=0.0)
+    weights = np.where(whole.label == 1, 10.0, 1.0)
+    both = np.stack([np.ones_like(weights), weights], axis=1)
+    same, weighed = recipe.federated(
+        whole, both, np.random.default_rng(1), private=True, recipe=replace(by, rounds=0)
+    )
+    assert not np.array_equal(same, weighed)  # two starts
+    moved = [
+        recipe.federated(whole, each[:, np.newaxis], np.random.default_rng(1), private=True, recipe=by)[0]
+        for each in both.T
+    ]
+    assert moved[0] == pytest.approx(moved[1], abs=1e-9)
+    counts = {study.ALONE: np.zeros(4), study.BALANCE: np.zeros(4)}
+    skewed = whole.of_rows(np.flatnonzero((whole.label == 0) | (np.arange(len(whole.label)) % 4 == 0)))
+    tiny = replace(joint.CHOSEN, clip=1e-3)
+    for scheme in counts:
+        counts[scheme] = joint.train(skewed, scheme, 50.0, np.random.default_rng(2), tiny).parameters
+    assert counts[study.BALANCE][-1] > counts[study.ALONE][-1] + 1e-3  # rare positives count more
+
+
+def test_no_dp_tends_to_logistic_regression() -> None:
+    whole = people(200)
+    choices = replace(joint.CHOSEN, rounds=800)
+    found = joint.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
+    oracle = LogisticRegression(C=1e9, tol=1e-9, max_iter=5000).fit(whole.features, whole.label)
+    assert found == pytest.approx(np.append(oracle.coef_, oracle.intercept_), rel=1e-3)
+
+
+def test_rho_is_the_most_that_epsilon_allows() -> None:
+    rho = joint.rho_of(1.0)
+    assert (
+        renyi_delta(Fraction(rho), Fraction(1))
+        <= joint.DELTA
+        < renyi_delta(Fraction(1.001 * rho), Fraction(1))
+    )
+    assert recipe.epsilon_of_gaussians(1 / np.sqrt(2 * rho), 1) <= 1  # of the mechanism with just that rho
+
+
+def test_noise_has_the_scale_that_rho_takes() -> None:
+    drawn = joint.noisy(np.zeros(20_000), 50.0, 0.01, np.random.default_rng(4))
+    rest = np.exp(-np.sqrt(2 * 0.01 / 50))
+    assert np.array_equal(drawn, np.rint(drawn))
+    assert drawn.var() == pytest.approx(2 * rest / (1 - rest) ** 2, rel=0.15)
+    assert drawn.mean() == pytest.approx(0, abs=6 * drawn.std() / np.sqrt(20_000))
+    assert np.array_equal(joint.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
+
+
+@pytest.mark.parametrize("unit", PrivacyUnit)
+def test_parts_add_up_to_the_joint_rho(unit: PrivacyUnit, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[tuple[float, int]] = []
+
+    def told(values: np.ndarray, squares: float, rho: float, _rng: object) -> np.ndarray:
+        spent.append((rho, values.size))
+        return values
+
+    monkeypatch.setattr(joint, "noisy", told)
+    scheme = study.RIGHTED if unit is PrivacyUnit.CLIENT else replace(study.RIGHTED, thresholds=True)
+    joint.train(replace(people(40), unit=unit), scheme, 1.0, np.random.default_rng(1))
+    rounds = joint.CHOSEN.rounds
+    counted, training, held = spent[0][0], spent[1 : 1 + rounds], spent[1 + rounds :]
+    assert len(held) == scheme.thresholds and all(each == training[0] for each in training)
+    trained = sum(rho for rho, _ in training)
+    assert counted + max(trained, *(rho for rho, _ in held), 0) == pytest.approx(joint.rho_of(1.0))
+
+
+def test_figures_of_rigged_predictions() -> None:
+    whole = people()
+    nobody = np.zeros(len(whole.label), dtype=np.int64)
+    scores = np.round(np.random.default_rng(1).random(len(nobody)), 1)  # with ties
+    found = figures(whole, scores, nobody)
+    assert found["one_minus_di"] is None and found["delta_eop"] == 0 and found["balanced"] == 0.5
+    assert found["auc"] == pytest.approx(roc_auc_score(whole.label, scores), abs=1e-6)
+    right = figures(whole, scores, whole.label)
+    assert (right["accuracy"], right["one_minus_di"], right["odds"], right["tpr, a"]) == (1, 0, 0, 1)
+    assert found["constant"] == pytest.approx(max(whole.label.mean(), 1 - whole.label.mean()), abs=1e-6)
+
+
+def test_drawn_thresholds_have_their_probabilities() -> None:
+    whole = people(4000)
+    rules = {"a": ThresholdRule((0.3, 0.6), (0.25, 0.75)), "b": ThresholdRule((2.0,))}
+    found = predictions(np.full(len(whole.label), 0.5), whole, rules, np.random.default_rng(1))
+    of_a = found[whole.group == 0]
+    assert not found[whole.group == 1].any()
+    assert of_a.mean() == pytest.approx(0.25, abs=6 * 0.44 / np.sqrt(len(of_a)))
+    assert predictions(np.array([0.5, 0.49]), whole, {}, np.random.default_rng(1)).tolist() == [1, 0]
+
+
+TINY = study.Extent(2, 3, 1, (1.0, 10.0), recipe.Recipe(rounds=2, epochs=1))
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, path = people(40), tmp_path / "samples.jsonl"
+    runs = study.go_on([whole], path, TINY, lambda *_: None)
+    assert [(run.way, run.epsilon, run.seed) for run in runs] == [
+        *(("joint", 1.0, seed) for seed in range(3)),
+        *(("paper", 1.0, seed) for seed in range(2)),
+        ("joint", 10.0, 0),
+        ("paper", 10.0, 0),
+    ]
+    assert list(runs[0].models) == [scheme.name for scheme in study.SCHEMES]
+    assert list(runs[3].models) == list(study.RECIPES) == list(table3()["rows"])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:5]) + lines[5][:20])
+    done: list[tuple[str, float, int]] = []
+
+    def carried_out(data: People, way: str, epsilon: float, seed: int, extent: study.Extent) -> study.Run:
+        done.append((way, epsilon, seed))
+        return study.Run(data.name, way, epsilon, seed, {})
+
+    monkeypatch.setattr(study, "carried_out", carried_out)
+    again = study.go_on([whole], path, TINY, lambda *_: None)
+    assert done == [("joint", 10.0, 0), ("paper", 10.0, 0)] and again[:5] == runs[:5]
+    assert len(study.load(path)) == 7
+
+
+def test_clients_as_the_unit_have_neither_recipe_nor_thresholds(tmp_path: Path) -> None:
+    whole = replace(people(40), unit=PrivacyUnit.CLIENT)
+    runs = study.go_on([whole], tmp_path / "samples.jsonl", TINY, lambda *_: None)
+    assert {run.way for run in runs} == {"joint"}
+    assert all(study.THRESHOLDS.name not in run.models for run in runs)
+
+
+def test_means_and_targets() -> None:
+    found = study.mean([0.1, 0.2, 0.3])
+    assert (found.value, found.half) == pytest.approx((0.2, 4.303 * 0.1 / np.sqrt(3)), rel=1e-3)
+    assert found.shown(percent=True) == "20.0 ± 24.8"
+    assert study.mean([0.1, None, 0.3]).shown() == "undefined (1 of 3)"
+
+    def run(seed: int, lost: float) -> study.Run:
+        plain = {"accuracy": 0.6 + seed / 10, "odds": 0.1}
+        righted = {"accuracy": 0.6 + seed / 10 - lost, "odds": 0.05}
+        models = {study.NONE.name: plain, study.RIGHTED.name: righted}
+        return study.Run("MovieLens 100K", study.JOINT, 1.0, seed, models)
+
+    accuracy, odds = study.TARGETS[:2]
+    judged = accuracy.judged([run(0, 0.004), run(1, 0.005)])
+    assert judged is not None and judged[1] and judged[0].value == pytest.approx(-0.0045)
+    judged = accuracy.judged([run(0, 0.004), run(1, 0.008)])
+    assert judged is not None and not judged[1]
+    judged = odds.judged([run(0, 0), run(1, 0)])
+    assert judged is not None and judged[1]
+    assert study.TARGETS[-1].judged([run(0, 0)]) is None
+
+
+def test_published_delta_eodd_is_not_by_its_formula() -> None:
+    for row in table3()["rows"].values():
+        for shape in ("ads", "ml-1m"):
+            assert set(row[shape]) == {"accuracy", "one_minus_di", "delta_eop", "delta_eodd", "delta_sp"}
+    cl = table3()["rows"]["CL"]["ads"]
+    assert float(cl["delta_eodd"]) < float(cl["delta_eop"])  # equation 5 would make them equal
