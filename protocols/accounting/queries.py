@@ -11,7 +11,7 @@ class LinearQueries:
 
     Attributes: columns: per cell, the nodes that one more record in it changes, each by 1 (a node never
     counts a record twice), or by `amounts`, as many per cell; then the cells listed may be the corners
-    alone of what a record can be: a distance is largest between two of them.
+    alone of what a record can be: no other moves tell more (theorems 11 and 15).
     """
 
     nodes: int

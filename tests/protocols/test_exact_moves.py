@@ -78,6 +78,25 @@ def test_a_move_s_guarantee_is_that_of_the_joint_law() -> None:
     assert excess > guarantee(TINY, 1).delta  # moved by more than a unit
 
 
+@pytest.mark.parametrize("coins", [TINY[:2], (Coin(3, 2), Coin(5, 3))], ids=["tiny", "odd"])
+def test_all_moves_of_two_values_keep_to_their_guarantee(coins: tuple[Coin, ...]) -> None:
+    """Theorem 8, by the joint law: up and down, also by more than all that the noise can be."""
+    mass, met = probability_mass(coins), []
+    for move in product((-9, *range(-3, 4), 8), repeat=2):
+        amounts = tuple(abs(s) for s in move if s)
+        if not amounts:
+            continue
+        stated = guarantee_of_moves(coins, [amounts])
+        ratio = worst_ratio(coins) ** sum(amounts)  # no more than e^epsilon
+        excess = sum(
+            max(p * q - ratio * mass.get(x - move[0], Fraction(0)) * mass.get(y - move[1], Fraction(0)), 0)
+            for (x, p), (y, q) in product(mass.items(), mass.items())
+        )
+        assert excess <= stated.delta
+        met.append(len(amounts) == 1 and excess == stated.delta)
+    assert any(met)
+
+
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_inner_atoms_are_heavier(steps: int) -> None:
     """At a large epsilon much: a design for so many outermost atoms alone would exceed delta."""

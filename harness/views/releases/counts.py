@@ -56,7 +56,8 @@ def counts(found: GroupCounts) -> Iterator[Part]:
         "rrr",
         caption="The more records a cell has, the smaller the ε of each, added or removed. Cell sizes stay "
         "secret, so the run is charged the ε of the smallest cell, and no more of the requested ε "
-        "than the error takes. A client that shares false counts can reduce the protection of "
+        "than the error takes. A replaced record has the sum of two ε: its own cell's, and that of the cell "
+        "that it might have been in. A client that shares negative numbers can reduce the protection of "
         "others in a cell to that of the smallest cell.",
     )
 
