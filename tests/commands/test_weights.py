@@ -32,6 +32,7 @@ FALSE_ALARM = Fraction(1, 10**9)
 PRIVACY_KEYS = {
     *("epsilon", "delta", "epsilon_exact", "delta_exact", "epsilon_requested", "neighboring_relation"),
     *("privacy_unit", "mpc_statistical_security_bits", "input_form", "input_path", "revealed", "public"),
+    "end_to_end",
 }
 WEIGHTS_KEYS = {
     *("schema", "groups", "labels", "noisy_counts", "floor", "floored", "weights", "weights_interval"),
