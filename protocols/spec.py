@@ -282,8 +282,11 @@ PI_ROC_RECORDS = replace(
 PI_ROC_PUBLISHED = ProtocolSpec(
     name="pi_roc_published",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 4, for comparison only",
-    arguments=("parties", "records", "groups", "labels", "bins", "epsilon", "delta_bits"),
+    arguments=(
+        *("path", "parties", "records", "parts", "groups", "labels", "bins", "epsilon", "delta_bits"),
+    ),
     input_forms={SCORES.name: SCORES},
+    input_paths=(SHARES, CLIENTS),
     outputs=("nodes",),
     revealed=("noisy counts per (group, label), above and below each threshold, to all parties",),
     release=lambda arguments: protocol_4(int(arguments["groups"]), int(arguments["bins"])),

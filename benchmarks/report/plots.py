@@ -148,9 +148,9 @@ def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure | No
         if row.extrapolated is None or row.shape != "ads":
             continue
         colour, through = {"color": _COLOUR[row.model]}, row.extrapolated.line
-        cells = measured.where(
-            *TABLE2, protocol="pi_roc", variant="published", shape=row.shape, model=row.model
-        )
+        path = "clients" if row.clients_send else "shares"
+        where = {"shape": row.shape, "model": row.model, "input_path": path}
+        cells = measured.where(*TABLE2, protocol="pi_roc", variant="published", **where)
         at = np.geomspace(row.extrapolated.measured[0], whole, 61)
         marks += [
             _points(cells, "thresholds", marker=_MARKER[row.model], linestyle="none", **colour),

@@ -123,7 +123,13 @@ def _exactly(key: str, says: str, number: float, wanted: float, found: str, miss
 
 def _compared(bins: int) -> dict[str, object]:
     """Return the arguments of π_ROC as published, with some of its thresholds."""
-    return {"records": privfairfl().shapes["ads"].records, "bins": bins, **_NOISE}
+    return {
+        "path": "shares",
+        "parts": 0,
+        "records": privfairfl().shapes["ads"].records,
+        "bins": bins,
+        **_NOISE,
+    }
 
 
 def _compiled() -> tuple[Requirements, str]:

@@ -149,7 +149,9 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, printed: Pri
     published = measured.where(*TABLE2, variant=AS_PUBLISHED[protocol], **where)
     most = fullest(published)
     seconds, default = (cell.seconds() if cell else None for cell in (most, ours))
-    line, why = extrapolate(published) if protocol == "pi_roc" and seconds else (None, "")
+    line, why = None, ""
+    if protocol == "pi_roc" and most and seconds:
+        line, why = extrapolate([cell for cell in published if cell["input_path"] == most["input_path"]])
     return Row(
         protocol,
         shape,

@@ -120,11 +120,6 @@ def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
         )
     if protocol == "pi_rw":
         yield "Published: product form, group indicators times label counts, noisy counts opened."
-        if any(row.clients_send for row in rows):
-            yield (
-                "* Active models refuse products of plain shares, so clients send while the parties run, and "
-                "their TLS connections are part of the time."
-            )
     else:
         yield (
             "Published: every record is compared with some of the 1,001 thresholds; each count gets noise. "
@@ -133,6 +128,11 @@ def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
         )
         why = dict.fromkeys(f"{row.model}: {row.why_not}" for row in rows if row.why_not)
         yield from (f"{each.rstrip('.')}." for each in why)
+    if any(row.clients_send for row in rows):
+        yield (
+            "* Active models refuse products of plain shares, so clients send while the parties run, and "
+            "their TLS connections are part of the time."
+        )
 
 
 def deviating(findings: Sequence[Finding]) -> list[Finding]:

@@ -120,7 +120,7 @@ class Engine(Runner):
             ways = "use a passive model"
             if "split" in spec.input_forms:
                 ways = "use --input-form split, or a passive model"
-            if any(path.authenticated for path in spec.input_paths):
+            if len(spec.input_forms) > 1 and any(path.authenticated for path in spec.input_paths):
                 ways = f"use --input-path {CLIENTS.name}, --input-form split, or a passive model"
             return (
                 f"Input form {form.name!r} multiplies plain shares, which one active (malicious) server "

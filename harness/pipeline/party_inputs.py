@@ -148,8 +148,8 @@ class RecordsSource(Source):
         progress: Progress,  # noqa: ARG002
         uncovered: Uncovered = all_covered,  # noqa: ARG002
     ) -> PartyInputs:
-        nothing = [None] * release.model.parties
-        return PartyInputs(self.records.domain, self.records.clients, 1, self.records.clients, nothing)
+        nothing, rows = [None] * release.model.parties, count_rows(self.records, release.form.name)
+        return PartyInputs(self.records.domain, self.records.clients, 1, rows, nothing)
 
     def deliver(
         self,
@@ -183,7 +183,7 @@ class RecordsSource(Source):
 
         Raises: RecordsError: the input form does not fit a client; ShareError: too many values.
         """
-        rows = columns_of(self.records, form).T  # a client's values in each
+        rows = columns_of(self.records, form).T  # a client's values in each, or a record's
         check_sent(rows.size)
         each = rows if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
         keys = scratch / "clients"
@@ -323,7 +323,7 @@ def synthetic_inputs(
     rows = federation.records if is_per_record(domain, form.name) else clients
     if form.path is CLIENTS:
         each = count_columns(domain, form.name)
-        sizes = [each] * clients if clients <= MAX_CONNECTIONS else [each * clients]
+        sizes = [each] * rows if rows <= MAX_CONNECTIONS else [each * rows]
         pairs = zip(sizes, certificates or [""] * len(sizes), strict=True)
         sending = ClientInputs(tuple(Upload(*pair) for pair in pairs), BENCHMARK_TERMS)
     return PartyInputs(domain, clients, 1, rows, [None] * model.parties, sending)

@@ -26,7 +26,7 @@ FILES = sorted(OURS.glob("*.toml"))
 EVERY_FILE = pytest.mark.parametrize(
     "suite", [*map(read_experiment, FILES)], ids=[path.stem for path in FILES]
 )
-REAL = privfairfl().schemes
+REAL = privfairfl().schemes.keys()
 NOISE = """
 name = "some"
 title = "Something"
@@ -206,6 +206,9 @@ def test_table_2_has_the_papers_federations_and_models() -> None:
         for variant in ("default", "product"):
             models = {cell["model"] for cell in of_shape if cell["variant"] == variant}
             assert models == {*REAL, *BESIDE, "mpyc"}
+        published = [cell for cell in of_shape if cell["variant"] == "published"]
+        slow = {"spdz2k"} if shape == "ads" else set()  # gigabytes for each two thresholds
+        assert {cell["model"] for cell in published} == {*REAL, *BESIDE} - slow
     assert SHAPES == {"ads": (109, 26_160), "ml-1m": (75, 7_945)}
     assert round(26_160 / 3.29249) == 7_945
 
@@ -216,7 +219,7 @@ def test_linearity_in_thresholds_can_be_seen() -> None:
         for cell in suite_of("table2").plan()
         if cell.cell["variant"] == "published" and not cell.excluded
     ]
-    for model in REAL:  # active ones refuse it: it multiplies clients' values
+    for model in REAL - {"spdz2k"}:  # in which two thresholds take minutes
         found = {int(planned.cell["thresholds"]) for planned in published if planned.cell["model"] == model}
         assert len(found) >= 3 and max(found) >= 4 * min(found)
 

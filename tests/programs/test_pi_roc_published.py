@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,13 @@ from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain, RecordKind, bins_of, even_grid
 from harness.inputs.records import ClientRecords
+from harness.inputs.synthetic import Federation
+from harness.pipeline.party_inputs import RecordsSource
+from harness.pipeline.run import RunSettings, run_release
+from harness.releases.base import Release
+from harness.releases.score_curves import CurvesStatistic
 from harness.security_models import MODELS, Model
-from protocols.spec import PI_ROC_PUBLISHED, SCORES
+from protocols.spec import CLIENTS, PI_ROC_PUBLISHED, SCORES
 from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1", 40
@@ -32,7 +38,25 @@ def test_opens_the_oracles_integers(form: object, model: Model, tmp_path: Path) 
     reached = score[:, np.newaxis] >= np.array(grid)
     pair = group * 2 + label
     truth = [int(n) for p in range(6) for side in (reached, ~reached) for n in side[pair == p].sum(axis=0)]
-    arguments = (model.parties, 80, 3, 2, 6, EPSILON, DELTA_BITS)
+    arguments = ("shares", model.parties, 80, 0, 3, 2, 6, EPSILON, DELTA_BITS)
     values = columns_of(records, SCORES).ravel().tolist()
     found = opened_less_noise(PI_ROC_PUBLISHED, arguments, len(truth), model, tmp_path, values=values)
     assert found == truth
+
+
+@pytest.mark.mpspdz("rep4-ring")
+def test_counts_what_clients_send(tmp_path: Path) -> None:
+    """In an active model, where all of some hundred records come by one connection."""
+    federation = Federation(20, 300, 2, 2, RecordKind.SCORE, 3)
+    records, model = federation.made_up(), MODELS["rep4-ring"]
+    release = Release(model, SCORES.by(CLIENTS), Fraction(20), Fraction(1, 2**40))
+    statistic = CurvesStatistic(spec=PI_ROC_PUBLISHED)
+    found = run_release(
+        statistic, RecordsSource(records), RunSettings(release), tmp_path / "out", lambda _: None
+    ).found
+    assert records.detail is not None
+    positive = records.label == 1
+    for g in (0, 1):
+        bins = records.detail[positive & (records.group == g)]
+        truth = [(bins >= threshold).sum() for threshold in range(3)]
+        assert found.curves.tp[g] == pytest.approx(truth, abs=3)  # beyond 3 with probability below e^-60

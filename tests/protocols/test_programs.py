@@ -96,7 +96,9 @@ OPENINGS = {
         "sums + noise", "count_blocks(histograms, bins, sizes)", f"{TREE} input_columns counts_of_keys"
     ),
     "pi_roc_published": Opening(
-        "counts + noise", "2 * groups * labels * bins", "counts_at_thresholds input_columns"
+        "counts + noise",
+        "2 * groups * labels * bins",
+        "columns_of_clients counts_at_thresholds front input_columns",
     ),
     "pi_gap": Opening("sums + noise", "2 * int(groups)", "input_columns"),
     "pi_gap_slots": Opening("sums + noise", "2 * groups", "sums_of_slots"),
