@@ -109,6 +109,19 @@ def test_it_takes_two_ratios_and_no_more() -> None:
     assert roughly_uncovered(ratio**0.7, (0, 0, 0), (-1, -1, 0)) > 1000 * found.delta
 
 
+def test_from_fewer_to_more_clients_one_ratio_is_enough() -> None:
+    """Theorem 12's other direction, with an atom of each X_i; from more to fewer it takes both ratios."""
+    once = back = 0.0
+    for counts in itertools.product(range(-9, 10, 3), repeat=3):
+        for move in itertools.product((0, 1), repeat=3):
+            fewer = [n - by for n, by in zip(counts, move, strict=True)]
+            p, q = (law_of_first_below(FINE, each, 0) for each in (fewer, counts))
+            ratio = float(worst_ratio(FINE))
+            once = max(once, float(np.maximum(0, p - ratio * q).sum()))
+            back = max(back, float(np.maximum(0, q - ratio * p).sum()))
+    assert once <= 3 * edge_mass(FINE) + 1e-12 < back / 1000
+
+
 def test_counts_that_move_both_ways_take_a_third_ratio() -> None:
     """Why counts have to move the same way: else the bound fails, by far."""
     found = guarantee_of_first_below(FINE, 3)
