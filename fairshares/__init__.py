@@ -9,6 +9,10 @@
     t.predictor(model).predict(X, sensitive_features=df.group)
 
 `weights`, `thresholds`, `confusion`, `gap`, `count` and `cap` release a statistic and return what follows
+from it; `train` trains a model; `load` reads what one of them, or a command, has written; `plan` says
+beforehand what a release would cost, `ledger` afterwards what was spent. A call plays all roles on this
+machine, clients and parties, and protects nothing against its owner. It prints nothing, and raises a
+`FairSharesError` that says the way out.
 from it; `load` reads what one of them, or a command, has written; `plan` says beforehand what a release would
 cost, `ledger` afterwards what was spent. `SumSession` opens noisy sums of clients' vectors, round by round,
 for training in any framework. A call plays all roles on this machine, clients and parties, and
@@ -28,11 +32,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+    from harness.training.predictor import LogisticModel
     from harness.training.session import SumSession
 
 __all__ = [
     "FairSharesError",
     "GroupThresholdPredictor",
+    "LogisticModel",
     "SumSession",
     "cap",
     "confusion",
@@ -44,12 +50,14 @@ __all__ = [
     "read_weights",
     "sample_weight",
     "thresholds",
+    "train",
     "weights",
 ]
 
 _PACKAGES = ("harness", "protocols")
 _LATE = {  # their libraries take seconds to load
     "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
+    "LogisticModel": "harness.training.predictor",
     "SumSession": "harness.training.session",
     "read_weights": "harness.postprocessing.reweighing.sample_weight",
     "sample_weight": "harness.postprocessing.reweighing.sample_weight",
@@ -85,6 +93,7 @@ from fairshares._calls import (  # noqa: E402  (found only now)
     load,
     plan,
     thresholds,
+    train,
     weights,
 )
 from harness.errors import FairSharesError  # noqa: E402

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Plan,
         Spent,
         ThresholdsResult,
+        TrainResult,
         WeightsResult,
     )
 
@@ -320,6 +321,68 @@ def cap(
     return _released("cap", locals())
 
 
+def train(
+    records: Records,
+    *,
+    features: Mapping[str, Any] | Path | str,
+    epsilon: Number,
+    with_: Sequence[str] | None = None,
+    rounds: int = 40,
+    delta: Number = "1e-5",
+    weights_epsilon: Number | None = None,
+    largest_weight: float | None = None,
+    clip: float = 1,
+    learning_rate: float = 1,
+    momentum: float = 0.9,
+    reweighing: str = "kamiran-calders",
+    constraint: str = "equalized_odds",
+    objective: str = "accuracy_score",
+    positive_label: Any = None,
+    groups: Sequence[Any] | None = None,
+    labels: Sequence[Any] | None = None,
+    domain: Path | str | None = None,
+    max_count: int | None = None,
+    privacy_unit: str = "record",
+    cap: int | str | None = None,
+    noise: str = "joint",
+    model: str | None = None,
+    population: str | None = None,
+    budget: Budget = None,
+    ledger: Path | str | None = None,
+    out: Path | str | None = None,
+    timeout: float = 600,
+) -> TrainResult:
+    """Train logistic regression under differential privacy, with weights and thresholds on the same budget.
+
+        >>> import fairshares as fs
+        >>> import pandas as pd
+        >>> df = pd.DataFrame({"client_id": range(200), "group": ["a", "b"] * 100})
+        >>> df["label"] = df["x"] = [0, 0, 1, 1] * 50
+        >>> r = fs.train(df, features={"x": {"low": 0, "high": 1}}, epsilon=20, rounds=5, model="mpyc")
+        >>> r.model.predict(pd.DataFrame({"x": [0, 1]})).tolist()
+        ['0', '1']
+
+    Args: as `weights`, and
+        records: has the columns client_id, group and label, and one for each feature.
+        features: ranges and categories by column, {"age": {"low": 18, "high": 99}, "sector": {"categories":
+            ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
+        with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see).
+        rounds: of gradient descent, each a noisy sum of all updates.
+        delta: of all together; mostly the model's.
+        weights_epsilon: the weights' part of epsilon; None: a fifth.
+        largest_weight: larger ones count as this; the noise grows by it; None: 2 with weights, else 1.
+        clip: the L2 norm to which a record's gradient is shortened, before it is weighed.
+        learning_rate, momentum: of the descent. Whatever is tuned on these records spends budget each time.
+        constraint, objective, positive_label: of thresholds, as `thresholds`.
+    Returns: the model, weights and thresholds, and the privacy of all together.
+    Raises: as `weights`.
+    """
+    given = locals()
+    from fairshares._run import trained
+
+    return trained(**given)
+
+
 def plan(
     *,
     epsilon: Number,
@@ -387,7 +450,7 @@ def ledger(
 def load(directory: Path | str) -> Any:
     """Read what a call has saved, or a command has written into its directory.
 
-    Args: directory: of a run of weights, confusion, thresholds, gap, count or cap.
+    Args: directory: of a run of weights, confusion, thresholds, gap, count, cap or train.
     Returns: what that call returned. Raises: ResultFileError: it is of something else, or damaged.
     """
     from fairshares import _results

@@ -24,8 +24,11 @@ from harness.pipeline.earlier_results import Files, found_in, read_files
 from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.system.result_files import new_directory, write_json
+from harness.system.result_files import new_directory, read_result, write_json
+from harness.training.predictor import FILE, LogisticModel
+from harness.training.run import TASK
 from harness.views import run as run_view
+from harness.views import training as training_view
 from harness.views.parts import Part, Picture
 from harness.views.releases import cap as cap_view
 from harness.views.releases import confusion as confusion_view
@@ -385,6 +388,41 @@ class ThresholdsResult(Result):
             yield str(self.problem)
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class TrainResult(Result):
+    """A model, and the weights and thresholds that were released with it; `privacy` is of all together."""
+
+    weights: WeightsResult | None = None
+    """The weights that records had in training."""
+    thresholds: ThresholdsResult | None = None
+    """Thresholds of the model's scores."""
+
+    @property
+    def model(self) -> LogisticModel:
+        """The model, a fitted scikit-learn classifier of tables."""
+        return cast("LogisticModel", self._found)
+
+    def predictor(self) -> LogisticModel | GroupThresholdPredictor:
+        """Return what predicts: with thresholds if there are any, then for each sample's group."""
+        return self.model if self.thresholds is None else self.thresholds.predictor(self.model)
+
+    def save(self, directory: Path | str) -> None:
+        super().save(directory)
+        for name, part in self._parts:
+            part.save(Path(directory) / name)
+
+    @property
+    def _parts(self) -> Iterable[tuple[str, Result]]:
+        return [(part.manifest["task"], part) for part in (self.weights, self.thresholds) if part]
+
+    def _shown(self) -> Iterable[Part]:
+        return training_view.training(
+            self.model,
+            self.manifest,
+            *(None if part is None else part._found for part in (self.weights, self.thresholds)),
+        )
+
+
 _RESULTS: dict[str, type[Result]] = {
     "weights": WeightsResult,
     "confusion": ConfusionResult,
@@ -406,8 +444,22 @@ def result_of(
     return kind(files, found, notes) if problem is None else ThresholdsResult(files, found, notes, problem)
 
 
+def training_in(
+    directory: Path, notes: Sequence[str] = (), problem: FairSharesError | None = None
+) -> TrainResult:
+    """Return the result of a training. Args: notes, problem: as of `result_of`. Raises: ResultFileError."""
+    parts: dict[str, Any] = {}
+    for name in ("weights", "thresholds"):
+        if (part := directory / name).is_dir():
+            parts[name] = result_of(read_files(part), part, (), problem if name == "thresholds" else None)
+    files = {name: read_result(directory / name, name) for name in (FILE, MANIFEST)}
+    return TrainResult(files, LogisticModel.load(directory), notes, **parts)
+
+
 def load(directory: Path) -> Result:
     """Return an earlier run's result. Raises: ResultFileError."""
+    if read_result(directory / MANIFEST, MANIFEST).get("task") == TASK:
+        return training_in(directory)
     return result_of(read_files(directory), directory)
 
 

@@ -11,14 +11,17 @@ import pandas as pd
 
 from fairshares import _results
 from fairshares._arguments import as_a_call, options_of
-from harness.cli.commands import ledger, plan
+from harness.cli.commands import ledger, plan, train
 from harness.cli.commands.choices import UNCHARGED, chosen_spec, not_adopted, score_cut, unadopted
 from harness.cli.commands.releases import run_on_records, settings_of
 from harness.cli.options import LedgerOptions
 from harness.cli.release_options import RELEASES, PlanOptions
+from harness.cli.train_options import TrainOptions
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files
 from harness.privacy.ledger.entries import Ledger
+from harness.training.features import features_from_json, read_features
+from harness.training.run import TASK
 from harness.views import ledger as ledger_view
 from harness.views.parts import Part
 from harness.views.releases.confusion import direction
@@ -48,6 +51,21 @@ def released(task: str, records: Any, **given: Any) -> Any:
             notes = [direction(cut, run.found.counts.domain)] if cut else []
             notes += [one_machine(True), ledger_view.charge(run.charging, options.population == UNCHARGED)]
             return _results.result_of(read_files(out), out, notes, getattr(run.found, "problem", None))
+
+
+def trained(**given: Any) -> _results.TrainResult:
+    """Train a model. Args: given: the records, and options of `train`. Raises: FairSharesError."""
+    records, declared = given.pop("records"), given.pop("features")
+    with as_a_call(), TemporaryDirectory(prefix="fairshares-") as scratch:
+        source = _source(records, {})
+        paths = isinstance(declared, str | Path)
+        features = read_features(Path(declared)) if paths else features_from_json(declared, "features")
+        options = options_of(TrainOptions, {**given, "records": TABLE, "features": TABLE})
+        out = options.out or Path(scratch) / TASK
+        found = train.trained(options, source, features, out, lambda _: None)
+        notes = [one_machine(True), ledger_view.charge(found.charging, options.population == UNCHARGED)]
+        problem = found.thresholds.found.problem if found.thresholds else None
+        return _results.training_in(out, notes, problem)
 
 
 def planned(**given: Any) -> _results.Plan:

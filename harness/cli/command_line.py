@@ -56,8 +56,8 @@ class Option(Generic[T]):
 
     @property
     def flag(self) -> str:
-        """How it is written: `--max-count`, say."""
-        return f"--{self.attribute.replace('_', '-')}"
+        """How it is written: `--max-count`, say; or `--with`, of the attribute `with_`."""
+        return f"--{self.attribute.rstrip('_').replace('_', '-')}"
 
     @property
     def explained(self) -> str:

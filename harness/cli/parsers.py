@@ -251,6 +251,14 @@ def parse_share(text: str, option: str) -> float:
     return float(value)
 
 
+def parse_positive(text: str, option: str) -> float:
+    """Read a number above 0 and at most a million. Raises: OptionError."""
+    value = _between(text, lambda value: 0 < value <= 10**6)
+    if value is None:
+        raise OptionError(f"{option} must be a number above 0, at most 1e6, for example 1; got {text!r}.")
+    return float(value)
+
+
 def parse_error(text: str, option: str = "--error") -> float:
     """Read an error that is aimed at, between 0 and 1. Raises: OptionError."""
     value = _between(text, lambda value: 0 < value < 1)

@@ -9,6 +9,7 @@ from invoke import Collection
 
 from harness.cli import options, release_options
 from harness.cli.command_line import Command
+from harness.cli.train_options import TrainOptions
 
 _RUNS = "harness.cli.commands"
 
@@ -20,6 +21,7 @@ COMMANDS = (
     Command("aggregate", options.AggregateOptions, f"{_RUNS}.shares:aggregate"),
     Command("send", options.SendOptions, f"{_RUNS}.send:send"),
     *(Command(task, of_task, of_task.place) for task, of_task in release_options.RELEASES.items()),
+    Command("train", TrainOptions, f"{_RUNS}.train:train"),
     Command("plan", release_options.PlanOptions, f"{_RUNS}.plan:plan"),
     Command("verify", options.VerifyOptions, f"{_RUNS}.hosts:verify"),
     Command("ledger", options.LedgerOptions, f"{_RUNS}.ledger:ledger"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -82,18 +83,20 @@ def run_release(
     progress: Progress,
     task: str | None = None,
     earlier: Mapping[str, dict[str, Any]] | None = None,
+    within: Entry | None = None,
 ) -> Run[R]:
     """Run a statistic's protocol; write its files and `manifest.json` into `out`.
 
     Args: source: where the parties' inputs come from; task: what the manifest calls the run; the statistic's
     name unless given; earlier: manifests of releases on the same clients that this one was chosen after; what
     the files say is then of all of them together, this one at all that it was allowed: how much of that its
-    noise spends depends on what they opened.
+    noise spends depends on what they opened; within: the entry of several runs that this is one of.
     Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
     """
     started, task, release = time.monotonic(), task or statistic.name, settings.release
     settings.check_supported(statistic.spec)
-    with entry(settings.account) as charging, new_directory(out) as partial:
+    charged_by = entry(settings.account) if within is None else nullcontext(within)
+    with charged_by as charging, new_directory(out) as partial:
 
         @cache
         def prepared_for(domain: RecordDomain) -> PreparedRelease[R]:

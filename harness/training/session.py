@@ -165,7 +165,7 @@ class SumSession:
             work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
             self._rounds = stack.enter_context(
                 engine.rounds(
-                    self._job,
+                    self.job,
                     self.model,
                     work / "parties",
                     self._timeout_s,
@@ -251,7 +251,8 @@ class SumSession:
         return PrivacyEvent("sums", self.model.name, self.plan.exact, self.rule.unit, relation, Path.cwd())
 
     @property
-    def _job(self) -> Job:
+    def job(self) -> Job:
+        """What the parties run."""
         plan, parties, d = self.plan, self.model.parties, self.rule.coordinates
         own = OwnNoiseInput(d, d) if isinstance(plan.noise, OwnNoise) else None
         bits = () if isinstance(plan.noise, OwnNoise) else input_widths(fair_bits_per_sample(plan.noise))

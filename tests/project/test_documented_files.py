@@ -127,6 +127,15 @@ def run_all(place: Path) -> Iterator[Path]:
     rule = ("--budget", "20,1e-6,2")
     yield release(place, "gap", "--groups", "a,b", "--range", "0,1", *charged, "declared", *rule)
     yield release(place, "count", "--error-to", "200", model="mpyc")
+    (place / "features.json").write_text(
+        '{"score": {"low": 0, "high": 1}, "group2": {"categories": ["a", "b"]}}'
+    )
+    rows = (place / "records.csv").read_text().splitlines()
+    groups = ["group2", *(row.split(",")[1] for row in rows[1:])]
+    (place / "features.csv").write_text("\n".join(map(",".join, zip(rows, groups, strict=True))))
+    made(place, "train", "--records", "features.csv", "--features", "features.json", "--epsilon", "9",
+         "--rounds", "2", "--model", MODEL, "--out", "train")  # fmt: skip
+    yield place / "train"
     made(place, "noise", "--n", "1", "--epsilon", "1", "--model", MODEL, "--out", "noise")
     yield place / "noise"
     made(place, "audit", "--sampler", "default", "--out", "audit")

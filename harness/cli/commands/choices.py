@@ -13,6 +13,7 @@ from harness.cli import terminal as cli
 from harness.cli.options import ShareOptions
 from harness.cli.parsers import parse_choice
 from harness.cli.release_options import ConfusionOptions, ReleaseOptions
+from harness.cli.train_options import TrainOptions
 from harness.engines.registry import choose_model
 from harness.errors import LedgerError, OptionError, PopulationError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
@@ -176,14 +177,18 @@ def announce(ledger: Ledger, name: str, budget: Budget | None) -> None:
 
 
 def declared_domain(
-    options: ReleaseOptions | ShareOptions, *, of_values: bool = False
+    options: ReleaseOptions | ShareOptions | TrainOptions, *, of_values: bool = False
 ) -> RecordDomain | None:
     """Return the domain that the options declare, None if they leave it to be inferred.
 
     Args: of_values: whether records are performance values, with --range and --steps.
     Raises: OptionError: options do not go together; RecordDomainError: what they declare is no domain.
     """
-    if of_values and (options.range or options.steps or not options.domain):
+    if (
+        of_values
+        and not isinstance(options, TrainOptions)
+        and (options.range or options.steps or not options.domain)
+    ):
         return _declared_values(options)
     if options.domain:
         if options.groups or options.labels or options.max_count:

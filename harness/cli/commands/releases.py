@@ -32,6 +32,7 @@ from harness.cli.release_options import (
 )
 from harness.cli.report import write_beside
 from harness.cli.terminal import show
+from harness.cli.train_options import TrainOptions
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError
@@ -368,7 +369,7 @@ def conclude(
 
 
 def present(
-    options: ReleaseOptions,
+    options: ReleaseOptions | TrainOptions,
     manifest: dict[str, Any],
     target: Path,
     title: str,
@@ -376,10 +377,12 @@ def present(
     short: Sequence[Part],
     full: Sequence[Part],
     problem: FairSharesError | None = None,
+    file: str = "",
 ) -> None:
     """Show the answer and, in short or in full, what is said of it; write the report, if asked to.
 
-    Args: manifest: of the run that opened what the answer follows from. Raises: problem.
+    Args: manifest: of the run that opened what the answer follows from; file: the answer's, if it is not
+    named for the manifest's task. Raises: problem.
     """
     show(*answer)
     if not options.quiet:
@@ -394,7 +397,7 @@ def present(
     if problem is not None:
         raise problem
     if options.json:
-        print((target / f"{manifest['task']}.json").read_text(encoding="utf-8"), end="")
+        print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
 
 
 def _in_short(options: ReleaseOptions, run: Run[Any]) -> Iterator[Part]:

@@ -28,17 +28,23 @@ class Account:
 
 
 class Entry:
-    """One run's place in the ledger: empty until `start`, settled when the run ends."""
+    """One run's place in the ledger: empty until `start`, settled when the run ends.
+
+    Attributes: whole: what several runs open together, which is charged before the first, and none of them.
+    """
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.out = ""
+        self.whole: PrivacyEvent | None = None
         self._charge: int | None = None
         self.population: Population | None = None
 
     def check(self, release: PrivacyEvent) -> None:
         """Raise what `start` would raise now, before a run does any work."""
-        account = self.account
+        account, release = self.account, self.whole or release
+        if self._charged_before:
+            return
         if account.population is not None or release.uploads:
             with _nothing_started():
                 account.ledger.check(account.population, account.budget, release)
@@ -48,7 +54,10 @@ class Entry:
 
         A run that is counted for nobody leaves a mark only that its uploads were used.
         """
-        account, self.out = self.account, str(release.out)
+        account, release = self.account, self.whole or release
+        if self._charged_before:
+            return
+        self.out = str(release.out)
         SPENT.append(_spent(account, release))  # first, as it may be interrupted right after the charge
         if account.population is not None or release.uploads:
             try:
@@ -59,6 +68,10 @@ class Entry:
             except LedgerError:
                 SPENT.pop()
                 raise
+
+    @property
+    def _charged_before(self) -> bool:
+        return self.whole is not None and bool(self.out)
 
     def fields(self) -> dict[str, Any] | None:
         """Return what a manifest says of the charge; None if the run is counted for nobody."""

@@ -1,0 +1,153 @@
+"""Options of `train`, and of the releases that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from harness.cli.command_line import Options, optional, required, usual
+from harness.cli.options import (
+    BUDGET,
+    CAP_OF_SHARES,
+    DOMAIN,
+    EPSILON,
+    GROUPS,
+    LABELS,
+    LEDGER,
+    MAX_COUNT,
+    MODEL,
+    NOISE,
+    OUT,
+    PLOT,
+    POPULATION,
+    QUIET,
+    TIMEOUT,
+    UNIT,
+    VERBOSE,
+    json_of,
+)
+from harness.cli.parsers import (
+    parse_choice,
+    parse_delta,
+    parse_epsilon,
+    parse_names,
+    parse_path,
+    parse_positive,
+    parse_share,
+    whole,
+)
+from harness.cli.release_options import RELEASES, ReleaseOptions, ThresholdsOptions, WeightsOptions
+from harness.errors import OptionError
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.noise.truncated import Guarantee
+
+WITH = ("weights", "thresholds")
+_SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
+
+
+def _parse_with(text: str, option: str) -> list[str]:
+    return [parse_choice(option, name, list(WITH)) for name in parse_names(text, option)]
+
+
+class TrainOptions(Options):
+    """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
+
+    epsilon = EPSILON
+    delta = usual("1e-5", parse_delta, "upper bound of this command's δ, in total")
+    records = required(
+        parse_path, "CSV or Parquet with client_id, group, label and the columns that are features", "my.csv"
+    )
+    features = required(
+        parse_path,
+        'JSON file with each feature\'s range or categories: {"age": {"low": 18, "high": 99}, "sector": '
+        '{"categories": ["a", "b"]}}',
+        "features.json",
+    )
+    rounds = usual("40", whole(1, 10_000), "how many noisy sums the model is trained by")
+    with_ = optional(
+        _parse_with,
+        "weights (from everybody, for training), thresholds (from one client in four, which training does "
+        "not see), or weights,thresholds",
+    )
+    weights_epsilon = optional(
+        parse_epsilon, "the part of ε that --with weights spends on them; default: a fifth"
+    )
+    largest_weight = optional(
+        parse_positive, "larger weights count as this; the noise grows by it; default: 2 with weights, else 1"
+    )
+    clip = usual("1", parse_positive, "the L2 norm to which a record's gradient is shortened")
+    learning_rate = usual("1", parse_positive, "of gradient descent on the sum per client")
+    momentum = usual("0.9", parse_share, "of gradient descent")
+    reweighing = WeightsOptions.reweighing.but(
+        default="kamiran-calders",
+        help="balanced, label or kamiran-calders (default); all from the same noisy counts",
+    )
+    constraint = ThresholdsOptions.constraint
+    objective = ThresholdsOptions.objective
+    positive_label = ThresholdsOptions.positive_label
+    domain = DOMAIN
+    groups = GROUPS
+    labels = LABELS
+    max_count = MAX_COUNT
+    privacy_unit = UNIT
+    cap = CAP_OF_SHARES.but(help=f"of --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
+    noise = NOISE
+    model = MODEL
+    population = POPULATION
+    budget = BUDGET
+    ledger = LEDGER
+    out = OUT
+    timeout = TIMEOUT
+    json = json_of("model.json")
+    plot = PLOT
+    verbose = VERBOSE
+    quiet = QUIET
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """What there is with the model."""
+        return self.with_ or ()
+
+    @property
+    def of_weights(self) -> Guarantee:
+        """What weights may spend. Raises: OptionError: there are none, or nothing would be left."""
+        if "weights" not in self.parts:
+            if self.weights_epsilon:
+                raise OptionError("--weights-epsilon is for --with weights; give both, or neither.")
+            return Guarantee(Fraction(0), Fraction(0))
+        epsilon = self.weights_epsilon or self.epsilon * _SHARE
+        if epsilon >= self.epsilon:
+            said = self.given("weights_epsilon", "epsilon")
+            raise OptionError(
+                f"--weights-epsilon {said['weights_epsilon']} leaves nothing of --epsilon {said['epsilon']}, "
+                "the total."
+            )
+        return Guarantee(epsilon, self.delta * _SHARE)
+
+    @property
+    def of_model(self) -> Guarantee:
+        """What the model may spend, and what the thresholds may, which are of other clients."""
+        weights = self.of_weights
+        return Guarantee(self.epsilon - weights.epsilon, self.delta - weights.delta)
+
+    def of_release(self, task: str, model: str) -> ReleaseOptions:
+        """Return the options of weights or thresholds: these, and its part of ε and δ.
+
+        Nobody is charged for it alone. Args: model: by name.
+        """
+        part, of_records = RELEASES[task], self.privacy_unit is PrivacyUnit.RECORD
+        spent = self.of_weights if task == "weights" else self.of_model
+        own = {
+            "epsilon": str(spent.epsilon),
+            "delta": str(spent.delta),
+            "model": model,
+            "population": "none",
+            "neighboring_relation": str(NeighboringRelation.ADD_OR_REMOVE_ONE) if of_records else "",
+        }
+        left_out = ("budget", "ledger", "json", "plot", "out")
+        shared = {
+            name: text
+            for name, text in self.texts.items()
+            if name in part.declared and part.declared[name].offered and name not in left_out
+        }
+        return part(**{**shared, **own})

@@ -1,0 +1,308 @@
+"""One training under one budget: weights of everybody, a model, thresholds from those it did not see."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.engines.base import EngineResult, Progress
+from harness.engines.registry import engine_of
+from harness.errors import OptionError
+from harness.inputs.record_schema import Grid, RecordDomain, RecordKind, bins_of
+from harness.inputs.records import ClientRecords
+from harness.pipeline.manifest import combined_manifest, manifest
+from harness.pipeline.party_inputs import RecordsSource
+from harness.pipeline.run import Run, RunSettings, run_release
+from harness.privacy.ledger.charge import Account, Entry, entry
+from harness.privacy.ledger.populations import PrivacyEvent, exact_json
+from harness.privacy.statement import end_to_end, own_noise_fields
+from harness.releases.base import Statistic
+from harness.releases.score_curves import ThresholdsStatistic
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import Model
+from harness.system.result_files import new_directory, write_json
+from harness.training.features import Features
+from harness.training.logistic import Examples, Floats, fit, probabilities, with_constant
+from harness.training.predictor import FILE, LogisticModel
+from harness.training.session import SumSession
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.rounding import float_up
+from protocols.circuits.coins import exp_bounds
+from protocols.noise.tables import OwnNoise
+from protocols.noise.truncated import Guarantee
+from protocols.spec import SHARES, SPLIT
+
+TASK = "train"
+HELD_OUT = 4  # one of so many clients is kept for thresholds
+_SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate", "momentum")
+
+S = TypeVar("S", bound=Statistic[Any])
+
+
+@dataclass(frozen=True)
+class Planned(Generic[S]):
+    """A release that belongs to a training, and how it is run: with its own part of epsilon and delta."""
+
+    statistic: S
+    settings: RunSettings
+
+    def exact(self, domain: RecordDomain) -> Guarantee:
+        """What it spends. Raises: FairSharesError: it cannot be run."""
+        self.settings.check_supported(self.statistic.spec)
+        return self.statistic.prepare(self.settings.release, domain).plan.exact
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, and how much of it may be known; all of it public, fixed before data are seen.
+
+    Attributes: guarantee: that the model's rounds keep to together; clip, largest_weight, learning_rate,
+    momentum: as for `logistic.fit`; grid: of scores, for thresholds; weights, thresholds: None for none.
+    """
+
+    model: Model
+    unit: PrivacyUnit
+    guarantee: Guarantee
+    rounds: int
+    clip: float
+    largest_weight: float
+    learning_rate: float
+    momentum: float
+    noise: str
+    account: Account
+    timeout_s: float
+    grid: Grid
+    weights: Planned[WeightsStatistic] | None = None
+    thresholds: Planned[ThresholdsStatistic] | None = None
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Between neighbouring data sets, of all that is opened."""
+        of_records = self.unit is PrivacyUnit.RECORD
+        return NeighboringRelation.ADD_OR_REMOVE_ONE if of_records else NeighboringRelation.ZERO_OUT_ONE
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """What a manifest says of how the model was trained."""
+        names = ("rounds", "clip", "largest_weight", "learning_rate", "momentum")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of it. Attributes: charging: its one place in the ledger."""
+
+    model: LogisticModel
+    manifest: dict[str, Any]
+    weights: Run[Any] | None
+    thresholds: Run[Any] | None
+    charging: Entry
+
+
+def train(
+    records: ClientRecords,
+    features: Features,
+    encoded: Floats,
+    chosen: Training,
+    out: Path,
+    progress: Progress,
+) -> Trained:
+    """Release weights, train on noisy sums, and release thresholds of the model's scores; write all files.
+
+    Computes: the total is that of the weights, which everybody counts in, and the larger one of the model and
+    the thresholds: a client is either in training or among those whose scores make the curves, as a random
+    draw decides that sees no record (parallel composition).
+    Guarantees: it is charged once, before anything is opened, and stays charged whatever becomes of it.
+    [test: tests/harness/training/test_run.py]
+    Args: encoded: features of each of the records, shape (n, columns); out: a new directory.
+    Raises: FairSharesError: `out` does not exist then.
+    """
+    started, domain = time.monotonic(), records.domain
+    scored = replace(domain, kind=RecordKind.SCORE, thresholds=chosen.grid)
+    held = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
+    seen, of_training = ~held[records.client], of_clients(records, ~held)
+    with entry(chosen.account) as charging, new_directory(out) as partial:
+
+        def released(part: Planned[Any], of: ClientRecords) -> Run[Any]:
+            name, settings = part.statistic.name, part.settings
+
+            def step(each: str) -> None:
+                progress(f"{name} {each}")
+
+            return run_release(
+                part.statistic, RecordsSource(of), settings, partial / name, step, within=charging
+            )
+
+        progress("plan")
+        session = _session(chosen, domain, features, of_training.clients, lambda: charging.start(whole))
+        total = session.plan.exact
+        if chosen.thresholds:
+            exact = chosen.thresholds.exact(scored)
+            total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
+        if chosen.weights:
+            total = compose([chosen.weights.exact(domain), total])
+        whole = PrivacyEvent(TASK, chosen.model.name, total, chosen.unit, chosen.relation, out)
+        charging.whole = whole
+        charging.check(whole)
+        weights = released(chosen.weights, records) if chosen.weights else None
+        table = weights.found.weights.weights if weights else np.ones(domain.shape[:2])
+        examples = Examples(
+            encoded[seen],
+            of_training.label,
+            of_training.client,
+            of_training.clients,
+            len(domain.labels),
+            table[of_training.group, of_training.label],
+        )
+        progress("train")
+        with session:
+            parameters = fit(
+                examples,
+                session.add,
+                rounds=chosen.rounds,
+                unit=chosen.unit,
+                clip=chosen.clip,
+                largest_weight=chosen.largest_weight,
+                learning_rate=chosen.learning_rate,
+                momentum=chosen.momentum,
+            )
+        thresholds = None
+        if chosen.thresholds:
+            positive = domain.positive(chosen.thresholds.statistic.curves.positive)
+            scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
+            apart = replace(
+                of_clients(records, held), domain=scored, detail=bins_of(scores, scored.thresholds)
+            )
+            thresholds = released(chosen.thresholds, apart)
+        progress("write")
+        parts = {
+            **({"weights": weights.manifest} if weights else {}),
+            "training": _own_manifest(chosen, session, examples, charging),
+            **({"thresholds": thresholds.manifest} if thresholds else {}),
+        }
+        found = {
+            **combined_manifest(TASK, parts),
+            "inputs": {
+                "clients": records.clients,
+                "in_training": examples.clients,
+                "max_count": domain.max_count,
+            },
+            "training": chosen.hyperparameters,
+            "wall_s": time.monotonic() - started,
+        }
+        of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
+        found["privacy"] |= {
+            **_stated(total, domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD),
+            "epsilon_requested": str(chosen.guarantee.epsilon + of_weights),
+        }
+        found["privacy"] |= {"end_to_end": end_to_end(found["privacy"], chosen.model, len(parts))}
+        model = LogisticModel(features, domain.labels, parameters)
+        write_json(partial / FILE, {**model.to_json(), "privacy": found["privacy"]})
+        write_json(partial / "manifest.json", found)
+        return Trained(model, found, weights, thresholds, charging)
+
+
+def held_out(clients: int) -> npt.NDArray[np.bool_]:
+    """Draw who is kept out of training, one client in four, by the operating system's randomness: shape (M,).
+
+    Their number is public, and depends on the number of clients alone.
+    Raises: OptionError: there are too few.
+    """
+    if clients < HELD_OUT:
+        raise OptionError(
+            f"Thresholds come from one client in {HELD_OUT}, and there are {clients}; train without them."
+        )
+    found = np.zeros(clients, dtype=bool)
+    found[random.SystemRandom().sample(range(clients), clients // HELD_OUT)] = True
+    return found
+
+
+def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRecords:
+    """Return the records of these clients alone, in their order. Args: kept: shape (M,)."""
+    rows, number = kept[records.client], np.cumsum(kept) - 1
+    return replace(
+        records,
+        client_ids=records.client_ids[kept],
+        client=number[records.client[rows]],
+        group=records.group[rows],
+        label=records.label[rows],
+    )
+
+
+def _session(
+    chosen: Training, domain: RecordDomain, features: Features, clients: int, starting: Callable[[], None]
+) -> SumSession:
+    of_client = domain.max_count if chosen.unit is PrivacyUnit.RECORD else 1
+    return SumSession(
+        chosen.model.name,
+        clients=clients * of_client,
+        coordinates=(len(domain.labels) - 1) * (features.columns + 1),
+        rounds=chosen.rounds,
+        clip=chosen.clip * chosen.largest_weight,  # what is added is clipped and weighed already
+        epsilon=chosen.guarantee.epsilon,
+        delta=chosen.guarantee.delta,
+        unit=str(chosen.unit),
+        noise=chosen.noise,
+        starting=starting,
+        timeout=chosen.timeout_s,
+    )
+
+
+def _own_manifest(
+    chosen: Training, session: SumSession, examples: Examples, charging: Entry
+) -> dict[str, Any]:
+    """Return the manifest of the rounds, as if nothing else had been released."""
+    engine, seconds = engine_of(chosen.model), sum(session.seconds)
+    exact, noise = session.plan.exact, session.plan.noise
+    result = EngineResult(
+        model=chosen.model,
+        engine_version=str(engine.version()),
+        outputs={},
+        party_mpc_s=(seconds,) * chosen.model.parties,
+        compile_s=0.0,
+        wall_s=seconds,
+        rounds=None,
+        sent_bytes=session.sent_bytes or (),
+        program_hash=engine.program_hash(session.job, chosen.model),
+        compile_options=(),
+    )
+    size = examples.shape[0] * examples.shape[1]
+    privacy = {
+        **_stated(exact, False),
+        "epsilon_requested": str(chosen.guarantee.epsilon),
+        "neighboring_relation": str(chosen.relation),
+        "privacy_unit": str(chosen.unit),
+        "mpc_statistical_security_bits": chosen.model.security_bits(0),
+        "input_form": "sums",
+        "input_path": SHARES.described,
+        **(own_noise_fields(noise, SPLIT) if isinstance(noise, OwnNoise) else {}),
+        "revealed": [f"{chosen.rounds} noisy sums of {size} numbers each, of clients' updates of the model"],
+        "public": ["number of clients", "features and their ranges", *_SAID],
+    }
+    privacy |= {"end_to_end": end_to_end(privacy, chosen.model)}
+    return manifest(
+        "training", result, privacy, {"clients": examples.clients}, charging.fields(), seconds, 0.0
+    )
+
+
+def _stated(exact: Guarantee, existence_only: bool) -> dict[str, Any]:
+    """Return what a manifest says of a guarantee.
+
+    Args: existence_only: whether it is of a client's only record, there or not; then of what it says it is
+    that of a record that is removed and another that is added.
+    """
+    both = Guarantee(2 * exact.epsilon, (1 + exp_bounds(exact.epsilon)[1]) * exact.delta)
+    return {
+        "epsilon": float_up(exact.epsilon),
+        "delta": float_up(exact.delta),
+        "epsilon_exact": str(exact.epsilon),
+        "delta_exact": str(exact.delta),
+        **({"if_replaced": exact_json(both)} if existence_only else {}),
+    }

@@ -1,0 +1,57 @@
+"""A trained model: its parameters, and the weights and thresholds that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from harness.views import run
+from harness.views.parts import Findings, Heading, Part, Table
+from harness.views.releases import thresholds as thresholds_view
+from harness.views.releases import weights as weights_view
+
+if TYPE_CHECKING:  # their libraries take a second to load
+    from harness.postprocessing.reweighing.formulas import GroupWeights
+    from harness.releases.score_curves import Thresholds
+    from harness.training.predictor import LogisticModel
+
+STEPS = {
+    **run.STEPS,
+    **{f"weights {key}": name for key, name in weights_view.STEPS.items()},
+    "train": "rounds of training: clients send updates, parties open noisy sums",
+    **{f"thresholds {key}": name for key, name in thresholds_view.STEPS.items()},
+    "write": "write the model",
+}
+
+
+def training(
+    model: LogisticModel,
+    manifest: dict[str, Any],
+    weights: GroupWeights | None,
+    thresholds: Thresholds | None,
+) -> Iterator[Part]:
+    """View a model; all that is shown was opened with noise, or follows from that."""
+    said, inputs = manifest["training"], manifest["inputs"]
+    summary = (
+        f"Logistic regression of {len(model.labels)} labels by {said['rounds']} noisy sums of updates of "
+        f"{inputs['in_training']:,} clients."
+    )
+    yield Findings([summary])
+    yield summary
+    columns = [*model.features.named, "intercept"]
+    yield Table(
+        ["feature", *model.labels[1:]],
+        [[name, *(f"{row[i]:,.3f}" for row in model.parameters)] for i, name in enumerate(columns)],
+        caption=f"What adds to a label's log odds against {model.labels[0]}: of a range, from its middle to "
+        "its high end; of a category, where it holds. Parameters are noisy: a small one may be noise alone.",
+    )
+    if weights is not None:
+        yield Heading("Weights")
+        yield from weights_view.weights(weights)
+    if thresholds is not None:
+        yield Heading("Thresholds")
+        yield (
+            f"Of {inputs['clients'] - inputs['in_training']:,} clients that training did not see, chosen by "
+            "a random draw."
+        )
+        yield from thresholds_view.thresholds(thresholds)

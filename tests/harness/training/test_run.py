@@ -1,0 +1,169 @@
+"""A training: one charge for all, of the right size; thresholds from clients that training does not see."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from harness.errors import BudgetError, OptionError
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
+from harness.pipeline.run import RunSettings
+from harness.privacy.ledger.charge import Account
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Status
+from harness.releases.base import Release
+from harness.releases.score_curves import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import get_model
+from harness.training import run
+from harness.training.features import Feature, Features
+from harness.training.predictor import LogisticModel
+from harness.training.run import Planned, Training, held_out, of_clients, train
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.noise.truncated import Guarantee
+from protocols.spec import SPLIT
+
+CLIENTS, EACH = 40, 3
+FEATURES = Features({"x": Feature(0.0, 1.0)})
+MODEL = get_model("mpyc")
+WEIGHTS, REST = Guarantee(Fraction(2), Fraction(1, 10**6)), Guarantee(Fraction(7), Fraction(1, 10**5))
+
+
+def records() -> ClientRecords:
+    client = np.repeat(np.arange(CLIENTS), EACH)
+    domain = RecordDomain(("a", "b"), ("0", "1"), EACH)
+    group, label = client % 2, np.arange(len(client)) % 3 % 2
+    return ClientRecords(domain, np.array([f"c{i}" for i in range(CLIENTS)]), client, group, label)
+
+
+def encoded(of: ClientRecords):
+    return (2 * of.label - 1).astype(float)[:, np.newaxis]
+
+
+@pytest.fixture
+def chosen(tmp_path) -> Training:
+    account = Account(Ledger(tmp_path / "ledger.sqlite"), "people", Budget(Fraction(9), Fraction(1, 1000)))
+
+    def settings(part: Guarantee) -> RunSettings:
+        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+        return RunSettings(Release(MODEL, SPLIT, part.epsilon, part.delta, relation))
+
+    choice = ThresholdChoice("equalized_odds", "accuracy_score", None, deterministic=False)
+    return Training(
+        model=MODEL,
+        unit=PrivacyUnit.RECORD,
+        guarantee=REST,
+        rounds=2,
+        clip=1.0,
+        largest_weight=2.0,
+        learning_rate=1.0,
+        momentum=0.9,
+        noise="joint",
+        account=account,
+        timeout_s=100.0,
+        grid=(0.0, 0.5, 1.0),
+        weights=Planned(WeightsStatistic(), settings(WEIGHTS)),
+        thresholds=Planned(ThresholdsStatistic(CurvesStatistic(), choice), settings(REST)),
+    )
+
+
+def nothing(_step: str) -> None:
+    pass
+
+
+def charges(chosen: Training):
+    (population,) = chosen.account.ledger.populations()
+    return population.charges
+
+
+def exact(privacy) -> Guarantee:
+    return Guarantee(Fraction(privacy["epsilon_exact"]), Fraction(privacy["delta_exact"]))
+
+
+def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen, tmp_path):
+    of = records()
+    found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    parts = {name: exact(part["privacy"]) for name, part in found.manifest["parts"].items()}
+    assert [*parts] == ["weights", "training", "thresholds"]
+    total = exact(found.manifest["privacy"])
+    for value in ("epsilon", "delta"):
+        weights, training, thresholds = (getattr(parts[name], value) for name in parts)
+        assert getattr(total, value) == weights + max(training, thresholds)
+    assert total.epsilon <= 9 and found.manifest["privacy"]["epsilon_requested"] == "9"
+    (charge,) = charges(chosen)
+    assert (charge.task, charge.exact, charge.status) == ("train", total, Status.DONE)
+    assert found.manifest["inputs"] == {"clients": CLIENTS, "in_training": 30, "max_count": EACH}
+    written = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert written["privacy"] == found.manifest["privacy"]
+    loaded = LogisticModel.load(tmp_path / "out")
+    assert (loaded.parameters == found.model.parameters).all() and loaded.features == FEATURES
+    assert {path.name for path in (tmp_path / "out").rglob("*.json")} == {
+        *("manifest.json", "model.json", "weights.json", "curves.json", "thresholds.json")
+    } - ({"thresholds.json"} if found.thresholds and found.thresholds.found.problem else set())
+
+
+def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chosen, tmp_path, monkeypatch):
+    of, short = records(), Budget(Fraction(8), Fraction(1, 1000))
+    monkeypatch.setattr(run, "run_release", None)  # which would open weights
+    chosen = replace(chosen, account=replace(chosen.account, budget=short))
+    with pytest.raises(BudgetError, match="this run needs"):
+        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    assert not (tmp_path / "out").exists() and not chosen.account.ledger.populations()
+
+
+def test_a_training_that_fails_stays_charged_whole(chosen, tmp_path, monkeypatch):
+    def fails(*_args, **_more):
+        raise OptionError("in round 1")
+
+    of, chosen = records(), replace(chosen, weights=None)
+    monkeypatch.setattr(run, "fit", fails)
+    with pytest.raises(OptionError, match="in round 1"):
+        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    (charge,) = charges(chosen)
+    assert 6 < charge.exact.epsilon <= 7 and charge.status is Status.ABORTED
+    assert not (tmp_path / "out").exists()
+
+
+def test_nobody_is_in_training_and_among_those_kept_for_thresholds(chosen, tmp_path, monkeypatch):
+    of, kept = records(), held_out(CLIENTS)
+    seen = {}
+
+    def fit(examples, *_args, **_more):
+        seen["training"] = examples
+        return np.zeros(examples.shape)
+
+    def ends(statistic, source, *_args, **_more):
+        seen[statistic.name] = source.records
+        raise OptionError("seen enough")
+
+    monkeypatch.setattr(run, "held_out", lambda _: kept)
+    monkeypatch.setattr(run, "fit", fit)
+    monkeypatch.setattr(run, "run_release", ends)
+    numbers, chosen = np.arange(float(CLIENTS * EACH))[:, np.newaxis], replace(chosen, weights=None)
+    with pytest.raises(OptionError, match="seen enough"):
+        train(of, FEATURES, numbers, chosen, tmp_path / "out", nothing)
+    rows = np.flatnonzero(~kept[of.client])
+    assert seen["training"].features.ravel().tolist() == rows.tolist()
+    assert seen["training"].label.tolist() == of.label[rows].tolist()
+    assert set(seen["thresholds"].client_ids) == set(of.client_ids[kept])
+    assert (seen["thresholds"].detail == 1).all()  # scores of one half
+
+
+def test_a_draw_keeps_one_client_in_four_and_needs_four():
+    assert held_out(11).sum() == 2 and held_out(4).sum() == 1
+    with pytest.raises(OptionError, match="Thresholds come from one client in 4, and there are 3"):
+        held_out(3)
+
+
+def test_records_of_some_clients_keep_their_order():
+    of = records()
+    kept = np.arange(CLIENTS) % 4 == 1
+    part = of_clients(of, kept)
+    assert part.clients == 10 and part.client_ids[3] == "c13"
+    assert part.client.tolist() == np.repeat(np.arange(10), EACH).tolist()
+    assert part.label.tolist() == of.label[np.repeat(kept, EACH)].tolist()
