@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import t as students
 
-from benchmarks.figures import GRID, Mark, Panel, draw, line, shown
+from benchmarks.figures import GRID, Mark, Panel, draw, level, line, shown
 from benchmarks.measure.samples import append, whole_lines
 from benchmarks.papers import table3
 from benchmarks.studies.outcome import SUMMARY, Outcome, rounded
@@ -410,6 +410,9 @@ def figure(rows: Sequence[Mapping[str, Any]], people: People) -> Figure:
                 (row for row in of if row["scheme"] == scheme), key=lambda row: float(row["epsilon"])
             )
             heights = [factor * row[name].value for row in along]
+            if scheme == NONE.name:
+                marks.append(level(heights[0], color=COLOURS[number], linestyle=":", label=scheme))
+                continue
             marks.append(
                 line(
                     [row["epsilon"] for row in along],

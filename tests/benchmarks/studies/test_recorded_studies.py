@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +19,7 @@ from benchmarks.studies.gaps.reproduced import table1
 from benchmarks.studies.gaps.study import FIGURES, WHOLE
 from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.outcome import SUMMARY
+from benchmarks.studies.training.study import load, rows_of
 from benchmarks.studies.trust.models import MODELS
 from benchmarks.studies.trust.study import NEEDED, Setting
 from benchmarks.studies.utility.curves import MEASURES
@@ -321,3 +323,24 @@ def test_tables_of_utility_are_the_results(table: int, measure: str) -> None:
         ]
         medians = {row["method"]: f"{float(row[f'{measure}_median']):.2g}" for row in rows}
         assert cells[2:] == [medians[method] for method in (*METHODS, NOISE_FREE)]
+
+
+def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
+    runs = load(RESULTS / "reproduce-training" / SAMPLES)
+    seeds = Counter((run.data, run.way) for run in runs if run.epsilon == 1)
+    assert seeds == {
+        **{(data, "joint"): 100 for data in ("wagepan", "VerbAgg", "RandHIE", "MovieLens 100K")},
+        **{(data, "paper"): 20 for data in ("wagepan", "VerbAgg", "MovieLens 100K")},
+    }
+    rows = rows_of(runs)
+    for row, kept in zip(rows, recorded_rows("reproduce-training", SUMMARY), strict=True):
+        assert (row["data"], row["scheme"]) == (kept["data"], kept["scheme"])
+        assert float(kept["accuracy"]) == pytest.approx(row["accuracy"].value, rel=1e-4)
+        if row["epsilon"] == 1 and (row["way"] == "joint" or row["data"] == "MovieLens 100K"):
+            for said in (row["accuracy"].shown(percent=True), row["odds"].shown()):
+                assert said in README
+    for told in recorded("reproduce-training", ABOUT)["targets"]:
+        verdict = "met" if told["met"] else "missed"
+        factor, digits = (100, 2) if told["less_no_dp"] else (1, 3)
+        found = f"{factor * told['mean']:.{digits}f} ± {factor * told['half']:.{digits}f} | {verdict} |"
+        assert found.replace("-", "−") in README

@@ -44,6 +44,9 @@ def test_splits_hold_a_fifth_of_each_client_or_of_the_clients() -> None:
     whole = wagepan()
     training, tests = whole.split(np.random.default_rng(3))
     assert set(np.bincount(tests.client)) == {2} and set(np.bincount(training.client)) == {6}
+    _, tests = people(60).split(np.random.default_rng(3))
+    sizes = np.bincount(people(60).client)
+    assert np.bincount(tests.client, minlength=60).tolist() == np.round(0.2 * sizes).tolist()
     of_clients = replace(whole, unit=PrivacyUnit.CLIENT)
     training, tests = of_clients.split(np.random.default_rng(3))
     assert (training.clients, tests.clients) == (436, 109)
