@@ -162,6 +162,12 @@ class Suite:
                 _check_known(f"[[excluded]] {i}", "factor", factor, _FACTORS)
         for quick in (False, True):
             self.plan(quick=quick)
+        cells = [cell for grid in self.grid for cell in _cells({**self.factors, **grid.factors})]
+        for i, exclusion in enumerate(self.excluded, 1):
+            if not any(map(exclusion.covers, cells)):
+                raise ExperimentError(
+                    f"[[excluded]] {i} covers no cell; leave it out, or correct its levels."
+                )
 
     def plan(
         self,

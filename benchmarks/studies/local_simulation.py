@@ -199,8 +199,8 @@ def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
     return arriving
 
 
-def summed_geometric(clients: Integers, odds: float, rng: np.random.Generator) -> Integers:
-    """Draw sums of `clients` geometric variables each, P(x) in proportion to ratio^x, x >= 0.
+def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:
+    """Draw sums of `clients` geometric variables each, P(x) in proportion to ratio^x, x >= 0, or part of one.
 
     Computes: the negative binomial law, as a Poisson variable with a gamma's rate.
     Args: odds: ratio / (1 - ratio), the mean of one.

@@ -127,6 +127,7 @@ def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path
         ("samples = 1 }", 'noise = "owm" }', r"unknown noise 'owm' \(did you mean own"),
         ('title = "Something"\n', "", r"missing required field `title`"),
         ('{ model = "mpyc"', '{ mdoel = "mpyc"', r"\[\[excluded\]\] 1 has an unknown factor 'mdoel'"),
+        ("samples = [2, 3] }", "samples = 3 }", r"\[\[excluded\]\] 1 covers no cell; leave it out"),
         ("[[quick]]", "[until]\nwidth = 0\nmost = 9\n[[quick]]", r"\[until\] must have a width above 0"),
         ("[[quick]]", "[[quick", r"it is not TOML"),
     ],

@@ -167,17 +167,20 @@ class Central(TrustModel):
 class NoisePerAggregator(Central):
     """Aggregators add up shares, as in Prio, and each adds noise to its own sum before these are added.
 
-    None relies on the others' noise, as they may know it, or leave it out: each alone meets ε with discrete
-    Laplace noise, P(x) in proportion to e^(-|x| rate), and the sum has the noise of all. The sums themselves
-    are as private as the aggregators do not join.
+    Noise of all but so many honest ones is not relied on, as these may know theirs, or leave it out: `honest`
+    together meet ε with discrete Laplace noise, P(x) in proportion to e^(-|x| rate), each with its part, a
+    difference of two negative binomials; the sum has the noise of all. One of two is what Prio does, and
+    `--noise own` before its laws become tables, which hold for coarser grids only. The sums themselves are as
+    private as the aggregators do not join.
     """
 
     epsilon: Fraction
     aggregators: int = AGGREGATORS
+    honest: int = 1
 
     @property
     def rate(self) -> Fraction:
-        """Of one aggregator's noise: ε for a client that moves the values by their joint L1 sensitivity."""
+        """Of the honest ones' noise: ε for a client that moves the values by their joint L1 sensitivity."""
         return self.epsilon / max(map(sum, _moves()))
 
     @property
@@ -186,7 +189,7 @@ class NoisePerAggregator(Central):
 
     @property
     def noise_variance(self) -> float:
-        return self.aggregators / (2 * math.sinh(self.rate / 2) ** 2)
+        return self._parts / (2 * math.sinh(self.rate / 2) ** 2)
 
     @property
     def most_exponent(self) -> float:
@@ -196,10 +199,15 @@ class NoisePerAggregator(Central):
         """With r the rate, ln of (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), for each."""
         half = float(self.rate) / 2
         one = np.sinh(half) ** 2 / (np.sinh(half + theta / 2) * np.sinh(half - theta / 2))
-        return np.asarray(self.aggregators * np.log(one))
+        return np.asarray(self._parts * np.log(one))
+
+    @property
+    def _parts(self) -> float:
+        """How many times the honest ones' noise the sum has."""
+        return self.aggregators / self.honest
 
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        odds, each = 1 / math.expm1(self.rate), np.full(shape, self.aggregators)
+        odds, each = 1 / math.expm1(self.rate), np.full(shape, self._parts)
         return np.asarray(summed_geometric(each, odds, rng) - summed_geometric(each, odds, rng), np.float64)
 
 
@@ -238,7 +246,8 @@ class NoiseInComputation(Central):
 
 PUBLISHED, REPAIRED, LAPLACE = "M_R as published", "M_R, repaired", "M_L, k = 2"
 PER_AGGREGATOR, IN_COMPUTATION = "noise per aggregator", "noise in the computation"
-MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, IN_COMPUTATION)
+OWN_OF_THREE = "own noise, three parties"
+MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, OWN_OF_THREE, IN_COMPUTATION)
 
 
 def trust_model(name: str, epsilon: Fraction) -> TrustModel:
@@ -252,6 +261,8 @@ def trust_model(name: str, epsilon: Fraction) -> TrustModel:
             return Local(MechanismL.private(_GROUPS, epsilon))
         case "noise per aggregator":
             return NoisePerAggregator(epsilon)
+        case "own noise, three parties":
+            return NoisePerAggregator(epsilon, aggregators=3, honest=2)
     assert name == IN_COMPUTATION
     plan = plan_noise(sums_and_sizes(_GROUPS, STEPS), _RELATION, epsilon, DELTA)
     return NoiseInComputation(plan.coins, plan.exact)

@@ -21,6 +21,7 @@ from benchmarks.studies.trust.models import (
     LAPLACE,
     MODELS,
     MOST,
+    OWN_OF_THREE,
     PER_AGGREGATOR,
     PUBLISHED,
     REPAIRED,
@@ -30,6 +31,7 @@ from benchmarks.studies.trust.models import (
     trust_model,
 )
 from benchmarks.studies.utility.study import SEED, generator
+from harness.privacy.statement import SHIFTED
 from harness.views.palette import COLOURS, GREY, MARKERS
 from harness.views.parts import Part, Stacked
 from protocols.accounting.rounding import digits_up, float_up
@@ -52,6 +54,7 @@ _LABELS = {  # in the figure, in the order of its colours
     PER_AGGREGATOR: "noise per aggregator (2)",
     LAPLACE: "local: M_L, k = 2",
     PUBLISHED: "local: M_R as published (its ε is larger)",
+    OWN_OF_THREE: "own noise of three parties",
 }
 _WANTED = 0.01
 _LEAST = 1e-5
@@ -245,7 +248,7 @@ def view(cells: Sequence[Cell], needs: Sequence[Row]) -> Iterator[Part]:
         "Errors of the gap between two groups' means, values from -1 to 1, that are not exceeded in 99 % of "
         "runs: above, proven whatever the values; below, simulated for one population. All protect a "
         "client's group and value, replaced by any other, at the ε shown; δ is 0, of noise in the "
-        "computation below 2^-40."
+        f"computation below 2^-40. With noise per aggregator, or of the parties' own, {SHIFTED}."
     )
     wanted = errors[len(errors) // 2]
     for epsilon in dict.fromkeys(need["epsilon"] for need in needs):
@@ -253,7 +256,8 @@ def view(cells: Sequence[Cell], needs: Sequence[Row]) -> Iterator[Part]:
         proven = {need["model"]: need["clients_proven"] for need in at}
         yield (
             f"At ε = {epsilon:g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
-            f"with noise in the computation, {powers(proven[PER_AGGREGATOR])} with noise per aggregator, "
+            f"with noise in the computation, {powers(proven[OWN_OF_THREE])} with three parties' own noise, "
+            f"{powers(proven[PER_AGGREGATOR])} with noise per aggregator, which is two parties' own, "
             f"{powers(proven[REPAIRED])} under local DP (M_R, repaired), "
             f"{powers(float(f'{proven[REPAIRED] / proven[IN_COMPUTATION]:.2g}'))} times as many."
         )

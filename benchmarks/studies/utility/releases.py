@@ -13,13 +13,19 @@ import numpy.typing as npt
 from benchmarks.studies.local_simulation import summed_geometric
 from benchmarks.studies.utility.curves import cumulative
 from harness.postprocessing.curves import CurveNoise
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    NoisePlan,
+    plan_noise,
+    plan_own_noise,
+)
 from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.local_dp import randomizers
 from protocols.local_dp.randomizers import Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import simulated_noise
+from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee, log_upper_bound
 
 Floats = npt.NDArray[np.float64]
@@ -28,7 +34,11 @@ Integers = npt.NDArray[np.int64]
 _SHARES = tuple(Fraction(part, 20) for part in range(1, 20))  # of a local epsilon, that the group may get
 DELTA = Fraction(1, 2**40)
 NOISE_FREE, TREE, FLAT, PER_THRESHOLD, LOCAL = "noise-free", "tree", "flat", "per-threshold", "local"
-METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL)
+OWN_TREE = (
+    "own-noise"  # the tree with noise of the parties' own, of three parties, one of whom may be corrupt
+)
+METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, OWN_TREE)
+_PARTIES, _CORRUPTIONS = 3, 1
 
 
 @dataclass(frozen=True)
@@ -137,9 +147,9 @@ class NoiseFree:
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """A release whose noise the parties make in the computation, from the default coins.
+    """A release whose noise the parties make in the computation, from the default coins, or draw themselves.
 
-    Computes: exact counts + linear @ (X + 1/2). That is what comes of opening the noisy nodes and
+    Computes: exact counts + linear @ noise of mean 0. That is what comes of opening the noisy nodes and
     estimating from them, as estimators are linear and unbiased.  [test: tests/protocols/test_queries.py]
     """
 
@@ -177,18 +187,23 @@ def release_for(
 
 @lru_cache(maxsize=64)
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
-    """Return a release by tree, flat or per-threshold counts.
+    """Return a release by tree, flat or per-threshold counts, or by the tree with the parties' own noise.
 
     Groups and labels are disjoint, so their number changes nothing of a histogram's noise.
     """
     if method == PER_THRESHOLD:
         release, linear = each_threshold(bins), _least_squares_per_threshold(bins)
     else:
-        tree = CountTree(bins, (1,)) if method == FLAT else best_tree(bins, relation, epsilon, DELTA)
+        law = NoiseLaw.LAPLACE if method == OWN_TREE else None
+        tree = CountTree(bins, (1,)) if method == FLAT else best_tree(bins, relation, epsilon, DELTA, law=law)
         estimator = tree.estimator()
         release, linear = tree.release(1), np.concatenate([estimator, estimator[:1]])
-    plan = plan_noise(release, relation, epsilon, DELTA)
-    return Computed(CurveNoise(linear, plan.coins), plan)
+    asked = (release, relation, epsilon, DELTA)
+    if method == OWN_TREE:
+        plan = plan_own_noise(*asked, NoiseLaw.LAPLACE, _PARTIES, _CORRUPTIONS)
+    else:
+        plan = plan_noise(*asked)
+    return Computed(CurveNoise(linear, plan.noise), plan)
 
 
 def each_threshold(bins: int) -> LinearQueries:
