@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from harness.errors import OptionError
 from harness.inputs.rings import FIELD, RING, Ring
+from protocols.spec import REPLICATED, InputPath
 
 _SORTED_AT_ONCE = (
     10_000  # keys, for which the largest batches are made: docs/decisions/0013-counting-records.md
@@ -23,7 +24,8 @@ class Model:
     embedded engine; statistical_security_bits: b, where it fails with probability 2^-b: in an active model
     any of its checks, in a passive one the mask of each integer that is compared; None where it has no such
     term; batches: how much material the machine prepares at once, least and most, None for its own choice;
-    cryptography: what it rests on besides, in words.
+    cryptography: what it rests on besides, in words;
+    replicated: whether clients may give each share to r - 1 parties, so that no active one can change it.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Model:
     broken: bool = False
     untried: bool = False
     cryptography: str = "TLS or pseudorandom functions"
+    replicated: bool = False
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the size of batches for this many noisy values, None for the machine's own choice.
@@ -85,6 +88,13 @@ class Model:
         """What has to follow wherever `tolerates` is stated, "" where nothing has to."""
         return " by MP-SPDZ's design, not yet tried here" if self.untried else ""
 
+    def refusal(self, path: InputPath) -> str | None:
+        """Return None if clients' values can come to the model by this path, else why not."""
+        if path is not REPLICATED or self.replicated:
+            return None
+        able = " or ".join(model.name for model in MODELS.values() if model.replicated)
+        return f"Model {self.name} takes no replicated shares; choose {able}, or --input-path shares."
+
     @property
     def stated(self) -> str:
         """What tables and lists say of the model: `tolerates`, with its caveat."""
@@ -114,9 +124,9 @@ MODELS: dict[str, Model] = {
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
               paper_name="SPDZ-wise Replicated2k", batches=_AT_ONCE, broken=True),
         Model("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x", (*_RING, "-Z", "3"), (),
-              40, batches=_AT_ONCE, untried=True, cryptography=_HASHES),
+              40, batches=_AT_ONCE, untried=True, cryptography=_HASHES, replicated=True),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
-              paper_name="Rep4-2k", batches=_AT_ONCE, cryptography=_HASHES),
+              paper_name="Rep4-2k", batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
         Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),
     )
 }  # fmt: skip

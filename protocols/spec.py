@@ -38,7 +38,9 @@ class InputPath:
 
 SHARES = InputPath("shares", "additive shares", authenticated=False, portable=True)
 CLIENTS = InputPath("clients", "authenticated client input", authenticated=True, portable=False)
-PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS)}
+REPLICATED = InputPath("replicated", "replicated shares", authenticated=True, portable=False)
+AT_REST = (SHARES, REPLICATED)  # until the parties run
+PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS, REPLICATED)}
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,14 @@ class InputForm:
     shares_bits: bool = False
 
     def by(self, path: InputPath) -> InputForm:
-        """Return the same form with values that come by `path`; only shares can be summed by a party."""
-        summed = self.summed_by_party and path is SHARES
-        return replace(self, path=path, summed_by_party=summed)
+        """Return the same form with values that come by `path`; a party cannot add up what clients send.
+
+        Replicated shares are all integers: those of a slot's code have bits, whatever they are.
+        """
+        summed = self.summed_by_party and path is not CLIENTS
+        return replace(
+            self, path=path, summed_by_party=summed, shares_bits=self.shares_bits and path is not REPLICATED
+        )
 
     @property
     def exchangeable(self) -> bool:
@@ -128,6 +135,11 @@ class ProtocolSpec:
     def draws_own_noise(self) -> bool:
         """Whether its noise is what the parties draw for themselves, by the law that its arguments say."""
         return self.arguments[-len(OWN_ARGUMENTS) :] == OWN_ARGUMENTS
+
+    def by(self, path: InputPath) -> ProtocolSpec:
+        """Return the protocol for values that come by `path`, of which its program may have to be told."""
+        told = path is not REPLICATED or "path" in self.arguments
+        return self if told else replace(self, arguments=("path", *self.arguments))
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
@@ -202,7 +214,7 @@ PI_RW = ProtocolSpec(
         "delta_bits",
     ),
     input_forms={form.name: form for form in (SPLIT, PRODUCT)},
-    input_paths=(SHARES, CLIENTS),
+    input_paths=(SHARES, CLIENTS, REPLICATED),
     outputs=("counts",),
     revealed=("noisy count of records per (group, label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),
@@ -229,7 +241,7 @@ PI_RW_SLOTS = replace(
     name="pi_rw_slots",
     arguments=("parties", "slots", "per_lane", "groups", "labels", "epsilon", "delta_bits"),
     input_forms={SLOTS.name: SLOTS},
-    input_paths=(SHARES,),
+    input_paths=AT_REST,
     slot_bits=lambda arguments: slot_bits(int(arguments["groups"]) * int(arguments["labels"])),
 )
 
@@ -246,6 +258,7 @@ PI_CF = ProtocolSpec(
     source="PrivFairFL (Pentyala et al. 2022), Protocol 3",
     arguments=("form", "parties", "records", "groups", "labels", "epsilon", "delta_bits"),
     input_forms={form.name: form for form in (SPLIT, PRODUCT_PER_RECORD)},
+    input_paths=AT_REST,
     outputs=("counts",),
     revealed=("noisy count of records per (group, label, predicted label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
@@ -265,6 +278,7 @@ PI_ROC = ProtocolSpec(
     source="PrivFairFL (Pentyala et al. 2022), Protocol 4",
     arguments=("parties", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
     input_forms={SCORED_SPLIT.name: SCORED_SPLIT},
+    input_paths=AT_REST,
     outputs=("nodes",),
     revealed=("noisy counts of records per (group, label, block of neighboring score bins), to all parties",),
     release=_blocks_of_bins,
@@ -298,6 +312,7 @@ PI_GAP = ProtocolSpec(
     source="the performance gap of Juarez and Korolova 2022, computed by parties instead of local noise",
     arguments=("parties", "groups", "epsilon", "delta_bits"),
     input_forms={VALUED_SPLIT.name: VALUED_SPLIT},
+    input_paths=AT_REST,
     outputs=("sums",),
     revealed=("noisy sum of clients' values and noisy number of clients per group, to all parties",),
     release=lambda arguments: sums_and_sizes(int(arguments["groups"]), int(arguments["steps"])),
@@ -333,6 +348,7 @@ PI_COUNT = ProtocolSpec(
     source="the open problem of Pujol and Desfontaines; shifted logarithm, Finley et al. 2024",
     arguments=("parties", "groups", "labels", "offset", "most", "epsilon", "delta_bits"),
     input_forms={SPLIT.name: replace(SPLIT, capped="")},
+    input_paths=AT_REST,
     outputs=("logarithms",),
     revealed=("noisy logarithm of the number of records per (group, label), to all parties",),
     release=_logarithms,
@@ -358,6 +374,7 @@ PI_CAP = ProtocolSpec(
     linear=False,
     slot_bits=lambda arguments: slot_bits(int(arguments["queries"])),
     compared=lambda arguments: int(arguments["queries"]),
+    input_paths=AT_REST,
 )
 
 PI_SUM = ProtocolSpec(

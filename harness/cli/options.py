@@ -23,6 +23,7 @@ from harness.cli.parsers import (
     parse_names,
     parse_party,
     parse_path,
+    parse_path_of_shares,
     parse_population,
     parse_range,
     parse_relation,
@@ -101,11 +102,15 @@ CLIENTS_PER_UPLOAD = optional(
     whole(1, in_module("harness.inputs.shares:MAX_VALUES")),
     "with --shares: the most clients in one upload, 1 if each client uploads for itself; default: any number",
 )
+_AT_REST = (
+    "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
+    "all, in ps-rep-ring and rep4-ring"
+)
+INPUT_PATH_OF_SHARES = usual("shares", parse_path_of_shares, _AT_REST)
 INPUT_PATH = usual(
     "shares",
     parse_input_path,
-    "shares (default): sent before the run; or clients: each sends during the run, and no party can change "
-    "what it sent, so that active models take product, too",
+    f"{_AT_REST}; or clients: each sends during the run. By the last two active models take product, too",
 )
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
@@ -158,6 +163,7 @@ class ShareOptions(Options):
     range = RANGE.but(help=f"with --task gap: {RANGE.help}")
     steps = STEPS.but(help=f"with --task gap: {STEPS.help}")
     model = MODEL
+    input_path = INPUT_PATH_OF_SHARES
     input_form = INPUT_FORM.but(
         help=f"{INPUT_FORM.help}; for thresholds also keys (a key per record); with --cap slots (default for "
         "weights, confusion and gap)"

@@ -228,6 +228,13 @@ def parse_input_path(text: str, option: str = "--input-path") -> InputPath:
     return PATHS[parse_choice(option, text, list(PATHS))]
 
 
+def parse_path_of_shares(text: str, option: str = "--input-path") -> InputPath:
+    """Read how clients share what waits for a run. Raises: OptionError."""
+    from protocols.spec import CLIENTS, PATHS
+
+    return PATHS[parse_choice(option, text, [name for name in PATHS if name != CLIENTS.name])]
+
+
 def parse_link(text: str, _option: str = "--network") -> Network | None:
     """Read what parties are linked by; None for nothing but this machine. Raises: OptionError."""
     from harness.engines.emulated_network.profiles import parse_network

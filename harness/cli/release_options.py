@@ -24,6 +24,7 @@ from harness.cli.options import (
     HOSTS,
     INPUT_FORM,
     INPUT_PATH,
+    INPUT_PATH_OF_SHARES,
     INVITE,
     LABELS,
     LAW,
@@ -100,7 +101,7 @@ class ReleaseOptions(Options):
     model = MODEL
     hosts = optional(parse_path, "").left_out
     input_form = INPUT_FORM
-    input_path = INPUT_PATH.left_out
+    input_path = INPUT_PATH_OF_SHARES
     invite = INVITE.left_out
     clients = CLIENTS.left_out
     neighboring_relation = RELATION

@@ -14,7 +14,7 @@ from harness.errors import UnsupportedError
 from harness.security_models import Model
 from protocols.circuits.noise import input_widths
 from protocols.noise.tables import NoiseLaw, OwnNoise
-from protocols.spec import KEYS, InputForm, ProtocolSpec
+from protocols.spec import KEYS, REPLICATED, InputForm, ProtocolSpec
 
 LOOPBACK = "127.0.0.1"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -77,6 +77,11 @@ class Job:
     def _named_arguments(self) -> dict[str, str]:
         """The arguments by name; a test's program may leave some without one."""
         return dict(zip(self.spec.arguments, self.arguments, strict=False))
+
+    @property
+    def replicated(self) -> bool:
+        """Whether each party's file holds replicated shares, one after the other."""
+        return self._named_arguments.get("path") == REPLICATED.name
 
     @property
     def compared(self) -> int:

@@ -109,27 +109,34 @@ class Engine(Runner):
         Guarantees: in an active model no client value that came as a plain additive share is a factor
         of a secret x secret product: a server could add to its share and have the product carry other
         clients' values past the noise. Nor does anything but sums depend on one, unless it was shared as
-        bits, which are bits whatever a server does to its share.
+        bits, which are bits whatever a server does to its share, or is replicated, so that it cannot do any.
         [test: tests/harness/engines/test_supports.py]
         """
         if form.name not in spec.input_forms:
             return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
         if form.path not in spec.input_paths:
             return f"{spec.name} takes no values by input path {form.path.name!r}; use --input-path shares."
+        if (reason := model.refusal(form.path)) is not None:
+            return reason
+        paths = [
+            path.name
+            for path in spec.input_paths
+            if path.authenticated
+            and not model.refusal(path)
+            and (path is not CLIENTS or len(spec.input_forms) > 1)
+        ]  # no command has clients send to a program of one form
+        by_path = f"--input-path {' or '.join(paths)}, " if paths else ""
         if model.active and form.multiplies_client_values and not form.path.authenticated:
-            ways = "use a passive model"
-            if "split" in spec.input_forms:
-                ways = "use --input-form split, or a passive model"
-            if len(spec.input_forms) > 1 and any(path.authenticated for path in spec.input_paths):
-                ways = f"use --input-path {CLIENTS.name}, --input-form split, or a passive model"
+            by_form = "--input-form split, " if "split" in spec.input_forms else ""
             return (
                 f"Input form {form.name!r} multiplies plain shares, which one active (malicious) server "
-                f"could use to reveal a client's value in {model.name}; {ways}."
+                f"could use to reveal a client's value in {model.name}; use "
+                f"{_ways(by_path + by_form)}."
             )
         if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
             return (
                 f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
-                f"{model.name} to where less noise hides it; use a passive model."
+                f"{model.name} to where less noise hides it; use {_ways(by_path)}."
             )
         return None
 
@@ -243,6 +250,10 @@ class Engine(Runner):
                 "No result was written."
             )
         return costs
+
+
+def _ways(others: str) -> str:
+    return f"{others}or a passive model" if others else "a passive model"
 
 
 def _own_noise(job: Job, model: Model) -> dict[str, Any]:

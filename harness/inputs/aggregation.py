@@ -24,7 +24,7 @@ from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Words, by_aes, by_shake
-from harness.inputs.shares import MAX_VALUES, SALT_BYTES, SUFFIX, Header
+from harness.inputs.shares import MAX_VALUES, SALT_BYTES, SUFFIX, Header, content_of
 from harness.inputs.shares import SCHEMA as SHARE_SCHEMA
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import create_file, write_whole
@@ -58,12 +58,16 @@ HINT = (
 
 
 class UploadKind(NamedTuple):
-    """What uploads that go together have in common. domain: a hash of the records' domain."""
+    """What uploads that go together have in common.
+
+    Attributes: copies: how many parties hold each share; domain: a hash of the records' domain.
+    """
 
     form: str
     arithmetic: str
     parties: int
     domain: str
+    copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,10 @@ class UploadReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `report_from_json` reads."""
-        kinds = sorted(set(self.sound.values()))
-        sound = [
-            {**kind._asdict(), "uploads": sorted(each for each, of in self.sound.items() if of == kind)}
-            for kind in kinds
-        ]
+        sound = []
+        for kind in sorted(set(self.sound.values())):
+            fields = {name: value for name, value in kind._asdict().items() if name != "copies" or value > 1}
+            sound.append({**fields, "uploads": sorted(each for each, of in self.sound.items() if of == kind)})
         return {"schema": SCHEMA, "party": self.party, "sound": sound, "unsound": dict(self.unsound)}
 
 
@@ -157,6 +160,7 @@ class _Sound:
     parties: int
     domain: str
     uploads: list[str]
+    copies: int = 1  # earlier versions had no others
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,8 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
         except (ShareError, OSError):
             unsound[name] = UNREADABLE
             continue
-        kind = UploadKind(header.form, header.arithmetic, header.parties, _domain_hash(header.record_domain))
+        domain = _domain_hash(header.record_domain)
+        kind = UploadKind(header.form, header.arithmetic, header.parties, domain, header.copies)
         if not fault and header.clients > rules.clients:
             fault = CROWDED
         if not fault and declared not in (None, kind.domain):
@@ -221,8 +226,8 @@ def _fault(header: Header, name: str, party: int, file: BinaryIO) -> str:
     """Return why an upload is not sound; empty if it is. Args: file: read up to the end of its header."""
     if name != header.batch:
         return RENAMED
-    content = "values" if party == header.parties - 1 else "seed"  # a seed makes any number of values
-    if (header.kind, header.party, header.content) != ("batch", party, content):
+    # A seed makes any number of values.
+    if (header.kind, header.party, header.content) != ("batch", party, content_of(header)):
         return MISDIRECTED
     if header.values > MAX_VALUES:
         return TOO_LARGE
@@ -231,19 +236,26 @@ def _fault(header: Header, name: str, party: int, file: BinaryIO) -> str:
     return "" if header.fits(file.read()) else CHANGED
 
 
-def common_uploads(reports: Sequence[UploadReport], wanted: tuple[str, str, int] | None = None) -> Agreement:
+def kind_in(header: Header) -> tuple[str, str, int, int]:
+    """Return what shares are of: input form, arithmetic, parties and copies."""
+    return header.form, header.arithmetic, header.parties, header.copies
+
+
+def common_uploads(
+    reports: Sequence[UploadReport], wanted: tuple[str, str, int, int] | None = None
+) -> Agreement:
     """Choose the uploads that all parties take: sound at each, of the kind that most are of.
 
     Guarantees: follows from the lists of all parties, and is the same whoever computes it.
     [test: tests/harness/inputs/test_agreeing.py]
-    Args: wanted: input form, arithmetic and parties of the run; where half of the uploads or more are of
-    it, no others count.
+    Args: wanted: input form, arithmetic, parties and copies of the run; where half of the uploads or more
+    are of it, no others count.
     Raises: ShareError: none is sound at every party, a party's list is missing, or no kind is that of more
     than half.
     """
     same = frozenset.intersection(*(frozenset(each.sound.items()) for each in reports))
     kinds = Counter(kind for _, kind in same)
-    of_run = Counter({kind: count for kind, count in kinds.items() if kind[:3] == wanted})
+    of_run = Counter({kind: count for kind, count in kinds.items() if (*kind[:3], kind.copies) == wanted})
     if of_run and 2 * of_run.total() >= kinds.total():
         kinds = of_run
     most = max(kinds, key=lambda kind: kinds[kind], default=None)
@@ -318,7 +330,7 @@ def report_from_json(fields: Any, where: str) -> UploadReport:
     if listed.schema != SCHEMA or not set(listed.unsound.values()) <= set(_UNSOUND):
         refusal.say("it is of another version")
     sound = {
-        identity: UploadKind(each.form, each.arithmetic, each.parties, each.domain)
+        identity: UploadKind(each.form, each.arithmetic, each.parties, each.domain, each.copies)
         for each in listed.sound
         for identity in each.uploads
     }
@@ -461,7 +473,7 @@ def extract_values(aggregate_file: Path, out: Path) -> Path:
     Raises: ShareError: the aggregate is damaged.
     """
     header, payload = _read(aggregate_file)
-    if len(payload) != header.values * header.domain.value_bytes:
+    if len(payload) != header.copies * header.values * header.domain.value_bytes:
         raise ShareError(f"{aggregate_file} is damaged: it has {len(payload)} bytes of values.")
     create_file(out, payload)
     return out
@@ -505,6 +517,7 @@ def _header_in(file: BinaryIO, path: Path) -> Header:
         and header.content in ("seed", "values")
         and header.batch.isalnum()
         and header.clients > 0 <= header.records
+        and header.copies in (1, header.parties - 1)
         and (header.kind == "aggregate" or len(header.commitments) == commitments)
         and (header.schema == SHARE_SCHEMA or header.policy is None)
     )
@@ -519,7 +532,7 @@ def _hash_of(identities: Iterable[str]) -> str:
 
 
 def _common(header: Header) -> tuple[Any, ...]:
-    return header.form, header.arithmetic, header.parties, header.record_domain
+    return *kind_in(header), header.record_domain
 
 
 def _read(path: Path) -> tuple[Header, bytes]:
@@ -532,7 +545,10 @@ def _read(path: Path) -> tuple[Header, bytes]:
 
 
 def _block(path: Path, header: Header, following: bytes) -> Words:
-    """Return a batch's values, shape (columns, clients, words). Raises: ShareError: it is damaged."""
+    """Return a batch's values, shape (copies * columns, clients, words).
+
+    Raises: ShareError: it is damaged.
+    """
     if len(following) != header.payload_bytes:
         raise ShareError(
             f"{path} is damaged: {len(following)} bytes where {header.payload_bytes} belong; {_WAYS_OUT}."
@@ -540,12 +556,15 @@ def _block(path: Path, header: Header, following: bytes) -> Words:
     if not header.fits(following):
         raise ShareError(f"{path} was {CHANGED}; {_WAYS_OUT}.")
     domain, salted = header.domain, header.schema == SHARE_SCHEMA
-    payload = following[SALT_BYTES:] if salted else following
-    if header.content == "seed":
-        flat = domain.expand(payload, header.values, by_aes if salted else by_shake)
-    else:
-        flat = domain.reduce(domain.from_bytes(payload))  # whatever words a client sent
-    return flat.reshape(header.columns, header.rows, domain.words)
+    shares = []
+    for _, piece, is_seed in header.pieces(following):
+        payload = piece[SALT_BYTES:] if salted else piece
+        if is_seed:
+            shares.append(domain.expand(payload, header.values, by_aes if salted else by_shake))
+        else:
+            shares.append(domain.reduce(domain.from_bytes(payload)))  # whatever words a client sent
+    flat = np.concatenate(shares) if header.copies > 1 else shares[0]
+    return flat.reshape(-1, header.rows, domain.words)
 
 
 def _batch(identity: str) -> str:

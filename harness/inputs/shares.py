@@ -2,7 +2,9 @@
 
 A share batch is one client's upload (or a simulation's, of many clients): one file per party, each
 with a public header and either values or a 32-byte seed that stretches to them. Any r - 1 of a
-client's r files are uniform, whatever the client has. From here on, no message holds a value.
+client's r files are uniform, whatever the client has. Of replicated shares a party's file holds all but the
+one that has its number: each share is at r - 1 parties, so that one of them cannot change it, and any two
+parties have all of them. From here on, no message holds a value.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from harness.inputs.rings import RINGS, Ring, Words
 from harness.system.files import create_file, scratch_directory, writable_by_others
 from harness.system.progress import tell
 from harness.system.signals import uninterrupted
-from protocols.spec import SPLIT, InputForm
+from protocols.spec import REPLICATED, SPLIT, InputForm
 
 SCHEMA = 2  # of what is written; 1, which bound an upload's identity to nothing, is read, too
 SUFFIX = ".share"
@@ -44,8 +46,9 @@ class Header:
     Attributes: kind: "batch" (one upload) or "aggregate" (what a party feeds into a run); content:
     "seed" or "values"; batch: identity of the upload, the same at every party; for an aggregate a hash of
     all identities in it, which its second line lists; records: how many there are in a form that shares a
-    row for each, else 0, as that is secret; commitments: to each party's salt and payload, none of an
-    aggregate; policy: what the client allows, None for every run; of an aggregate, what all clients allow.
+    row for each, else 0, as that is secret; commitments: to the salt and payload of each of the r shares,
+    none of an aggregate; policy: what the client allows, None for every run; of an aggregate, what all
+    clients allow; copies: how many parties hold each share, 1 of additive ones, and how many a file holds.
     """
 
     kind: str
@@ -62,6 +65,7 @@ class Header:
     commitments: tuple[str, ...] = ()
     policy: ClientPolicy | None = None
     schema: int = SCHEMA
+    copies: int = 1
 
     @property
     def domain(self) -> Ring:
@@ -88,40 +92,78 @@ class Header:
         return f"{self.batch}:{self.clients}:{self.records}"
 
     @property
+    def held(self) -> tuple[int, ...]:
+        """Which of the upload's shares the party holds, in the order of its file."""
+        return held_by(self.party, self.parties, self.copies)
+
+    @property
     def values(self) -> int:
-        """How many values the file stands for."""
+        """How many values each share in the file stands for."""
         summed = self.kind == "aggregate" and self.form == SPLIT.name
         return self.columns * (1 if summed else self.rows)
 
     @property
     def payload_bytes(self) -> int:
-        """How many bytes follow a batch's header: salt, and a seed or values."""
-        salt = SALT_BYTES if self.schema == SCHEMA else 0
-        return salt + (SEED_BYTES if self.content == "seed" else self.values * self.domain.value_bytes)
+        """How many bytes follow a batch's header: of each share salt, and a seed or values."""
+        return sum(size for _, size, _ in self._pieces())
+
+    def _pieces(self) -> Iterator[tuple[int, int, bool]]:
+        """Yield of each share its number, how many bytes it takes in a batch, and whether it is a seed."""
+        salt, values = SALT_BYTES if self.schema == SCHEMA else 0, self.values * self.domain.value_bytes
+        for number in self.held:  # the upload's last share has values
+            is_seed = self.content == "seed" or number != max(self.held)
+            yield number, salt + (SEED_BYTES if is_seed else values), is_seed
+
+    def pieces(self, following: bytes) -> Iterator[tuple[int, bytes, bool]]:
+        """Yield of each share in a batch its number, its salt and payload, and whether that is a seed."""
+        start = 0
+        for number, size, is_seed in self._pieces():
+            yield number, following[start : start + size], is_seed
+            start += size
 
     @property
     def bound(self) -> str:
         """The identity that follows from what the upload is: of a batch of this version, it is `batch`."""
-        shared = {name: getattr(self, name) for name in _BOUND}
+        shared = {name: getattr(self, name) for name in (*_BOUND, *(["copies"] if self.copies > 1 else []))}
         text = json.dumps(shared, sort_keys=True, separators=(",", ":"), default=asdict)
         return hashlib.sha256(_IDENTITY + text.encode()).hexdigest()
 
     def fits(self, following: bytes) -> bool:
         """Return whether a batch is as it was shared: its identity, and the bytes that follow its header.
 
+        Guarantees: parties whose files fit hold the same shares of an upload, as its identity is a digest of
+        a salted digest of each share, whose salt is for those that hold it.
         Edge cases: of version 1 nobody can tell, and it is taken to be.
         [test: tests/harness/inputs/test_share_files.py]
         """
         if self.schema < SCHEMA:
             return True
-        own = self.commitments[self.party : self.party + 1]
-        return self.batch == self.bound and own == (commitment(following),)
+        return self.batch == self.bound and all(
+            self.commitments[number : number + 1] == (commitment(salted),)
+            for number, salted, _ in self.pieces(following)
+        )
 
     def line(self) -> bytes:
         """Return the first line of a file with this header."""
-        later = () if self.schema == SCHEMA else ("commitments", "policy")
+        later = [] if self.schema == SCHEMA else ["commitments", "policy"]
+        later += [] if self.copies > 1 else ["copies"]
         fields = {name: value for name, value in asdict(self).items() if name not in later}
         return json.dumps(fields, sort_keys=True).encode() + b"\n"
+
+
+def copies_of(form: InputForm, parties: int) -> int:
+    """Return how many parties hold each share of what comes in this form, by its path."""
+    return parties - 1 if form.path is REPLICATED else 1
+
+
+def held_by(party: int, parties: int, copies: int) -> tuple[int, ...]:
+    """Return which shares a party holds: its own; of replicated ones all but its own, from the next on."""
+    return (party,) if copies == 1 else tuple((party + i) % parties for i in range(1, parties))
+
+
+def content_of(header: Header) -> str:
+    """Return what a batch's file has to hold for its party: values, if it holds the last share."""
+    return "values" if header.parties - 1 in header.held else "seed"
 
 
 def commitment(salted: bytes) -> str:
@@ -263,8 +305,9 @@ def _write_upload(
     seeds, rest = split_into_shares(domain.encode(columns_of(records, form)), domain, parties)
     salted = [secrets.token_bytes(SALT_BYTES) + payload for payload in (*seeds, domain.to_bytes(rest))]
     headers = _headers(records, form, domain, list(map(commitment, salted)), policy)
-    for own, following in zip(headers, salted, strict=True):
-        create_file(out / f"party-{own.party}" / f"{own.batch}{SUFFIX}", own.line(), following)
+    for own in headers:
+        following = (salted[number] for number in own.held)
+        create_file(out / f"party-{own.party}" / f"{own.batch}{SUFFIX}", own.line(), *following)
     return headers[0].batch
 
 
@@ -281,7 +324,7 @@ def _headers(
     commitments: Sequence[str],
     policy: ClientPolicy | None,
 ) -> list[Header]:
-    """Return the headers of an upload's files, by party. Args: commitments: to each party's."""
+    """Return the headers of an upload's files, by party. Args: commitments: to each share."""
     header = Header(
         "batch",
         "",
@@ -295,10 +338,10 @@ def _headers(
         count_rows(records, form.name) if is_per_record(records.domain, form.name) else 0,
         commitments=tuple(commitments),
         policy=policy,
+        copies=copies_of(form, len(commitments)),
     )
-    header = replace(header, batch=header.bound)
-    own = [replace(header, party=i) for i in range(len(commitments))]
-    return [*own[:-1], replace(own[-1], content="values")]
+    own = [replace(header, batch=header.bound, party=i) for i in range(len(commitments))]
+    return [replace(each, content=content_of(each)) for each in own]
 
 
 @lru_cache(maxsize=64)  # a party may read a million headers of one domain

@@ -30,6 +30,7 @@ from harness.inputs.aggregation import (
     common_uploads,
     described,
     extract_values,
+    kind_in,
     paths_of,
     read_header,
     read_uploads,
@@ -40,13 +41,22 @@ from harness.inputs.encoding import columns_of, count_columns, count_rows, is_pe
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Words
-from harness.inputs.shares import SUFFIX, Header, expanded_shares, file_sizes, in_uploads, told
+from harness.inputs.shares import (
+    SUFFIX,
+    Header,
+    copies_of,
+    expanded_shares,
+    file_sizes,
+    held_by,
+    in_uploads,
+    told,
+)
 from harness.inputs.synthetic import Federation
 from harness.releases.base import Release
 from harness.security_models import Model
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
-from protocols.spec import CLIENTS, ENFORCED, SPLIT, InputForm
+from protocols.spec import CLIENTS, ENFORCED, REPLICATED, SPLIT, InputForm
 
 # Of uploads of a domain, by `batch`: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
@@ -360,9 +370,9 @@ def sound_uploads(
 ) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int], Mapping[str, ClientPolicy]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
-    Where an upload's form keeps its client to a cap, those that are not sound at every party, or of another
-    kind than most, are left out. In other forms clients are trusted, so what is not right is an error.
-    In all forms those are left out whose clients' policies do not cover the run.
+    Where an upload's form keeps its client to a cap, or its shares are replicated, those that are not sound
+    at every party, or of another kind than most, are left out. In other forms clients are trusted, so what is
+    not right is an error. In all forms those are left out whose clients' policies do not cover the run.
     Args: policy: what uploads have to be; uncovered: as for `Source.describe`.
     Returns: each party's, None for all that there are; how many are left out, by why; the clients' policies.
     Raises: ShareError: none is left.
@@ -370,7 +380,8 @@ def sound_uploads(
     own = [shares / f"party-{i}" for i in range(model.parties)]
     found = [uploads_at(i, directory, policy) for i, directory in enumerate(own)]
     policies = {batch: one for each in found for batch, one in each.policies.items()}
-    agreement = common_uploads(found, kind_of_run(form, model)) if form.capped == ENFORCED else None
+    agrees = form.capped == ENFORCED or form.path is REPLICATED
+    agreement = common_uploads(found, kind_of_run(form, model)) if agrees else None
     if agreement:
         policies = {batch: policies[batch] for batch in agreement.batches & policies.keys()}
     kinds = {found[0].sound[each] for each in agreement.taken} if agreement else set(found[0].sound.values())
@@ -393,9 +404,10 @@ def sound_uploads(
     return paths, left_out, kept
 
 
-def kind_of_run(form: InputForm, model: Model) -> tuple[str, str, int]:
-    """Return what uploads for a run are of: input form, arithmetic and parties."""
-    return form.name, shared_over(form, model.domain).name, model.parties
+def kind_of_run(form: InputForm, model: Model) -> tuple[str, str, int, int]:
+    """Return what uploads for a run are of: input form, arithmetic, parties and copies of each share."""
+    copies = copies_of(form, model.parties)
+    return form.name, shared_over(form, model.domain).name, model.parties, copies
 
 
 def feed_heads(
@@ -424,7 +436,13 @@ def inputs_in(
 ) -> PartyInputs:
     """Return what one party's aggregate says of all of them. Args, raises: as `feed_heads`."""
     kind = kind_of_run(form, model)
-    if (header.form, header.arithmetic, header.parties) != kind:
+    if (header.copies > 1) != (form.path is REPLICATED):
+        these, wanted = ("replicated", "additive") if header.copies > 1 else ("additive", "replicated")
+        raise ShareError(
+            f"These shares are {these}, and this run takes {wanted} ones (--input-path {form.path.name}); "
+            "run by the path that they were shared for, or share again."
+        )
+    if kind_in(header) != kind:
         raise ShareError(
             f"These shares are {header.form} over {header.arithmetic} for {header.parties} parties; model "
             f"{model.name} with --input-form {form.name} takes {form.name} over {kind[1]} for {kind[2]}."
@@ -502,6 +520,7 @@ def share_and_add_up(
     before, over = time.monotonic(), shared_over(form, model.domain)
     columns = count_columns(records.domain, form.name)
     held: list[list[Words]] = [[] for _ in range(model.parties)]
+    copies = copies_of(form, model.parties)
     for part in told(in_uploads(records, form, _OF_AN_UPLOAD), records.clients):
         shares = expanded_shares(over.encode(columns_of(part, form)), over, model.parties)
         for kept, own in zip(held, shares, strict=True):
@@ -514,6 +533,7 @@ def share_and_add_up(
     share_s = time.monotonic() - before
     progress("aggregate")
     files = [scratch / f"party-{i}.values" for i in range(model.parties)]
-    for path, kept in zip(files, held, strict=True):
-        create_file(path, over.to_bytes(np.concatenate(kept, axis=1)))
+    for party, path in enumerate(files):
+        numbers = held_by(party, model.parties, copies)
+        create_file(path, *(over.to_bytes(np.concatenate(held[each], axis=1)) for each in numbers))
     return files, share_s

@@ -15,7 +15,7 @@ from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.noise.tables import OwnNoise
-from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"
 _TAKING_PART = (
@@ -219,6 +219,11 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         slack = _BROKEN
     elif model.active and privacy["input_path"] == CLIENTS.described:
         slack = f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}."
+    elif model.active and privacy["input_path"] == REPLICATED.described:
+        slack = (
+            " It cannot change what a client shared either: that report is left out, or the run ends. In "
+            f"turn any {model.corruptions + 1} of them together hold everything that waits for the run."
+        )
     elif model.active:
         slack = " It can, however, change its share of a client's input unnoticed."
     learns = who_learns_nothing(model, "shifted" in privacy)

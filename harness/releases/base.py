@@ -26,7 +26,7 @@ from protocols.accounting.calibration import (
 from protocols.accounting.queries import LinearQueries
 from protocols.accounting.rounding import exact_text
 from protocols.noise.tables import NoiseLaw
-from protocols.spec import InputForm, ProtocolSpec, with_own_noise
+from protocols.spec import REPLICATED, InputForm, ProtocolSpec, with_own_noise
 
 JOINT, OWN = "joint", "own"  # noise that the parties make together, or that each draws for itself
 WITH_OWN_NOISE = ("weights", "confusion", "thresholds", "gap")
@@ -61,11 +61,19 @@ class Release:
     law: NoiseLaw | None = None
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
-        """Return a protocol as it runs with this noise. Raises: OptionError: it has no place for it."""
+        """Return a protocol as it runs with this noise, and its clients' values by their path.
+
+        Raises: OptionError: it has no place for the noise.
+        """
+        if self.law is not None and self.form.path is REPLICATED:
+            raise OptionError(
+                f"Replicated shares take joint noise only: a party's own (--noise {OWN}) is what it could "
+                "shift a result by; leave it out, or use --input-path shares."
+            )
         found = spec if self.law is None else with_own_noise(spec, self.form)
         if found is None:
             raise no_place(spec)
-        return found
+        return found.by(self.form.path)
 
     @property
     def malleable_slots(self) -> bool:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+REPLICATED = "replicated"
 
-def input_columns(secret_integer, parties: int, size: int):
-    """Add up the parties' additive shares of `size` values.
 
+def with_path(arguments):
+    """Return a program's arguments with the input path after its name: additive shares if they name none."""
+    name, first, *others = arguments
+    return [name, *([] if first == REPLICATED else ["shares"]), first, *others]
+
+
+def input_columns(secret_integer, parties: int, size: int, path: str = "shares"):
+    """Add up the parties' additive shares of `size` values, or take their replicated ones as they are.
+
+    Guarantees: replicated shares are what the machine itself would hold of the values: a party that takes
+    other ones deviates as it could by any message.  [test: tests/programs/test_replicated.py]
     Args: secret_integer: MP-SPDZ's sint or what stands for it. Returns: one secret vector.
     """
+    if path == REPLICATED:
+        _, (column,) = secret_integer.read_from_file(0, size=size)
+        return column
     return sum(secret_integer.get_input_from(i, binary=True, size=size) for i in range(parties))
 
 

@@ -7,6 +7,7 @@ cell, too, so that any string of bits is one record at most. Nothing has to be c
 from __future__ import annotations
 
 from protocols.circuits.coins import Coin
+from protocols.circuits.counts import REPLICATED, input_columns
 from protocols.circuits.noise import flip, xor_of_inputs
 
 # A party's bits are input lane by lane, each by instructions of its own; what is beyond is read in a loop,
@@ -107,18 +108,26 @@ def bit_count(bits) -> list:
 
 
 def counts_of_slots(
-    secret_integer, bit_vector, parties: int, slots: int, per_lane: int, cells: int, memory=()
+    secret_integer,
+    bit_vector,
+    parties: int,
+    slots: int,
+    per_lane: int,
+    cells: int,
+    memory=(),
+    path: str = "shares",
 ):
     """Count, per cell, the slots that stand for it.
 
     Computes: per lane in bits; only the bits of a lane's count become integers.
     Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec or what stands for them; slots: of all
     clients together, whose bits each party inputs XOR shares of, as `slot_blocks` divides them, slot by
-    slot; memory: MP-SPDZ's sbits, for_range and break_point, needed for several slots in a lane. Returns:
-    secret vector of counts.
+    slot; by the path `REPLICATED` it holds shares of them as integers; memory: MP-SPDZ's sbits, for_range and
+    break_point, needed for several slots in a lane. Returns: secret vector of counts.
     """
     total = 0
-    for found in _blocks(bit_vector, parties, slots, per_lane, slot_bits(cells), memory):
+    names = secret_integer, bit_vector, memory
+    for found in _blocks(names, path, parties, slots, per_lane, slot_bits(cells)):
         indicators = [cell_indicators(bits, cells) for bits in found]
         counts = [_total(secret_integer, bit_count(column)) for column in zip(*indicators)]
         total = total + secret_integer.concat(counts)
@@ -131,7 +140,15 @@ def value_bits(steps: int) -> int:
 
 
 def sums_of_slots(
-    secret_integer, bit_vector, parties: int, slots: int, per_lane: int, groups: int, steps: int, memory=()
+    secret_integer,
+    bit_vector,
+    parties: int,
+    slots: int,
+    per_lane: int,
+    groups: int,
+    steps: int,
+    memory=(),
+    path: str = "shares",
 ):
     """Add up, per group, the values in slots, and `steps` times their number.
 
@@ -139,8 +156,8 @@ def sums_of_slots(
     Args: as `counts_of_slots`; a slot: the code of a group, then v + steps, lowest bit first. Returns:
     secret vector of 2 * groups values, sum and scaled size of each group.
     """
-    total, width = 0, slot_bits(groups)
-    for found in _blocks(bit_vector, parties, slots, per_lane, width + value_bits(steps), memory):
+    total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
+    for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):
         taken = [_in_groups(bits[:width], bits[width:], groups, steps) for bits in found]
         nodes = []
         for group in range(groups):
@@ -160,8 +177,17 @@ def _in_groups(code, value, groups: int, steps: int):
     return members, [[member & bit for bit in value] for member in members]
 
 
-def _blocks(bit_vector, parties: int, slots: int, per_lane: int, width: int, memory):
+def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: int):
     """Yield the slots of blocks, `width` bits each; blocks that are alike, as one."""
+    secret_integer, bit_vector, memory = names
+    if path == REPLICATED:
+        words, lanes = input_columns(secret_integer, parties, slots, path), -(-slots // per_lane)
+        starts = range(0, slots, lanes)
+        parts = [words.get_vector(start, min(lanes, slots - start)) for start in starts]
+        full = [part for part in parts if len(part) == lanes]
+        for alike in filter(None, (full, parts[len(full) :])):
+            yield [bit_vector(part, width, width).v for part in alike]
+        return
     blocks = slot_blocks(slots, per_lane)
     for in_lane, lanes in dict.fromkeys(blocks):
         n_bits, times = in_lane * width, blocks.count((in_lane, lanes))

@@ -158,7 +158,7 @@ def test_bad_options(options: str, message: str, directory: Path) -> None:
         ),
         (
             "--model rep4-ring --input-form product",
-            "clients, --input-form split, or a passive model",
+            "clients or replicated, --input-form split, or a passive model",
         ),
     ],
 )

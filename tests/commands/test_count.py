@@ -64,7 +64,7 @@ def test_more_comparisons_are_more_likely_to_fail(groups: str, directory: Path) 
         ("--error-from 0", "--error-from must be a whole number from 1"),
         ("--error-from 3 --error-to 10", "--epsilon 1 is not enough: a relative error of 0.1 from 3 records"),
         ("--model spdz2k", "pi_count is not linear in its plain shares"),
-        ("--model rep4-ring", "use a passive model"),
+        ("--model rep4-ring", "use --input-path replicated, or a passive model"),
     ],
 )
 def test_bad_options(options: str, message: str, directory: Path) -> None:

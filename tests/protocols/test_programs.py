@@ -35,6 +35,7 @@ from protocols.spec import (
     PI_RW_WEIGHTS,
     PI_SUM,
     PROTOCOLS,
+    REPLICATED,
     SPLIT,
     ProtocolSpec,
     with_own_noise,
@@ -135,7 +136,7 @@ def faults(text: str, spec: ProtocolSpec) -> list[str]:
     """Return why a program's text could open values without the noise that its spec stands for."""
     tree, opening = one_round(text), OPENINGS[spec.name]
     maker = "symmetric_noise" if spec is PI_LAP_SYMMETRIC else "default_noise"
-    circuits = {*opening.circuits.split(), maker}
+    circuits = {*opening.circuits.split(), maker, *(["with_path"] if _takes_several(spec) else [])}
     return [
         *_argument_faults(tree, spec),
         *_name_faults(tree, circuits),
@@ -165,6 +166,11 @@ def law_of(spec: ProtocolSpec) -> str:
     return LAW if either and spec.name not in ("pi_roc", "pi_gap") else "epsilon, delta_bits"
 
 
+def _takes_several(spec: ProtocolSpec) -> bool:
+    """Whether a program may be told the clients' path, additive shares where it is not."""
+    return REPLICATED in spec.input_paths and "path" not in spec.arguments
+
+
 def _named(node: ast.AST) -> list[str]:
     """Return the names in it, as often as they are there."""
     return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
@@ -184,15 +190,17 @@ def _bindings(tree: ast.AST) -> list[tuple[str, ast.expr]]:
 
 
 def _argument_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
-    taken = [name for name, value in _bindings(tree) if ast.unparse(value) == "program.args"]
+    given = "with_path(program.args)" if _takes_several(spec) else "program.args"
+    taken = [name for name, value in _bindings(tree) if ast.unparse(value) == given]
     of_law = {LAW: 3 if spec.draws_own_noise else 2}.get(law_of(spec), 0)
-    named = [*spec.arguments[: len(spec.arguments) - of_law], *(["law"] if of_law else [])]
+    told = spec.by(REPLICATED).arguments if _takes_several(spec) else spec.arguments
+    named = [*told[: len(told) - of_law], *(["law"] if of_law else [])]
     if taken != ["_", *named] or _named(tree).count("program") != 1:
         yield "arguments other than the spec's"
     if not set(spec.arguments) <= KNOWN_ARGUMENTS:
         yield "an argument that nobody has judged"
     for name, value in _bindings(tree):
-        if name in named and ast.unparse(value) not in ("program.args", f"int({name})"):
+        if name in named and ast.unparse(value) not in (given, f"int({name})"):
             yield f"{name} is changed"
 
 

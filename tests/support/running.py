@@ -22,13 +22,13 @@ from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.inputs.rings import XOR
-from harness.inputs.shares import split_into_shares
+from harness.inputs.shares import held_by, split_into_shares
 from harness.pipeline.party_inputs import local_clients
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.circuits.noise import fair_bits_per_sample
-from protocols.spec import SHARES, InputForm, ProtocolSpec
+from protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
 RUN_TIMEOUT_S = 200.0
@@ -110,7 +110,9 @@ def make_job(
     work.mkdir()
     shares: list[Path] | None = None
     if inputs.values is not None:
-        shares = share_values(inputs.values, model, work)
+        told = dict(zip(spec.arguments, map(str, arguments), strict=False))
+        copies = model.parties - 1 if told.get("path") == REPLICATED.name else 1
+        shares = share_values(inputs.values, model, work, copies)
     elif inputs.words:
         shares = [work / f"party-{i}.values" for i in range(model.parties)]
         for path, words in zip(shares, inputs.words, strict=True):
@@ -192,15 +194,19 @@ def opened_less_noise(
     return [value - x for value, x in zip(opened, noise, strict=True)]
 
 
-def share_values(values: Sequence[int], model: Model, directory: Path) -> list[Path]:
-    """Share integers over the model's domain; return a file per party, as engines read them."""
+def share_values(values: Sequence[int], model: Model, directory: Path, copies: int = 1) -> list[Path]:
+    """Share integers over the model's domain; return a file per party, as engines read them.
+
+    Args: copies: how many parties have each share.
+    """
     domain = model.domain
     encoded = domain.encode(np.array(values, dtype=np.int64))
     seeds, rest = split_into_shares(encoded, domain, model.parties)
     shares = [*(domain.expand(seed, len(values)) for seed in seeds), rest]
     paths = [directory / f"party-{i}.values" for i in range(model.parties)]
-    for path, share in zip(paths, shares, strict=True):
-        path.write_bytes(domain.to_bytes(share))
+    for party, path in enumerate(paths):
+        held = held_by(party, model.parties, copies)
+        path.write_bytes(b"".join(domain.to_bytes(shares[number]) for number in held))
     return paths
 
 

@@ -37,7 +37,7 @@ from harness.security_models import Model
 from protocols.accounting.calibration import Budget, PrivacyUnit
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
-from protocols.spec import SHARES, SLOTS, InputForm, InputPath, ProtocolSpec
+from protocols.spec import CLIENTS, SHARES, SLOTS, InputForm, InputPath, ProtocolSpec
 
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
@@ -79,7 +79,7 @@ def chosen_spec(options: ReleaseOptions) -> ProtocolSpec:
     statistic = STATISTICS[options.task]
     default = next(iter(statistic.specs))
     variant = options.texts[options.chooses] if options.chooses else default
-    by_shares = options.input_path is SHARES and not options.invite
+    by_shares = options.input_path is not CLIENTS and not options.invite
     usual = SLOTS.name if options.privacy_unit is PrivacyUnit.CLIENT and by_shares else ""
     if statistic.slots and variant == default and (options.input_form or usual) == SLOTS.name:
         return statistic.slots

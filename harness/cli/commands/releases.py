@@ -174,9 +174,10 @@ def _check_sources(options: ReleaseOptions) -> None:
         raise OptionError("--clients-per-upload is about uploads; it goes with --shares.")
     if bool(options.invite) != bool(options.clients):
         raise OptionError("--invite and --clients (how many) go together.")
-    if options.shares and options.input_path is not SHARES:
+    if options.shares and options.input_path is CLIENTS:
         raise OptionError(
-            "--shares were sent before the run, as --input-path shares says; leave out --input-path."
+            "--shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
+            "replicated if they are."
         )
     if options.wants_chosen_cap and not options.chooses_cap:
         parse_cap(AUTO)  # which says why not
@@ -288,8 +289,9 @@ def _run_after_cap(
     begin: Progress,
 ) -> Run[T]:
     spent = _of_the_cap(options)
-    form = PI_CAP.input_forms[SLOTS.name]
     release = settings.release
+    form, path = PI_CAP.input_forms[SLOTS.name], release.form.path
+    form = form.by(path if path in PI_CAP.input_paths else SHARES)
     first = replace(release, form=form, epsilon=spent.epsilon, delta=spent.delta, law=None)
     of_cap = replace(settings, release=first)
 

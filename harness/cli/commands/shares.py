@@ -11,7 +11,7 @@ from harness.cli.options import AggregateOptions, ShareOptions, UploadsOptions
 from harness.cli.parsers import parse_choice
 from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
-from harness.errors import OptionError
+from harness.errors import OptionError, UnsupportedError
 from harness.inputs import aggregation
 from harness.inputs.aggregation import (
     HINT,
@@ -34,7 +34,7 @@ from harness.views.releases import confusion as cut_view
 from harness.views.run import STEPS
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.noise.truncated import Guarantee
-from protocols.spec import SLOTS
+from protocols.spec import REPLICATED, SLOTS
 
 # What shares can be for; counts with a relative error take those of weights.
 TASKS = {name: statistic for name, statistic in STATISTICS.items() if name != "count"}
@@ -56,7 +56,9 @@ def share(options: ShareOptions) -> None:
     domain = with_cap(domain, options.cap, PrivacyUnit.RECORD)
     model = options.model or choose_model(None)
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
-    form = chosen_form(forms, options.input_form or slots)
+    form = chosen_form(forms, options.input_form or slots, options.input_path)
+    if (reason := model.refusal(form.path)) is not None:
+        raise UnsupportedError(reason)
     cut = score_cut(options)
     if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
@@ -80,6 +82,11 @@ def share(options: ShareOptions) -> None:
         f"{plain(str(options.out / 'party-<i>' / (uploads + SUFFIX)))}. "
         "Send each party its own file only, and share once: a second upload counts as another client's."
     )
+    if form.path is REPLICATED:
+        say(
+            f"Any {model.corruptions + 1} of these parties together can read what was shared; of additive "
+            f"shares, the default, it takes all {model.parties}. In turn no party can change it unnoticed."
+        )
     if policy:
         say(
             f"Who has a file can read your policy in it: {', '.join(policy.tasks)}; in all at most "

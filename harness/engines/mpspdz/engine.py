@@ -17,6 +17,13 @@ from harness.security_models import Model
 
 _USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
 
+# How a machine keeps shares of its own in files: what they begin with, and which of a party's shares, in the
+# order of `harness.inputs.shares.held_by`, come first in each value.
+_PERSISTENCE = {
+    "ps-rep-ring-party.x": (b"replicated Z2^64", [1, 0]),
+    "rep4-ring-party.x": (b"Z2^64^3", [0, 1, 2]),
+}
+
 _TIME = re.compile(r"Time = ([\d.e+-]+) seconds")
 _SENT = re.compile(r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
 _PHASES = re.compile(r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
@@ -83,6 +90,7 @@ class MpSpdzEngine(Engine):
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
         machine, *words = prepared.command
         return {
+            **(_persistence(prepared.model, party) if prepared.job.replicated else {}),
             "argv": [machine, "-p", str(party), *words],
             "files": {"hosts": "".join(f"{host}:{port}\n" for host, port in addresses)},
             "links": dict(prepared.links),
@@ -97,6 +105,15 @@ class MpSpdzEngine(Engine):
             return None
         online, offline = map(float, phases.groups()) if phases else (None, None)
         return PartyCosts(float(seconds[1]), round(float(sent[1]) * 1e6), int(sent[2]), online, offline)
+
+
+def _persistence(model: Model, party: int) -> dict[str, Any]:
+    """Return how a party's file of shares is laid out: where, what it begins with, and in which order."""
+    name, order = _PERSISTENCE[str(model.virtual_machine)]
+    kind = name + (64).to_bytes(4, "little")
+    head = len(kind).to_bytes(8, "little") + kind
+    place = f"Persistence/Transactions-P{party}.data"
+    return {"persistence": {"file": place, "head": head.hex(), "order": order}}
 
 
 def batch_that_works(batch: int, estimate: str) -> int:

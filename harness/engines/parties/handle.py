@@ -37,7 +37,7 @@ from harness.engines.parties.working_directory import (
 )
 from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
 from harness.inputs.encoding import input_bits
-from harness.inputs.rings import XOR
+from harness.inputs.rings import RING, XOR
 from harness.system.files import create_file
 from harness.system.processes import is_stopped
 
@@ -235,7 +235,14 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
     for new in (directory, data, directory / PEERS):
         new.mkdir(mode=0o700)
     i = config["party"]
-    if values is not None and job.spec.slot_bits is not None:
+    layout = config.pop("persistence", None)
+    if values is not None and layout is not None:
+        place = directory / layout["file"]
+        place.parent.mkdir(mode=0o700)
+        shares = RING.from_bytes(values.read_bytes()).reshape(len(layout["order"]), -1)
+        create_file(place, bytes.fromhex(layout["head"]), RING.to_bytes(shares[layout["order"]].T))
+        values.unlink()
+    elif values is not None and job.spec.slot_bits is not None:
         arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
         words = values.read_bytes()
         if len(words) != int(arguments["slots"]) * XOR.value_bytes:  # noise would be made of those left over

@@ -21,6 +21,7 @@ from protocols.spec import (
     PI_RW,
     PRODUCT,
     PROTOCOLS,
+    REPLICATED,
     SHARES,
     SPLIT,
     InputForm,
@@ -31,7 +32,7 @@ FORMS = {
     f"{form.name} by {path.name}": form.by(path)
     for spec in PROTOCOLS.values()
     for form in spec.input_forms.values()
-    for path in (SHARES, CLIENTS)
+    for path in (SHARES, CLIENTS, REPLICATED)
 }
 
 
@@ -70,7 +71,8 @@ def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
     plain = form.name in ("product", "scores") and form.path.name == "shares"
     plain = plain or (spec.name == "pi_count" and form.path.name == "shares")  # pi_cap is of bits
     known = form.name in spec.input_forms and form.path in spec.input_paths
-    return known and not (model.adversary == "active" and plain)
+    able = form.path is not REPLICATED or model.name in ("ps-rep-ring", "rep4-ring")
+    return known and able and not (model.adversary == "active" and plain)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -104,7 +106,8 @@ def test_the_refusal_says_why_and_names_the_option(name: str) -> None:
     assert reason is not None
     assert name in reason
     assert "'product' multiplies plain shares" in reason
-    assert "use --input-path clients, --input-form split, or a passive model" in reason
+    paths = "clients or replicated" if MODELS[name].replicated else "clients"
+    assert f"use --input-path {paths}, --input-form split, or a passive model" in reason
     assert Everywhere().supports(PI_RW, MODELS[name], PRODUCT.by(CLIENTS)) is None
 
 

@@ -1,0 +1,180 @@
+"""Replicated shares: who holds which, and that a report that differs anywhere is dropped by all alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.engine import Engine
+from harness.engines.registry import engine_of
+from harness.errors import OptionError, ShareError
+from harness.inputs.aggregation import CHANGED, NOT_THE_SAME, aggregate, extract_values, read_header
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
+from harness.inputs.rings import RING
+from harness.inputs.shares import SALT_BYTES, commitment, held_by, share
+from harness.pipeline.party_inputs import SharesSource, feed_heads, sound_uploads
+from harness.releases.base import Release
+from harness.security_models import MODELS, Model
+from protocols.noise.tables import NoiseLaw
+from protocols.spec import PI_COUNT, PI_GAP_SLOTS, PI_RW, PRODUCT, REPLICATED, SLOTS, SPLIT, InputForm
+
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
+ABLE = [model for model in MODELS.values() if model.replicated]
+models = pytest.mark.parametrize("model", ABLE, ids=lambda model: model.name)
+SUMS = SPLIT.by(REPLICATED)
+
+
+def client(cell: int) -> ClientRecords:
+    """Return the record of a client that has one, in this cell."""
+    one = np.zeros(1, dtype=np.int64)
+    return ClientRecords(DOMAIN, np.array(["c"], dtype=object), one, one + cell // 2, one + cell % 2)
+
+
+def shared(model: Model, out: Path, form: InputForm = SUMS) -> list[str]:
+    """Have a client in each cell share; return the uploads' identities."""
+    return [share(client(cell), form, RING, model.parties, out) for cell in range(4)]
+
+
+def file_of(shares: Path, party: int, batch: str) -> Path:
+    return shares / f"party-{party}" / f"{batch}.share"
+
+
+def totals(
+    model: Model, shares: Path, work: Path, form: InputForm = SUMS
+) -> tuple[list[int], dict[str, int]]:
+    """Take the parties' steps; return the counts that all hold shares of, and what is left out, by why."""
+    paths, left_out, _ = sound_uploads(shares, form, model)
+    work.mkdir()
+    written = [work / f"{i}.aggregate" for i in range(model.parties)]
+    for i, path in enumerate(written):
+        aggregate(i, shares / f"party-{i}", path, paths[i])
+    feed_heads(written, form, model)
+    held: dict[int, bytes] = {}
+    for party, path in enumerate(written):
+        numbers = held_by(party, model.parties, model.parties - 1)
+        values = extract_values(path, work / f"{party}.values").read_bytes()
+        size = len(values) // len(numbers)
+        for at, number in enumerate(numbers):
+            assert held.setdefault(number, values[at * size : (at + 1) * size]) == values[at * size :][:size]
+    everything = np.stack([RING.from_bytes(held[number]) for number in range(model.parties)], axis=-2)
+    return RING.to_integers(RING.total(everything)), dict(left_out)
+
+
+@models
+def test_all_but_one_party_hold_each_share_and_all_add_up(model: Model, tmp_path: Path) -> None:
+    r = model.parties
+    found = [held_by(party, r, r - 1) for party in range(r)]
+    assert [set(range(r)) - set(held) for held in found] == [{party} for party in range(r)]
+    shared(model, tmp_path / "shares")
+    assert totals(model, tmp_path / "shares", tmp_path / "work") == ([1, 1, 1, 1], {})
+
+
+@models
+def test_a_changed_share_drops_that_report_at_all_parties_alike(model: Model, tmp_path: Path) -> None:
+    """Before the comparison: each party's each share, first in its salt, then in its payload."""
+    batch = shared(model, tmp_path / "shares")[2]
+    for party in range(model.parties):
+        file = file_of(tmp_path / "shares", party, batch)
+        whole = file.read_bytes()
+        header = read_header(file)
+        start = whole.index(b"\n") + 1
+        places = [start]
+        for _, piece, _ in header.pieces(whole[start:]):
+            places.append(places[-1] + len(piece))
+        assert places[-1] == len(whole) and len(places) == model.parties
+        for number, place in enumerate(places[:-1]):
+            for offset in (0, SALT_BYTES):
+                changed = bytearray(whole)
+                changed[place + offset] ^= 1
+                file.write_bytes(changed)
+                work = tmp_path / f"{party}-{number}-{offset}"
+                assert totals(model, tmp_path / "shares", work) == ([1, 1, 0, 1], {CHANGED: 1})
+        file.write_bytes(whole)
+
+
+@models
+def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) -> None:
+    """One party gets a sound upload of another content: under a name of its own, and under the others'."""
+    for renamed in (False, True):
+        shares = tmp_path / f"shares-{renamed}"
+        batch = shared(model, shares)[1]
+        other = share(client(3), SUMS, RING, model.parties, tmp_path / f"other-{renamed}")
+        own, foreign = file_of(shares, 1, batch), file_of(tmp_path / f"other-{renamed}", 1, other)
+        own.unlink()
+        foreign.rename(own if renamed else file_of(shares, 1, other))
+        counts, left_out = totals(model, shares, tmp_path / f"work-{renamed}")
+        assert counts == [1, 0, 1, 1] and sum(left_out.values()) == (1 if renamed else 2)
+        assert renamed or left_out == {NOT_THE_SAME: 2}
+
+
+@models
+def test_a_client_whose_files_have_other_commitments_is_only_dropped(model: Model, tmp_path: Path) -> None:
+    """One party's file is sound by itself: another salt and the commitment to it, in another identity."""
+    batch = shared(model, tmp_path / "shares")[0]
+    file = file_of(tmp_path / "shares", 0, batch)
+    header, following = read_header(file), file.read_bytes().partition(b"\n")[2]
+    changed = bytes([following[0] ^ 1]) + following[1:]
+    number, salted, _ = next(header.pieces(changed))
+    told = [*header.commitments]
+    told[number] = commitment(salted)
+    other = replace(header, commitments=tuple(told))
+    for batch_named, why in ((other.bound, {NOT_THE_SAME: 2}), (batch, {CHANGED: 1})):
+        file.unlink(missing_ok=True)
+        file = file_of(tmp_path / "shares", 0, batch_named)
+        file.write_bytes(replace(other, batch=batch_named).line() + changed)
+        assert totals(model, tmp_path / "shares", tmp_path / batch_named) == ([0, 1, 1, 1], why)
+
+
+@models
+def test_additive_and_replicated_shares_are_told_apart(model: Model, tmp_path: Path) -> None:
+    shared(model, tmp_path / "additive", SPLIT)
+    shared(model, tmp_path / "replicated")
+    for form, directory, said in (
+        (SUMS, "additive", "are additive"),
+        (SPLIT, "replicated", "are replicated"),
+    ):
+        release = Release(model, form, Fraction(1), Fraction(1, 2**40))
+        (tmp_path / f"scratch-{directory}").mkdir()
+        with pytest.raises(ShareError, match=said):
+            SharesSource(tmp_path / directory).describe(
+                release, tmp_path / f"scratch-{directory}", lambda step: None
+            )
+
+
+def test_other_models_say_which_take_them() -> None:
+    for model in MODELS.values():
+        reason = engine_refusal(model, SUMS)
+        assert (reason is None) == model.replicated
+        assert reason is None or "ps-rep-ring or rep4-ring" in reason or "needs MP-SPDZ" in reason
+
+
+def engine_refusal(model: Model, form: InputForm) -> str | None:
+    engine = engine_of(model)
+    assert isinstance(engine, Engine)
+    return engine.refusal(PI_RW, model, form)
+
+
+@models
+def test_active_models_take_products_and_logarithms_of_replicated_shares(model: Model) -> None:
+    engine = engine_of(model)
+    assert isinstance(engine, Engine)
+    for spec, form in ((PI_RW, PRODUCT), (PI_COUNT, SPLIT)):
+        assert engine.refusal(spec, model, form) is not None
+        assert engine.refusal(spec, model, form.by(REPLICATED)) is None
+
+
+@models
+def test_slots_that_no_party_can_change_take_single_noise(model: Model) -> None:
+    slots = PI_GAP_SLOTS.input_forms[SLOTS.name]
+    assert slots.exchangeable and not slots.by(REPLICATED).exchangeable
+
+
+def test_noise_of_the_parties_own_is_refused() -> None:
+    release = Release(ABLE[0], SUMS, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
+    with pytest.raises(OptionError, match="joint noise only"):
+        release.program_of(PI_RW)

@@ -1,0 +1,138 @@
+"""Programs open the same integers from replicated shares, and nothing else where a party changes one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines import engine
+from harness.engines.base import Job
+from harness.engines.output_parser import parse_outputs
+from harness.engines.registry import engine_of
+from harness.errors import OutputError, PartyFailedError
+from harness.inputs.rings import RING
+from harness.security_models import MODELS, Model
+from protocols import reference
+from protocols.circuits.slots import cell_of_code
+from protocols.spec import PI_COUNT, PI_RW, PI_RW_SLOTS, REPLICATED, ProtocolSpec
+from tests.support.running import (
+    RUN_TIMEOUT_S,
+    Inputs,
+    copy_of_program,
+    fair_bits,
+    make_job,
+    model_parameters,
+    opened_less_noise,
+    xor_shares,
+)
+
+ABLE = [model for model in MODELS.values() if model.replicated]
+LAW = ("1/3", 40)
+COUNTS = [3, 0, 2**40, 1]
+GROUPS, LABELS = 2, 2
+
+
+def product_columns(cells: Sequence[int]) -> list[int]:
+    """Return, of clients with a record in these cells each, their indicators and label counts."""
+    groups, labels = np.divmod(np.array(cells), LABELS)
+    return np.concatenate([groups == 0, labels == 0, labels == 1]).astype(np.int64).tolist()
+
+
+def codes(slots: int) -> list[int]:
+    """Return slots of clients that share whatever integers they like."""
+    return np.random.default_rng(slots).integers(-(2**63), 2**63 - 1, slots).tolist()
+
+
+def counted(words: Sequence[int]) -> list[int]:
+    found = [cell_of_code(word % 8, GROUPS * LABELS) for word in words]
+    return [found.count(cell) for cell in range(GROUPS * LABELS)]
+
+
+OF_PRODUCT = [0, 1, 1, 3, 2, 3, 3]
+SUMS = (PI_RW, ("split", "replicated", "{}", 0, 0, GROUPS, LABELS, *LAW), COUNTS, COUNTS)
+CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] = {
+    "sums": SUMS,
+    "products": (
+        PI_RW,
+        ("product", "replicated", "{}", 7, 0, GROUPS, LABELS, *LAW),
+        product_columns(OF_PRODUCT),
+        [OF_PRODUCT.count(cell) for cell in range(4)],
+    ),
+    # 130 slots are in lanes of 63 with one left over.
+    **{
+        f"{slots} slots": (
+            PI_RW_SLOTS.by(REPLICATED),
+            ("replicated", "{}", slots, 63, GROUPS, LABELS, *LAW),
+            codes(slots),
+            counted(codes(slots)),
+        )
+        for slots in (1, 130)
+    },
+    "logarithms": (
+        PI_COUNT.by(REPLICATED),
+        ("replicated", "{}", GROUPS, LABELS, 20, 1000, *LAW),
+        [0, 7, 950, 31],
+        [reference.shifted_log(count, 20, 1000) for count in (0, 7, 950, 31)],
+    ),
+}
+
+
+@pytest.mark.parametrize("model", model_parameters(models=ABLE))
+@pytest.mark.parametrize("case", CASES)
+def test_opens_the_oracles_integers(case: str, model: Model, tmp_path: Path) -> None:
+    spec, arguments, values, truth = CASES[case]
+    laid_out = [model.parties if argument == "{}" else argument for argument in arguments]
+    assert opened_less_noise(spec, laid_out, len(truth), model, tmp_path, values=values) == truth
+
+
+def job_of(spec: ProtocolSpec, arguments: Sequence[object], values: list[int], model: Model, at: Path) -> Job:
+    """Return a job with files of replicated shares, on bits that a test knows."""
+    laid_out = [model.parties if argument == "{}" else argument for argument in arguments]
+    bits, _ = fair_bits(*LAW, GROUPS * LABELS)
+    given = xor_shares(bits, model.parties, np.random.default_rng(1))
+    at.mkdir()
+    inputs = Inputs(given_bits=given, values=values)
+    return make_job(spec, copy_of_program(spec.name, at), laid_out, inputs, model, at / "run")
+
+
+CHANGED = [
+    pytest.param(model, party, marks=pytest.mark.mpspdz(model.name), id=f"{model.name}-{party}")
+    for model in ABLE
+    for party in range(model.parties)
+]
+
+
+@pytest.mark.parametrize("case", ["sums", "products", "130 slots", "logarithms"])
+@pytest.mark.parametrize(("model", "party"), CHANGED)
+def test_a_share_changed_at_a_party_ends_the_run(
+    case: str, model: Model, party: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the comparison: any one of a party's shares, in one value, by 1.
+
+    The run ends before anything is opened, or the party itself opens something else than all others, who open
+    what is right.
+    """
+    opened: list[tuple[str, ...]] = []
+
+    def noted(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        opened[:] = [tuple(line for line in log if line.startswith("OUT ")) for log in logs]
+        return parse_outputs(logs, names)
+
+    monkeypatch.setattr(engine, "parse_outputs", noted)
+    spec, arguments, values, truth = CASES[case]
+    for held in range(model.parties - 1):
+        opened.clear()
+        job = job_of(spec, arguments, values, model, tmp_path / str(held))
+        path = job.party_inputs[party]
+        assert path is not None
+        words = RING.from_bytes(path.read_bytes()).copy()
+        words[held * len(values) + len(values) // 2] += np.uint64(1)
+        path.write_bytes(RING.to_bytes(words))
+        with pytest.raises((PartyFailedError, OutputError)):
+            engine_of(model).run(job, model, tmp_path / f"run-{held}", RUN_TIMEOUT_S, lambda step: None)
+        noise = fair_bits(*LAW, len(truth))[1]
+        right = f"OUT {spec.outputs[0]} {[count + x for count, x in zip(truth, noise, strict=True)]}"
+        assert all(lines == (right,) for i, lines in enumerate(opened) if i != party)
