@@ -389,7 +389,7 @@ SWITCHES = {
         "no noise": ("above, noise)", "above, noise * 0)"),
         "counts as well": ("index.reveal()", "(index + counts).reveal()"),
         "noise on some counts": ("samples = queries + 1", "samples = queries"),
-        "noise too small": ("queries, memory)", "queries, memory) * 9"),
+        "noise too small": ("queries, memory, path)", "queries, memory, path) * 9"),
     },
 }
 
