@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -160,8 +161,8 @@ class SumSession:
             starting = self._starting
             if starting is None:
                 mark = stack.enter_context(entry(self._account))
-                mark.check(self._event)
-                starting = lambda: mark.start(self._event)  # noqa: E731
+                mark.check(event := self._event)
+                starting = partial(mark.start, event)
             work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
             self._rounds = stack.enter_context(
                 engine.rounds(

@@ -12,6 +12,7 @@ from fairshares import _calls
 
 FINDER = doctest.DocTestFinder(recurse=False)
 SHOWN = {name: getattr(_calls, name) for name in fairshares.__all__ if hasattr(_calls, name)}
+SHOWN["SumSession"] = fairshares.SumSession
 WITHOUT_EXAMPLE = {"load"}  # its example is in `save`'s
 
 

@@ -105,7 +105,7 @@ class Rounds:
 
     def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
         self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
-        self._logs: list[BinaryIO] = []
+        self._logs: dict[int, BinaryIO] = {}
         self._unread = [b""] * len(parties)
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
@@ -152,8 +152,10 @@ class Rounds:
 
     def _next_line(self, i: int) -> str | None:
         """Return the next whole line that a party has opened values in, if there is one."""
-        if not self._logs:
-            self._logs = [each.log.open("rb") for each in self._parties]
+        if i not in self._logs:
+            if not self._parties[i].log.exists():  # it has not begun
+                return None
+            self._logs[i] = self._parties[i].log.open("rb")
         self._unread[i] += self._logs[i].read()
         while b"\n" in self._unread[i]:
             line, _, self._unread[i] = self._unread[i].partition(b"\n")
@@ -173,7 +175,7 @@ class Rounds:
 
     def close(self) -> None:
         """Release what reading took."""
-        for log in self._logs:
+        for log in self._logs.values():
             log.close()
 
 

@@ -22,7 +22,7 @@ SMALL: dict[str, int | str] = {
     "form": "split", "path": "shares", "parties": 1, "clients": 2, "parts": 0, "samples": 3, "records": 2,
     "slots": 3, "per_lane": 1, "groups": 2, "labels": 2, "bins": 4, "blocks": "1.2", "steps": 2, "offset": 4,
     "most": 60, "queries": 5, "above": 1, "epsilon": "1", "delta_bits": 40, "nodes": 3, "law": "laplace",
-    "rate": "1", "edge": 40,
+    "rate": "1", "edge": 40, "rounds": 1, "coordinates": 3,
 }  # fmt: skip
 CASES = [
     *((spec, {}) for spec in PROTOCOLS.values() if spec.portable),

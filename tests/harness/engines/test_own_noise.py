@@ -217,6 +217,7 @@ def test_which_protocols_have_a_place_for_own_noise() -> None:
             "pi_roc_records",
             "pi_gap",
             "pi_gap_slots",
+            "pi_rounds",
         )
     }
     for spec, form in ((PI_RW, SPLIT), (PI_GAP, SPLIT)):

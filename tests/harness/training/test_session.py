@@ -1,0 +1,289 @@
+"""Rounds of noisy sums: what they open in every model, what they cost a population, and how they end."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairshares
+from harness.engines.registry import engine_of
+from harness.errors import BudgetError, OptionError, OutputError, PartyFailedError, PartyTimeoutError
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Status
+from harness.security_models import MODELS, Model
+from harness.training.session import SumSession, _columns
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.noise import added
+from protocols.noise.tables import OwnNoise
+from tests.support.command import processes_below
+from tests.support.distribution import dkw_bound
+from tests.support.running import (
+    RUN_TIMEOUT_S,
+    as_integers,
+    copy_of_program,
+    model_parameters,
+    noise_of,
+    until,
+    xor_shares,
+)
+
+ROUNDS, D = 2, 3
+SMALL: dict[str, Any] = {"clients": 4, "coordinates": D, "rounds": ROUNDS, "clip": 1.0, "epsilon": 20}
+UPDATES = np.array([[0.5, -0.5, 0.0], [9.0, 0.0, 0.0], [0.0, 0.1, 0.2], [-0.3, 0.3, -0.9]])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Have parties' directories below a new one; in the end there are none, and no process in any."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    until(lambda: not processes_below(tmp_path))
+    assert {each.name for each in tmp_path.iterdir()} <= {"ledger.sqlite", "pi_rounds.mpc", "at the end"}
+
+
+def given_noise(session: SumSession, model: Model) -> tuple[tuple[tuple[int, ...], ...], list[list[int]]]:
+    """Return what each party is given for all rounds, and the noise that it makes in each."""
+    rng, noise = np.random.default_rng(5), session.plan.noise
+    if isinstance(noise, OwnNoise):
+        drawn = rng.integers(-(2**40), 2**40, (ROUNDS, model.parties, D))
+        given = tuple(tuple(drawn[:, i].ravel().tolist()) for i in range(model.parties))
+        return given, drawn.sum(axis=1).tolist()
+    fed: list[tuple[int, ...]] = [()] * model.parties
+    made = []
+    for _ in range(ROUNDS):
+        bits = rng.random((fair_bits_per_sample(noise), D)) < 0.5
+        made.append(noise_of(noise, bits))
+        for i, share in enumerate(xor_shares(bits, model.parties, rng)):
+            fed[i] += as_integers(share)
+    return tuple(fed), made
+
+
+@pytest.mark.parametrize("noise", ["joint", "own"])
+@pytest.mark.parametrize("model", model_parameters())
+def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Model, here: Path) -> None:
+    session = SumSession(model.name, **SMALL, noise=noise)
+    given, expected = given_noise(session, model)
+    job = replace(session.job, source=copy_of_program("pi_rounds", here), given_bits=given)
+    engine = engine_of(model)
+    with engine.rounds(job, model, here / "at the end", RUN_TIMEOUT_S, ROUNDS, D) as rounds:
+        for scale, of_round in zip((1.0, -0.5), expected, strict=True):
+            encoded = session.rule.encode(scale * UPDATES)
+            opened = rounds.open(_columns(encoded, model))["sums"]
+            assert (np.array(opened) - of_round).tolist() == encoded.sum(axis=0).tolist()
+        costs = engine.costs(rounds.finish())
+    assert len(costs) == model.parties and all(cost.sent_bytes > 0 for cost in costs)
+    assert not (here / "at the end").exists()
+
+
+def test_columns_are_shares_of_the_sum_and_fresh() -> None:
+    for model in (MODELS["ring"], MODELS["mpyc"]):
+        encoded, domain = np.array([[5, -7], [1, 2]]), model.domain
+        once, again = (_columns(encoded, model) for _ in range(2))
+        total = domain.total(np.stack([domain.from_bytes(each) for each in once], axis=1))
+        assert domain.to_integers(total) == [6, -5]
+        assert not {*once} & {*again} and len({*once}) == model.parties
+
+
+def test_a_client_that_leaves_in_round_7_changes_the_sum_and_nothing_else(here: Path) -> None:
+    """All rounds are charged beforehand, for full participation; no sum is scaled by who is there."""
+    path = here / "ledger.sqlite"
+    updates = np.full((500, 2), 0.5)
+    told: dict[str, Any] = {"clients": 500, "coordinates": 2, "rounds": 8, "clip": 1.0, "epsilon": 20}
+    with SumSession("mpyc", **told, noise="own", population="p", ledger=path) as session:
+        bound = _error_bound(session)
+        charged = [population.spent for population in Ledger(path).populations()]
+        plan = session.plan
+        for i in range(1, 9):
+            there = 500 if i < 7 else 300  # many leave, so that the noise does not hide it
+            sums = session.add(updates[:there])
+            assert np.abs(sums - there / 2).max() <= bound + 500 / session.rule.units
+        assert session.plan is plan
+        with pytest.raises(OptionError, match="All 8 rounds were opened"):
+            session.add(updates)
+    (population,) = Ledger(path).populations()
+    (charge,) = population.charges
+    assert charged == [population.spent] == [plan.exact]
+    assert (charge.task, charge.status) == ("sums", Status.DONE)
+    assert (charge.unit, charge.relation) == (PrivacyUnit.CLIENT, NeighboringRelation.ZERO_OUT_ONE)
+    assert session.sent_bytes is not None and len(session.sent_bytes) == 3 and len(session.seconds) == 8
+    with pytest.raises(OptionError, match="was opened before"):
+        session.open()
+
+
+def _error_bound(session: SumSession) -> float:
+    bound = added.error_bound(session.plan.noise, Fraction(1, 10**9))
+    assert bound < 100 * session.rule.units / 2  # less than who leaves
+    return float(bound) / session.rule.units
+
+
+def test_a_budget_that_falls_short_refuses_before_anything_starts(here: Path) -> None:
+    path = here / "ledger.sqlite"
+    short = SumSession("mpyc", **SMALL, population="p", budget=(1, "1e-4"), ledger=path)
+    with pytest.raises(BudgetError, match="No party was started"):
+        short.open()
+    assert all(not each.charges for each in Ledger(path).populations())
+    with pytest.raises(OptionError, match="is not open"):
+        short.add(UPDATES)
+
+
+def test_a_party_that_dies_ends_the_session_by_name_and_its_charge_stays(here: Path) -> None:
+    path = here / "ledger.sqlite"
+    with SumSession("mpyc", **SMALL, noise="own", population="p", ledger=path) as session:
+        session.add(UPDATES)
+        (directory,) = here.glob("*/parties/party-1")
+        for process in processes_below(directory):
+            os.kill(process, signal.SIGKILL)
+        with pytest.raises(PartyFailedError, match=r"^Party 1 was killed by SIGKILL.* Round 2 of 2 ended"):
+            session.add(UPDATES)
+        assert not processes_below(here)
+        with pytest.raises(OptionError, match="is not open"):
+            session.add(UPDATES)
+    (charge,) = Ledger(path).populations()[0].charges
+    assert charge.status is Status.ABORTED and charge.exact == session.plan.exact
+
+
+def test_a_party_that_hangs_ends_the_session_in_time(here: Path) -> None:
+    with SumSession("mpyc", **SMALL, noise="own", timeout=20) as session:
+        session.add(UPDATES)
+        (directory,) = here.glob("*/parties/party-2")
+        for process in processes_below(directory):
+            os.kill(process, signal.SIGSTOP)
+        assert session._rounds is not None
+        session._rounds._timeout_s = 1.0
+        with pytest.raises(PartyTimeoutError, match=r"\(stopped: 2\).* Round 2 of 2 ended the session"):
+            session.add(UPDATES)
+
+
+def interrupt(session: SumSession) -> None:
+    session.open()
+    try:
+        raise KeyboardInterrupt
+    finally:
+        session.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+
+def forget(session: SumSession) -> None:
+    session.open()
+
+
+def close_early(session: SumSession) -> None:
+    with session:
+        session.add(UPDATES)
+
+
+def disagree(session: SumSession) -> None:
+    """A party's log says something else than the others'."""
+    with session:
+        assert session._rounds is not None
+        session._rounds._unread[1] = b"OUT sums [1, 2, 3]\n"
+        session.add(UPDATES)
+
+
+@pytest.mark.parametrize(
+    ("way", "error"),
+    [(interrupt, KeyboardInterrupt), (forget, None), (close_early, None), (disagree, OutputError)],
+)
+def test_nothing_is_left_however_a_session_ends(
+    way: Callable[[SumSession], None], error: type[BaseException] | None, here: Path
+) -> None:
+    session = SumSession("mpyc", **SMALL, noise="own")
+    if error:
+        with pytest.raises(error):
+            way(session)
+    else:
+        way(session)
+    del session
+    gc.collect()  # and the fixture looks
+
+
+def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties(here: Path) -> None:
+    asked = []
+    with SumSession(
+        "mpyc", **SMALL, noise="own", starting=lambda: asked.append(processes_below(here))
+    ) as session:
+        session.add(UPDATES)
+    assert asked == [{}] and not (here / "ledger.sqlite").exists()
+
+    def refuse() -> None:
+        raise BudgetError("nothing left")
+
+    with pytest.raises(BudgetError, match="nothing left"):
+        SumSession("mpyc", **SMALL, starting=refuse).open()
+
+
+def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
+    """Whether errors follow the noise's law at this scale: by DKW, 10^-9 of false alarms for each sample."""
+    law = np.sort(scale * added.simulated_noise(noise, np.random.default_rng(3), (200_000,)))
+    points = np.quantile(law, np.linspace(0.01, 0.99, 99))
+    found, expected = (
+        np.searchsorted(np.sort(each), points, side="right") / each.size for each in (errors, law)
+    )
+    return bool(np.abs(found - expected).max() <= dkw_bound(errors.size) + dkw_bound(law.size))
+
+
+@pytest.mark.parametrize(
+    ("model", "noise"),
+    [("mpyc", "own"), pytest.param("ring", "joint", marks=pytest.mark.mpspdz("ring"))],
+)
+def test_noise_over_rounds_has_its_law_and_is_fresh(model: str, noise: str, here: Path) -> None:
+    """20,000 errors of 10 rounds of zeros, as they were planned, and not at 0.7 or 1.3 times the scale."""
+    told: dict[str, Any] = {"clients": 1, "coordinates": 2000, "rounds": 10, "clip": 1.0, "epsilon": 20}
+    with SumSession(model, **told, noise=noise) as session:
+        rounds = [session.add(np.zeros((1, 2000))) for _ in range(10)]
+    errors = np.concatenate(rounds) * session.rule.units
+    assert accepts(errors, session.plan.noise, 1.0)
+    assert not accepts(errors, session.plan.noise, 0.7) and not accepts(errors, session.plan.noise, 1.3)
+    pairs = np.corrcoef(np.array(rounds))[np.triu_indices(10, 1)]
+    assert np.abs(pairs).max() < 0.2  # 9 standard errors of what is independent; 1 where noise is used again
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rounds": 0}, "1 to 100000 rounds of 1 client or more, not 0, 4"),
+        ({"clients": 0}, "1 client or more, not 2, 0"),
+        ({"clients": 1 << 60}, "could overflow"),
+        ({"coordinates": 0}, "coordinates, not 0"),
+        ({"noise": "no"}, "no noise 'no'; choose joint or own"),
+        ({"unit": "group"}, "no privacy unit 'group'; choose client or record"),
+        ({"rows": "record"}, "clip one vector of each client"),
+        ({"epsilon": "one"}, "'one' is no number"),
+        ({"epsilon": 0}, "ε and δ of 0 and 1e-5: epsilon must be above 0"),
+        ({"delta": 0}, "delta between 0 and 1"),
+        ({"epsilon": 1e-6, "rounds": 1000, "noise": "own"}, "so much noise; more ε"),
+        ({"model": "none"}, "There is no model"),
+    ],
+)
+def test_sessions_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        SumSession(**{"model": "mpyc", **SMALL, **change})
+
+
+def test_more_rows_than_declared_are_refused_and_the_session_goes_on(here: Path) -> None:
+    with SumSession("mpyc", **SMALL, noise="own") as session:
+        with pytest.raises(OptionError, match="5 rows are more than the 4 clients"):
+            session.add(np.zeros((5, D)))
+        with pytest.raises(OptionError, match="Updates have shape"):
+            session.add(np.zeros((4, D + 1)))
+        assert np.isfinite(session.add(np.zeros((0, D)))).all()  # nobody came
+
+
+def test_it_is_what_users_import_and_records_cost_the_same() -> None:
+    assert fairshares.SumSession is SumSession
+    of_records = SumSession("mpyc", **SMALL, unit="record")
+    doubled = SumSession("mpyc", **SMALL, unit="record", rows="client")
+    assert of_records.plan.squares == SumSession("mpyc", **SMALL).plan.squares
+    assert math.isclose(doubled.plan.squares, 4 * of_records.plan.squares, rel_tol=1e-3)
+    assert of_records._event.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
