@@ -42,7 +42,7 @@ def update_of(model: Array, number: int) -> Array:
     return np.asarray((labels - 1 / (1 + np.exp(-inputs @ model))) @ inputs / ROWS)
 
 
-class NoisySum(FedAvg):
+class NoisySum(FedAvg):  # type: ignore[misc]  # which has no type information
     """A strategy whose aggregate is the last model and a step along the session's noisy sum of updates."""
 
     def __init__(self, session: SumSession, clients: int, start: Array) -> None:

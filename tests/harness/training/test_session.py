@@ -245,7 +245,7 @@ def test_noise_over_rounds_has_its_law_and_is_fresh(model: str, noise: str, here
     errors = np.concatenate(rounds) * session.rule.units
     assert accepts(errors, session.plan.noise, 1.0)
     assert not accepts(errors, session.plan.noise, 0.7) and not accepts(errors, session.plan.noise, 1.3)
-    pairs = np.corrcoef(np.array(rounds))[np.triu_indices(10, 1)]
+    pairs = np.asarray(np.corrcoef(np.array(rounds)))[np.triu_indices(10, 1)]
     assert np.abs(pairs).max() < 0.2  # 9 standard errors of what is independent; 1 where noise is used again
 
 
