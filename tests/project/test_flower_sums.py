@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +19,23 @@ PROJECT = Path(__file__).resolve().parents[2]
 APP = PROJECT / "examples" / "flower_sums"
 
 
-def test_a_federation_learns_from_noisy_sums(tmp_path: Path) -> None:
+@pytest.fixture
+def flower_home(tmp_path: Path) -> Iterator[Path]:
+    """Have a directory of Flower's own; in the end stop the server that `flwr run` leaves for later runs."""
+    yield tmp_path
+    mark = f"FLWR_HOME={tmp_path}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if mark in (entry / "environ").read_bytes():
+                os.kill(int(entry.name), signal.SIGTERM)
+
+
+def test_a_federation_learns_from_noisy_sums(flower_home: Path) -> None:
     """Made-up rows of 50 clients at a large epsilon; guessing is right for half of the rows."""
     environment = {
         **os.environ,
-        "FLWR_HOME": str(tmp_path),
+        "FLWR_HOME": str(flower_home),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": os.pathsep.join([str(PROJECT), str(APP)]),
     }
     flwr = str(Path(sys.executable).with_name("flwr"))
