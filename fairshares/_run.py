@@ -12,13 +12,14 @@ import pandas as pd
 from fairshares import _results
 from fairshares._arguments import as_a_call, options_of
 from harness.cli.commands import ledger, plan, train
-from harness.cli.commands.choices import UNCHARGED, chosen_spec, not_adopted, score_cut, unadopted
+from harness.cli.commands.choices import chosen_spec, not_adopted, score_cut, unadopted
 from harness.cli.commands.releases import run_on_records, settings_of
 from harness.cli.options import LedgerOptions
 from harness.cli.release_options import RELEASES, PlanOptions
 from harness.cli.train_options import TrainOptions
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files
+from harness.privacy.ledger.charge import UNCHARGED
 from harness.privacy.ledger.entries import Ledger
 from harness.training.features import features_from_json, read_features
 from harness.training.run import TASK

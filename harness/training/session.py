@@ -19,11 +19,10 @@ import numpy as np
 from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
-from harness.errors import FairSharesError, OptionError, UnsupportedError
+from harness.errors import FairSharesError, OptionError, PopulationError, UnsupportedError
 from harness.inputs.shares import expanded_shares
-from harness.privacy.ledger.charge import Account, entry
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent
+from harness.privacy.ledger.charge import UNCHARGED, Account, chosen_ledger, entry
+from harness.privacy.ledger.populations import PrivacyEvent, listed
 from harness.security_models import Model
 from harness.system.files import scratch_directory
 from harness.training.updates import Floats, Integers, UpdateRule, units_for
@@ -105,8 +104,9 @@ class SumSession:
             unit, rows: who is protected, "client" or "record"; and whose vector each row is. Where records
                 are protected and rows are clients', noise is doubled.
             noise: "joint", which nobody knows, or "own": each party adds Gaussian noise, for long vectors.
-            population, budget, ledger: who is charged; None: nobody counts; their (epsilon, delta) in all;
-                the file that it is written to.
+            population, budget, ledger: who is charged; their (epsilon, delta) in all; the file that it is
+                written to, by default the commands'. "none": nobody counts; None: likewise, unless the
+                ledger holds budgets.
             starting: charges in place of these, where the rounds are a part of a larger run; called once,
                 before the first party starts.
             timeout: seconds that the parties may take to start, and for each round.
@@ -137,8 +137,7 @@ class SumSession:
                     raise OptionError(f"ε and δ of {epsilon} and {delta}: {error}.") from None
                 units //= 2
         self.rule.check_sums(clients, max(-added.smallest(self.plan.noise), added.largest(self.plan.noise)))
-        limit = None if budget is None else Budget(_exact(budget[0]), _exact(budget[1]))
-        self._account = Account(Ledger(None if ledger is None else Path(ledger)), population, limit)
+        self._account = _account(population, budget, ledger) if starting is None else Account()
         self._starting = starting
         self._stack: ExitStack | None = None
         self._rounds: Rounds | None = None
@@ -279,6 +278,23 @@ def _own_rounds() -> ProtocolSpec:
     spec = with_own_noise(PI_ROUNDS, NO_INPUT)
     assert spec is not None
     return spec
+
+
+def _account(
+    population: str | None, budget: tuple[Number, Number] | None, ledger: Path | str | None
+) -> Account:
+    """Return who is charged, by the rules of commands. Raises: OptionError, PopulationError."""
+    found = chosen_ledger(None if ledger is None else Path(ledger))
+    if budget is not None and population in (None, UNCHARGED):
+        raise OptionError("A budget belongs to a population; name it, too.")
+    guarded = [each.name for each in found.populations() if each.budget] if population is None else []
+    if guarded:
+        raise PopulationError(
+            f"{found.path} holds budgets, for {listed(guarded)}. Name the population whose data these are, "
+            f"or {UNCHARGED!r}: that nobody counts what is spent."
+        )
+    limit = None if budget is None else Budget(_exact(budget[0]), _exact(budget[1]))
+    return Account(found, None if population == UNCHARGED else population, limit)
 
 
 def _unit(name: str) -> PrivacyUnit:

@@ -27,7 +27,7 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import ScoreCut
-from harness.privacy.ledger.charge import Account
+from harness.privacy.ledger.charge import LEDGER_VARIABLE, UNCHARGED, Account, chosen_ledger
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import key_of, listed, refuse_misspelt
 from harness.releases.base import OWN
@@ -39,9 +39,7 @@ from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
 from protocols.spec import CLIENTS, SHARES, SLOTS, InputForm, InputPath, ProtocolSpec
 
-LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
-UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
 
 
 def chosen_model(model: Model | None) -> Model:
@@ -143,12 +141,6 @@ def chosen_account(
             f"--population NAME; or, with --population {UNCHARGED}, that nobody counts what is spent."
         )
     return Account(found)
-
-
-def chosen_ledger(path: Path | None) -> Ledger:
-    """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else the user's."""
-    chosen = path or os.environ.get(LEDGER_VARIABLE)
-    return Ledger(Path(chosen).expanduser() if chosen else None)
 
 
 def unadopted(path: Path | None) -> Ledger | None:

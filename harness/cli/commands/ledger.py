@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from harness.cli import terminal as cli
-from harness.cli.commands.choices import announce, chosen_ledger, not_adopted, unadopted
+from harness.cli.commands.choices import announce, not_adopted, unadopted
 from harness.cli.options import LedgerOptions
 from harness.cli.report import tell
 from harness.errors import OptionError, PopulationError
+from harness.privacy.ledger.charge import chosen_ledger
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Population, key_of, listed
 from harness.views import ledger as view

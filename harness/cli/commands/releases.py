@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import (
-    UNCHARGED,
     cap_and_release,
     chosen_account,
     chosen_form,
@@ -50,6 +49,7 @@ from harness.pipeline.run import (
     run_release,
 )
 from harness.pipeline.terms import asked_of
+from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.base import Release, Statistic
 from harness.releases.contribution_cap import ChosenCap
 from harness.system.result_files import check_new, default_out

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import (
-    UNCHARGED,
     chosen_account,
     chosen_model,
     chosen_spec,
@@ -21,6 +20,7 @@ from harness.engines.base import Progress
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, even_grid
 from harness.inputs.records import read_records
 from harness.inputs.tables import read_table
+from harness.privacy.ledger.charge import UNCHARGED
 from harness.system.result_files import check_new, default_out
 from harness.training.features import Features, read_features
 from harness.training.predictor import FILE

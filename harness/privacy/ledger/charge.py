@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness.errors import LedgerError
@@ -14,8 +16,16 @@ from protocols.accounting.calibration import Budget
 from protocols.accounting.rounding import digits_up
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
+LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
+UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # what each run of this process whose parties may have started has spent, in words
+
+
+def chosen_ledger(path: Path | None) -> Ledger:
+    """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else the user's."""
+    chosen = path or os.environ.get(LEDGER_VARIABLE)
+    return Ledger(Path(chosen).expanduser() if chosen else None)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,19 @@ import pytest
 
 import fairshares
 from harness.engines.registry import engine_of
-from harness.errors import BudgetError, OptionError, OutputError, PartyFailedError, PartyTimeoutError
+from harness.errors import (
+    BudgetError,
+    OptionError,
+    OutputError,
+    PartyFailedError,
+    PartyTimeoutError,
+    PopulationError,
+)
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.security_models import MODELS, Model
 from harness.training.session import SumSession, _columns
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise import added
 from protocols.noise.tables import OwnNoise
@@ -136,6 +143,21 @@ def test_a_budget_that_falls_short_refuses_before_anything_starts(here: Path) ->
     assert all(not each.charges for each in Ledger(path).populations())
     with pytest.raises(OptionError, match="is not open"):
         short.add(UPDATES)
+
+
+def test_a_session_keeps_to_the_ledger_that_commands_keep_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    monkeypatch.setenv("FAIRSHARES_LEDGER", str(path))
+    Ledger(path).set_budget("p", Budget(Fraction(1), None))
+    with pytest.raises(BudgetError, match="No party was started"):
+        SumSession("mpyc", **SMALL, population="p").open()
+    with pytest.raises(PopulationError, match="holds budgets, for 'p'"):
+        SumSession("mpyc", **SMALL)
+    assert SumSession("mpyc", **SMALL, population="none")._account.population is None
+    with pytest.raises(OptionError, match="A budget belongs to a population"):
+        SumSession("mpyc", **SMALL, budget=(1, "1e-4"))
 
 
 def test_a_party_that_dies_ends_the_session_by_name_and_its_charge_stays(here: Path) -> None:
