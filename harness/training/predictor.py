@@ -46,10 +46,10 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         refusal = not_result(path, FILE)
         labels = as_type(list[str], found.get("labels"), refusal)
         features = features_from_json(found.get("features"), str(path))
-        parameters = np.array(as_type(list[list[float]], found.get("parameters"), refusal))
-        if parameters.shape != (len(labels) - 1, features.columns + 1):
+        parameters = as_type(list[list[float]], found.get("parameters"), refusal)
+        if [*map(len, parameters)] != [features.columns + 1] * (len(labels) - 1) or not parameters:
             refusal.say("its parameters are not those of its features and labels")
-        return cls(features, tuple(labels), parameters)
+        return cls(features, tuple(labels), np.array(parameters))
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `model.json` but for the privacy statement."""
