@@ -62,6 +62,8 @@ def plan_rounds(
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
     total = _largest_rho(epsilon, delta * (1 - _LOST))
+    if renyi_delta(total, epsilon) > delta:
+        raise ValueError("so small an epsilon takes a larger delta, by the bound that is used")
     lost = delta * _LOST / (1 + exp_bounds(epsilon)[1]) / rounds  # what a round may be apart
     for _ in range(_TRIES):
         each = total / (rounds * squares)

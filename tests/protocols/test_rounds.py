@@ -125,6 +125,7 @@ def test_joint_noise_is_never_worse_than_the_root_of_two_of_a_gaussian() -> None
         ((4, 2, 10, Fraction(0), DELTA), "epsilon must be above 0"),
         ((4, 2, 10, Fraction(33), DELTA), "epsilon must be above 0"),
         ((4, 2, 10, EPSILON, Fraction(0)), "delta between 0 and 1"),
+        ((4, 2, 10, EPSILON / 10**4, DELTA), "so small an epsilon takes a larger delta"),
         ((10**12, 2, 10**5, EPSILON, DELTA), "epsilon per unit must be between 10"),
         ((10**8, 2, 100, EPSILON, DELTA, OWN), "would need a table up to"),
         ((10**20, 2, 100, EPSILON, DELTA, OWN), "no table has so much noise"),
