@@ -25,7 +25,7 @@ from harness.privacy.ledger.charge import UNCHARGED, Account, chosen_ledger, ent
 from harness.privacy.ledger.populations import PrivacyEvent, listed
 from harness.security_models import Model
 from harness.system.files import scratch_directory
-from harness.training.updates import Floats, Integers, UpdateRule, units_for
+from harness.training.updates import MAX_WEIGHT, MIN_WEIGHT, Floats, Integers, UpdateRule, units_for
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
@@ -124,7 +124,8 @@ class SumSession:
         if noise == "own":
             self._spec = _own_rounds()
             own = self.model.parties, self.model.parties - self.model.corruptions
-        units = units_for(coordinates, largest_weight) if coordinates > 0 else 1
+        fits = coordinates > 0 and MIN_WEIGHT <= largest_weight <= MAX_WEIGHT  # or is refused below
+        units = units_for(coordinates, largest_weight) if fits else 1
         while True:
             self.rule = UpdateRule(coordinates, clip, largest_weight, units, protected, of_rows)
             try:
@@ -150,7 +151,7 @@ class SumSession:
         Raises: FairSharesError: the budget falls short, the model cannot run here, or a party does not start.
         """
         if self._stack is not None or self.seconds:
-            raise OptionError("This session was opened before, and its noise is spent; make another one.")
+            raise OptionError("This session was opened before; make another one.")
         engine = engine_of(self.model)
         if reason := engine.supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)

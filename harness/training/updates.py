@@ -17,7 +17,7 @@ from harness.errors import OptionError
 from protocols.accounting.calibration import PrivacyUnit
 
 MAX_COORDINATES = 1 << 24
-MAX_WEIGHT = 1 << 20
+MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20
 
 _SLACK = 1 - 1e-9  # of a clipped norm: more than floats can be wrong by
 _ROUNDING = 25  # how many times the most that rounding adds to a norm the norm has at least
@@ -55,9 +55,9 @@ class UpdateRule:
             raise OptionError(f"A sum has 1 to {MAX_COORDINATES} coordinates, not {self.coordinates}.")
         if not (0 < self.clip < math.inf):
             raise OptionError(f"The clipping norm is a positive number, not {self.clip}.")
-        if not 0 < self.largest_weight <= MAX_WEIGHT:
+        if not MIN_WEIGHT <= self.largest_weight <= MAX_WEIGHT:
             raise OptionError(
-                f"The largest weight is above 0, at most {MAX_WEIGHT}, not {self.largest_weight}."
+                f"The largest weight is from {MIN_WEIGHT:g} to {MAX_WEIGHT}, not {self.largest_weight}."
             )
         if (self.unit, self.rows) == (PrivacyUnit.CLIENT, PrivacyUnit.RECORD):
             raise OptionError(
@@ -92,7 +92,7 @@ class UpdateRule:
         if rows * self.largest + noise >= _LIMIT:
             raise OptionError(
                 f"Sums of {rows} vectors could overflow at {self.units} units to the clipping norm and "
-                f"weights up to {self.largest_weight:g}; choose a smaller largest weight."
+                f"weights up to {self.largest_weight:g}; declare fewer clients, or fewer records of each."
             )
 
     def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:

@@ -276,15 +276,19 @@ def test_noise_over_rounds_has_its_law_and_is_fresh(model: str, noise: str, here
     [
         ({"rounds": 0}, "1 to 100000 rounds of 1 client or more, not 0, 4"),
         ({"clients": 0}, "1 client or more, not 2, 0"),
-        ({"clients": 1 << 60}, "could overflow"),
+        ({"clients": 1 << 60}, "could overflow .* declare fewer clients"),
         ({"coordinates": 0}, "coordinates, not 0"),
+        *(
+            ({"largest_weight": each}, "largest weight is from")
+            for each in (0, -1, 5e-324, math.nan, math.inf)
+        ),
         ({"noise": "no"}, "no noise 'no'; choose joint or own"),
         ({"unit": "group"}, "no privacy unit 'group'; choose client or record"),
         ({"rows": "record"}, "clip one vector of each client"),
         ({"epsilon": "one"}, "'one' is no number"),
         ({"epsilon": 0}, "ε and δ of 0 and 1e-5: epsilon must be above 0"),
         ({"delta": 0}, "delta between 0 and 1"),
-        ({"epsilon": 1e-6, "rounds": 1000, "noise": "own"}, "so much noise; more ε"),
+        ({"epsilon": 1e-6, "rounds": 1000, "noise": "own"}, "takes a larger delta"),
         ({"model": "none"}, "There is no model"),
     ],
 )

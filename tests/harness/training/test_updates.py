@@ -118,8 +118,8 @@ def test_the_usual_grid_adds_at_most_a_25th_by_rounding(coordinates: int, weight
         ({"clip": 0.0}, "positive number, not 0.0"),
         ({"clip": math.nan}, "positive number, not nan"),
         ({"clip": math.inf}, "positive number, not inf"),
-        ({"largest_weight": 0.0}, "largest weight is above 0"),
-        ({"largest_weight": 2.0 * MAX_WEIGHT}, "largest weight is above 0"),
+        ({"largest_weight": 0.0}, "largest weight is from 1e-06"),
+        ({"largest_weight": 2.0 * MAX_WEIGHT}, "largest weight is from 1e-06"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(change: dict[str, float], message: str) -> None:
