@@ -22,7 +22,7 @@ from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, exact_json
-from harness.privacy.statement import end_to_end, own_noise_fields
+from harness.privacy.statement import INFERRED, end_to_end, own_noise_fields
 from harness.releases.base import Statistic
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
@@ -184,7 +184,7 @@ def train(
         progress("write")
         parts = {
             **({"weights": weights.manifest} if weights else {}),
-            "training": _own_manifest(chosen, session, examples, charging),
+            "training": _own_manifest(chosen, session, examples, charging, domain.inferred),
             **({"thresholds": thresholds.manifest} if thresholds else {}),
         }
         found = {
@@ -256,7 +256,7 @@ def _session(
 
 
 def _own_manifest(
-    chosen: Training, session: SumSession, examples: Examples, charging: Entry
+    chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> dict[str, Any]:
     """Return the manifest of the rounds, as if nothing else had been released."""
     engine, seconds = engine_of(chosen.model), sum(session.seconds)
@@ -284,7 +284,10 @@ def _own_manifest(
         "input_path": SHARES.described,
         **(own_noise_fields(noise, SPLIT) if isinstance(noise, OwnNoise) else {}),
         "revealed": [f"{chosen.rounds} noisy sums of {size} numbers each, of clients' updates of the model"],
-        "public": ["number of clients", "features and their ranges", *_SAID],
+        "public": [
+            *("number of clients", "features and their ranges", *_SAID),
+            *([INFERRED] if inferred else []),
+        ],
     }
     privacy |= {"end_to_end": end_to_end(privacy, chosen.model)}
     return manifest(

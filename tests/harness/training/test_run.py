@@ -16,6 +16,7 @@ from harness.pipeline.run import RunSettings
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
+from harness.privacy.statement import INFERRED
 from harness.releases.base import Release
 from harness.releases.score_curves import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
@@ -105,6 +106,14 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
     assert {path.name for path in (tmp_path / "out").rglob("*.json")} == {
         *("manifest.json", "model.json", "weights.json", "curves.json", "thresholds.json")
     } - ({"thresholds.json"} if found.thresholds and found.thresholds.found.problem else set())
+
+
+@pytest.mark.parametrize("inferred", [True, False])
+def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chosen, tmp_path, inferred):
+    of, chosen = records(), replace(chosen, weights=None, thresholds=None, noise="own", rounds=1)
+    of = replace(of, domain=replace(of.domain, inferred=inferred))
+    found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    assert (INFERRED in found.manifest["privacy"]["public"]) == inferred
 
 
 def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chosen, tmp_path, monkeypatch):
