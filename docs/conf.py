@@ -88,7 +88,7 @@ def _marked(text: str) -> str:
 def models() -> str:
     """Return a table of the security models."""
     rows = [
-        f"| `{each.name}` | {each.engine} | {each.parties} | {each.corruptions} {each.stated} "
+        f"| `{each.name}` | {each.engine} | {each.parties} | {each.corruptions} {each.tolerates} "
         f"| {f'`{each.virtual_machine}`' if each.virtual_machine else '–'} "
         f"| {f'2^-{each.statistical_security_bits}' if each.statistical_security_bits else '–'} "
         f"| {each.paper_name or '–'} |"

@@ -19,8 +19,7 @@ class Model:
 
     Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
     made for, "passive" (they follow the protocol) or "active" (they may not); broken: whether the engine
-    falls short of that, see docs/explanation/limitations.md; untried: whether nobody has tried here to make
-    it fall short; virtual_machine: MP-SPDZ's program, None for the
+    falls short of that, see docs/explanation/limitations.md; virtual_machine: MP-SPDZ's program, None for the
     embedded engine; statistical_security_bits: b, where it fails with probability 2^-b: in an active model
     any of its checks, in a passive one the mask of each integer that is compared; None where it has no such
     term; batches: how much material the machine prepares at once, least and most, None for its own choice;
@@ -41,7 +40,6 @@ class Model:
     paper_name: str | None = None
     batches: tuple[int, int] | None = None
     broken: bool = False
-    untried: bool = False
     cryptography: str = "TLS or pseudorandom functions"
     replicated: bool = False
 
@@ -83,22 +81,12 @@ class Model:
         """Which parties the engine withstands as it is: "passive" or "active"."""
         return "passive" if self.broken else self.adversary
 
-    @property
-    def caveat(self) -> str:
-        """What has to follow wherever `tolerates` is stated, "" where nothing has to."""
-        return " by MP-SPDZ's design, not yet tried here" if self.untried else ""
-
     def refusal(self, path: InputPath) -> str | None:
         """Return None if clients' values can come to the model by this path, else why not."""
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
         return f"Model {self.name} takes no replicated shares; choose {able}, or --input-path shares."
-
-    @property
-    def stated(self) -> str:
-        """What tables and lists say of the model: `tolerates`, with its caveat."""
-        return self.tolerates + self.caveat
 
 
 _RING = ("-R", "64")
@@ -124,7 +112,7 @@ MODELS: dict[str, Model] = {
         Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
               paper_name="SPDZ-wise Replicated2k", batches=_AT_ONCE, broken=True),
         Model("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x", (*_RING, "-Z", "3"), (),
-              40, batches=_AT_ONCE, untried=True, cryptography=_HASHES, replicated=True),
+              40, batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
         Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
               paper_name="Rep4-2k", batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
         Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),

@@ -22,6 +22,7 @@
 
 enum {
     PARTIES = 8,
+    CLIENTS = PARTIES - 1,
     CONNECTIONS = 64,
     KEPT = 1 << 20, /* bytes that are kept of what a party sent last */
     WORD = sizeof(uint64_t),
@@ -57,7 +58,7 @@ static void begin(void) {
     if (order) sscanf(order, "%d %d %15s %lu %lu", &receiver, &number, kind, &where, &what);
 }
 
-/* Parties' certificates are in the names P0, P1 and so on. */
+/* Parties' certificates are in the names P0, P1 and so on, and that of whoever speaks for clients in C. */
 static int peer_of(void *ssl) {
     void *(*certificate_of)(void *) = dlsym(RTLD_NEXT, "SSL_get1_peer_certificate");
     void *(*subject_of)(void *) = dlsym(RTLD_NEXT, "X509_get_subject_name");
@@ -66,7 +67,7 @@ static int peer_of(void *ssl) {
     void *certificate = certificate_of(ssl);
     if (certificate) in_a_line(subject_of(certificate), line, sizeof line);
     const char *name = strstr(line, "CN=P");
-    return name ? atoi(name + 4) % PARTIES : 0;
+    return name ? atoi(name + 4) % PARTIES : strstr(line, "CN=C") ? CLIENTS : 0;
 }
 
 static struct connection *connection_of(void *ssl) {

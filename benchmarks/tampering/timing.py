@@ -89,6 +89,7 @@ def go_on(
                     work = Path(scratch, f"{model.name}-{operation.name}")
                     attacks.append(Attack(model, operation, 0, built, work))
                     stack.enter_context(attacks[-1].laid_out())
+                    attacks[-1].messages()  # some machines keep what they send in a directory's first run
         while True:
             for attack in random.sample(attacks, len(attacks)):
                 order = random.sample((False, True), 2)

@@ -116,7 +116,7 @@ def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
     for row in [row for row in rows if row.beside][:1]:
         yield (
             f"† {row.model} is no row of the paper's: {get_model(row.model).parties} parties as in "
-            f"{row.beside}, whose figure stands there, {get_model(row.model).stated}."
+            f"{row.beside}, whose figure stands there, {get_model(row.model).tolerates}."
         )
     if protocol == "pi_rw":
         yield "Published: product form, group indicators times label counts, noisy counts opened."

@@ -43,7 +43,7 @@ def schemes() -> list[dict[str, Any]]:
                 "model": model.name,
                 "engine": model.engine,
                 "parties": model.parties,
-                "adversary": model.stated,
+                "adversary": model.tolerates,
                 "available": reason is None,
                 "reason": reason,
                 "engine_version": engine.version(),

@@ -119,9 +119,7 @@ def end_to_end(privacy: Mapping[str, Any], model: Model, runs: int = 1) -> str:
     total = delta + (1 + exp_bounds(min(epsilon, Fraction(64)))[1]) * eta
     return _END_TO_END.format(
         parties=model.parties,
-        may=f"may deviate{model.caveat and f' (withstood{model.caveat})'}"
-        if active
-        else "follows the protocol",
+        may="may deviate" if active else "follows the protocol",
         honest=" that share true counts" if "assumed" in privacy else "",
         epsilon=digits_up(epsilon, 4),
         delta=digits_up(min(total, Fraction(1)), 4),
@@ -181,7 +179,7 @@ def privacy_in_short(
     replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
     existence = f"; for what it says, ε = {replaced[0]}, δ = {replaced[1]}" if replaced else ""
     inferred = ", and which groups and labels there are" if INFERRED in privacy["public"] else ""
-    trust = ("semi-honest" if model.tolerates == "passive" else "malicious") + model.caveat
+    trust = "semi-honest" if model.tolerates == "passive" else "malicious"
     if model.broken:
         trust += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
     trust = f"{model.parties} parties, {trust}, no {model.corruptions + 1} collude"
@@ -248,7 +246,7 @@ def who_learns_nothing(model: Model, own_noise: bool = False) -> str:
     """Say which party learns no more than what is revealed; true, too, where several do not."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
-        "active": f"even if it deviates from the protocol (active, or malicious{model.caveat})",
+        "active": "even if it deviates from the protocol (active, or malicious)",
     }[model.tolerates]
     more = "anything more, but what its own noise in it tells it," if own_noise else "anything more"
     return f"no single party learns {more} {behaviour}"

@@ -197,7 +197,7 @@ def _costs(
                 _bytes(cost.sent_bytes),
                 "–" if cost.rounds is None else f"{cost.rounds:,.0f}",
             ]
-        rows.append([each.model.name, f"{each.model.corruptions} {each.model.stated}", *figures, here])
+        rows.append([each.model.name, f"{each.model.corruptions} {each.model.tolerates}", *figures, here])
     if seconds := {each.model.name: each.cost.mpc_s for each in plans if each.cost is not None}:
         fastest = min(seconds, key=seconds.__getitem__)
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
@@ -326,7 +326,7 @@ def _model_json(stages: Sequence[PlanRequest], each: ModelPlan) -> dict[str, Any
         }
     return {
         "model": each.model.name,
-        "tolerates": each.model.stated,
+        "tolerates": each.model.tolerates,
         **_cost_json(each.cost),
         **runs,
         "reason": each.refusal,

@@ -207,7 +207,7 @@ def test_schemes_has_the_documented_keys(here: Path) -> None:
         model = MODELS[row["model"]]
         assert set(row) == SCHEMES_KEYS
         assert (row["engine"], row["parties"]) == (model.engine, model.parties)
-        assert row["adversary"] == model.stated
+        assert row["adversary"] == model.tolerates
         assert row["available"] is (row["reason"] is None)
     assert rows[-1]["model"] == "mpyc" and rows[-1]["available"] and rows[-1]["engine_version"]
 

@@ -174,11 +174,6 @@ def test_models() -> None:
         "ps-rep-ring",
         "rep4-ring",
     }
-    assert {m.stated for m in MODELS.values()} == {
-        "passive",
-        "active",
-        "active by MP-SPDZ's design, not yet tried here",
-    }
     assert all("-e" in m.run_options for m in MODELS.values() if m.parties == 2)
     # SPDZ2k's MAC check fails with probability (s + 1) 2^-s at most.
     (s,) = MODELS["spdz2k"].run_options[-1:]

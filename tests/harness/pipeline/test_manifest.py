@@ -228,9 +228,8 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
         model.tolerates == "active",
         model.tolerates == "passive",
     )
-    untried = text.count("malicious by MP-SPDZ's design, not yet tried here")
     short = " ".join(privacy_in_short(privacy, model))
-    assert untried == text.count("malicious") * model.untried == short.count("malicious by MP-SPDZ's design")
+    assert ("malicious" in short) == (model.tolerates == "active")
     assert ("η = 9.1e-13 is the engine's chance to fail" in text) == (model.name in ("spdz2k", "ps-rep-ring"))
     assert "Taking part is not protected: the number of clients is public" in text
     assert "exists" not in text

@@ -1,0 +1,81 @@
+"""A party that shifts its shares of clients' masks has clients left out, or ends the run; no more."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.tampering.attack import Change, Kind, Message, interposer
+from harness.engines.base import Address, Prepared
+from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.errors import PartyFailedError
+from harness.security_models import MODELS
+from protocols.spec import PI_RW
+from tests.support.running import fair_bits, opened_with
+
+GATEWAY = 7  # as a receiver of messages: see interposer.c
+TAMPERER = 1
+LENGTH_BYTES = 4
+ONE, TWO_MORE = [1, 0, 0, 0], [[0, 2, 0, 0], [0, 0, 0, 1]]  # of a client, and of two by one connection
+ALL, WITHOUT_ONE, WITHOUT_TWO = [1, 2, 0, 1], [0, 2, 0, 1], ONE
+
+Opened = Callable[[Change | None], list[int] | None]
+
+
+@pytest.fixture
+def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    """Return what a run opens less its noise, None if it ends, of clients that send; a message is changed."""
+    process, order = MpSpdzEngine._process, [""]
+
+    def tampering(
+        self: MpSpdzEngine, prepared: Prepared, party: int, addresses: Sequence[Address]
+    ) -> dict[str, Any]:
+        made = process(self, prepared, party, addresses)
+        loaded = {
+            "LD_PRELOAD": built,
+            "FAIRSHARES_MESSAGES": tmp_path / "messages",
+            "FAIRSHARES_TAMPER": order[0],
+        }
+        words = [f"{name}={value}" for name, value in loaded.items()]
+        return {**made, "argv": ["/usr/bin/env", *words, *made["argv"]]} if party == TAMPERER else made
+
+    def run(change: Change | None) -> list[int] | None:
+        order[0] = str(change or "")
+        (tmp_path / "messages").unlink(missing_ok=True)
+        directory = tmp_path / f"run-{change and change.message.number}"
+        directory.mkdir()
+        bits, noise = fair_bits("1", 40, len(ONE))
+        arguments = ("split", "clients", MODELS[model].parties, 3, 3, 2, 2, "1", 40)
+        sent = [np.array(ONE), np.array(TWO_MORE).ravel()]
+        try:
+            found = opened_with(bits, PI_RW, arguments, MODELS[model], directory, sent=sent)
+        except PartyFailedError:
+            return None
+        return [value - x for value, x in zip(found, noise, strict=True)]
+
+    monkeypatch.setattr(MpSpdzEngine, "_process", tampering)
+    with interposer(tmp_path) as built:
+        yield run
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler cc is there")
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(name, marks=pytest.mark.mpspdz(name)) for name in ("rep4-ring", "ps-rep-ring", "spdz2k")],
+)
+def test_no_value_is_changed_by_shifted_masks(model: str, opened: Opened, tmp_path: Path) -> None:
+    """Masks come first, then sums of them, by which clients judge."""
+    assert opened(None) == ALL
+    lines = [line.split() for line in (tmp_path / "messages").read_text().splitlines()]
+    sent = [
+        int(number) for receiver, number, length, _ in lines if receiver == str(GATEWAY) and int(length) > 12
+    ]
+    assert len(sent) >= 3
+    found = [opened(Change(Message(GATEWAY, number, 8), Kind.SHIFT, 0, 1 << 20)) for number in sent[:3]]
+    assert all(each in (None, WITHOUT_ONE, WITHOUT_TWO) for each in found), found
+    assert found[0] == WITHOUT_ONE

@@ -1,0 +1,56 @@
+"""What the page on active security says was tried is what was recorded."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.commands.tampering import summary
+from benchmarks.tampering import timing
+from benchmarks.tampering.attack import Kind
+from benchmarks.tampering.walk import load
+
+PROJECT = Path(__file__).parents[2]
+PAGE = (PROJECT / "docs" / "explanation" / "active-security.md").read_text(encoding="utf-8")
+RESULTS = PROJECT / "benchmarks" / "results"
+
+
+@pytest.mark.parametrize(
+    ("tried", "first"), [("operations", "small programs"), ("programs", "programs"), ("noise", "noise")]
+)
+def test_counts_of_changes(tried: str, first: str) -> None:
+    """A row for each model, all its operations together."""
+    attempts = load(RESULTS / "tampering" / tried / "samples.jsonl")
+    rows = summary([replace(attempt, operation=tried) for attempt in attempts])
+    assert {row["model"] for row in rows} >= {"spdz2k", "ps-rep-ring", "rep4-ring"}
+    for row in rows:
+        changed = sum(row[name] for name in ("aborted", "opened", "shifted", "right", "wrong"))
+        counts = (changed, row["aborted"], row["opened"] + row["shifted"], row["right"], row["wrong"])
+        cells = " | ".join(f"{count:,}" for count in counts)
+        line = f"| {first} | `{row['model']}` | {cells} | {100 * row['wrong_at_most']:.2g} % |"
+        assert line in PAGE, line
+        if "noise" in row:
+            said = f"`{row['model']}`: {row['noise']:,} samples, {row['distance']:.3f} from the law"
+            assert said in PAGE, said
+            assert row["distance"] <= row["by_chance"]
+
+
+def test_counts_of_kinds() -> None:
+    kinds = Counter(
+        attempt.change.kind
+        for tried in ("operations", "programs", "noise")
+        for attempt in load(RESULTS / "tampering" / tried / "samples.jsonl")
+    )
+    for kind in (Kind.ECHO, Kind.STOP):
+        assert re.search(rf"`{kind}` {kinds[kind]:,}\b", PAGE), (kind, kinds[kind])
+
+
+def test_times() -> None:
+    rows = timing.summary(timing.load(RESULTS / "timing" / "samples.jsonl"))
+    assert not any(row["sizes_differ"] or row["found"] for row in rows)
+    said = f"{sum(row['pairs'] for row in rows):,} pairs of {len(rows)} programs and models"
+    assert said in PAGE, said
