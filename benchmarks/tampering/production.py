@@ -130,6 +130,7 @@ def _programs() -> tuple[Operation, ...]:
             bits=fair_bits_per_symmetric_sample(_SYMMETRIC),
         ),
         make("pi_sum", (2, 4, NoiseLaw.LAPLACE, 1, 30), 0, lambda _: counts.ravel().tolist(), counts.ravel()),
+        make("pi_rounds", (2, 1, 4, *_LAW), 4, _plus(counts), counts.ravel()),
         make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
         make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
         make("pi_rw_weights", ("split", 2, 0, *two, BALANCED, _MOST_RECORDS), 4, weights, counts.ravel()),
@@ -151,7 +152,13 @@ def _programs() -> tuple[Operation, ...]:
             np.bincount(keys, minlength=_LABELS * _BINS),
         ),
         make("pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *_LAW), blocks.size, _plus(blocks), keys),
-        make("pi_roc_published", (2, _N, 1, _LABELS, _BINS, *_LAW), compared.size, _plus(compared), scored),
+        make(
+            "pi_roc_published",
+            ("shares", 2, _N, 0, 1, _LABELS, _BINS, *_LAW),
+            compared.size,
+            _plus(compared),
+            scored,
+        ),
         make("pi_gap", (2, _GROUPS, *_LAW), 4, _plus(sums), sums),
         make(
             "pi_gap_slots",
