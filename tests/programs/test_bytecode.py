@@ -377,6 +377,6 @@ def test_mp_spdz_refuses_in_one_line(installation: Installation) -> None:
         compile_program(job, installation.home, installation.full_version, MODELS["ring"].compile_options)
     assert str(error.value) == (
         "MP-SPDZ's compiler refused pi_rw neither shares 3 0 0 2 2 1 40: "
-        "ValueError: form must be split or product, path shares or clients, not neither, shares"
+        "ValueError: form must be split or product, not neither"
     )
     assert list(cache_directory().iterdir()) == []
