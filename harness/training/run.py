@@ -142,6 +142,7 @@ def train(
 
         progress("plan")
         session = _session(chosen, domain, features, of_training.clients, lambda: charging.start(whole))
+        session.check_supported()
         total = session.plan.exact
         if chosen.thresholds:
             exact = chosen.thresholds.exact(scored)

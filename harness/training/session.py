@@ -145,6 +145,11 @@ class SumSession:
         self.seconds: list[float] = []
         self.sent_bytes: tuple[int, ...] | None = None
 
+    def check_supported(self) -> None:
+        """Raise UnsupportedError where the model cannot run the session here."""
+        if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
+            raise UnsupportedError(reason)
+
     def open(self) -> SumSession:
         """Charge all rounds, then start the parties; return the session.
 
@@ -152,9 +157,8 @@ class SumSession:
         """
         if self._stack is not None or self.seconds:
             raise OptionError("This session was opened before; make another one.")
+        self.check_supported()
         engine = engine_of(self.model)
-        if reason := engine.supports(self._spec, self.model, NO_INPUT):
-            raise UnsupportedError(reason)
         stack = self._stack = ExitStack()
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:

@@ -54,10 +54,14 @@ class NoisySum(FedAvg):  # type: ignore[misc]  # which has no type information
         server_round: int,  # noqa: ARG002
         replies: Iterable[Message],
     ) -> tuple[ArrayRecord, MetricRecord]:
-        """Return the next model. A client that failed has no update, and nothing is scaled by that."""
+        """Return the next model; a client that failed, or sent another shape, has no update in it.
+
+        Nothing is scaled by how many those are.
+        """
         answered = [reply for reply in replies if not reply.has_error()]
         updates = [reply.content["arrays"].to_numpy_ndarrays()[0] for reply in answered]
-        total = self._session.add(np.array(updates).reshape(len(updates), self.model.size))
+        sound = [update for update in updates if update.shape == self.model.shape]
+        total = self._session.add(np.array(sound).reshape(len(sound), self.model.size))
         self.model = self.model + STEP * total / self._clients
         return ArrayRecord([self.model]), MetricRecord({})
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.errors import BudgetError, OptionError
+from harness.engines.registry import engine_of
+from harness.errors import BudgetError, OptionError, UnsupportedError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings
@@ -27,7 +28,7 @@ from harness.training.predictor import LogisticModel
 from harness.training.run import Planned, Training, held_out, of_clients, train
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.noise.truncated import Guarantee
-from protocols.spec import SPLIT
+from protocols.spec import PI_ROUNDS, SPLIT
 
 CLIENTS, EACH = 40, 3
 FEATURES = Features({"x": Feature(0.0, 1.0)})
@@ -122,6 +123,16 @@ def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chos
     chosen = replace(chosen, account=replace(chosen.account, budget=short))
     with pytest.raises(BudgetError, match="this run needs"):
         train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    assert not (tmp_path / "out").exists() and not chosen.account.ledger.populations()
+
+
+def test_a_model_that_cannot_train_here_is_refused_before_weights_are_opened(chosen, tmp_path, monkeypatch):
+    of = records()
+    monkeypatch.setattr(run, "run_release", None)  # which would open weights
+    of_rounds = {PI_ROUNDS.name: "not here"}
+    monkeypatch.setattr(type(engine_of(MODEL)), "supports", lambda _, spec, *__: of_rounds.get(spec.name))
+    with pytest.raises(UnsupportedError, match="not here"):
+        train(of, FEATURES, encoded(of), replace(chosen, thresholds=None), tmp_path / "out", nothing)
     assert not (tmp_path / "out").exists() and not chosen.account.ledger.populations()
 
 
