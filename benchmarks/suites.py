@@ -25,7 +25,7 @@ from harness.releases.base import JOINT, OWN
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
-from protocols.spec import PATHS, PI_LAP, PRODUCT, PROTOCOLS, ProtocolSpec
+from protocols.spec import CLIENTS, PI_LAP, PRODUCT, PROTOCOLS, SHARES, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # as it ran, beside its results
@@ -45,7 +45,7 @@ _NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "
 _CHOICES: Mapping[str, Iterable[str]] = {
     "protocol": (PI_LAP.name, *_SPECS),
     "model": MODELS,
-    "input_path": PATHS,
+    "input_path": (SHARES.name, CLIENTS.name),  # made-up values are not laid out by others
     "shape": ("", *SHAPES),
     "noise": (JOINT, OWN),
 }
