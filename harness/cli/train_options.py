@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from harness.cli.command_line import Options, optional, required, usual
 from harness.cli.options import (
@@ -38,8 +39,9 @@ from harness.cli.parsers import (
 )
 from harness.cli.release_options import RELEASES, ReleaseOptions, ThresholdsOptions, WeightsOptions
 from harness.errors import OptionError
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+
+if TYPE_CHECKING:  # what takes long to import is imported where it is used
+    from protocols.noise.truncated import Guarantee
 
 WITH = ("weights", "thresholds")
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
@@ -111,6 +113,8 @@ class TrainOptions(Options):
     @property
     def of_weights(self) -> Guarantee:
         """What weights may spend. Raises: OptionError: there are none, or nothing would be left."""
+        from protocols.noise.truncated import Guarantee
+
         if "weights" not in self.parts:
             if self.weights_epsilon:
                 raise OptionError("--weights-epsilon is for --with weights; give both, or neither.")
@@ -127,6 +131,8 @@ class TrainOptions(Options):
     @property
     def of_model(self) -> Guarantee:
         """What the model may spend, and what the thresholds may, which are of other clients."""
+        from protocols.noise.truncated import Guarantee
+
         weights = self.of_weights
         return Guarantee(self.epsilon - weights.epsilon, self.delta - weights.delta)
 
@@ -135,6 +141,8 @@ class TrainOptions(Options):
 
         Nobody is charged for it alone. Args: model: by name.
         """
+        from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+
         part, of_records = RELEASES[task], self.privacy_unit is PrivacyUnit.RECORD
         spent = self.of_weights if task == "weights" else self.of_model
         own = {

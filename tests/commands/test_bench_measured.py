@@ -81,9 +81,10 @@ def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     of_model = {model: [row for row in rows if row["cell"]["model"] == model] for model in ("mpyc", "ring")}
-    assert [row["cell"]["variant"] for row in of_model["mpyc"]] == ["default", "product"]
+    kinds = [(row["cell"]["variant"], row["cell"].get("noise")) for row in of_model["mpyc"]]
+    assert kinds == [("default", "joint"), ("default", "own"), ("product", None)]
     assert all(row["ok"] == 1 and row["mpc_s"]["low"] > 0 for row in of_model["mpyc"])
-    assert [(row["skipped"], row["mpc_s"]) for row in of_model["ring"]] == [(1, None)]
+    assert [(row["skipped"], row["mpc_s"]) for row in of_model["ring"]] == 2 * [(1, None)]
     assert "switched off" in of_model["ring"][0]["reason"]
     assert {path.name for path in (tmp_path / "found").iterdir()} == LEFT
     assert [path.name for path in tmp_path.iterdir()] == [

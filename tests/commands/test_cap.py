@@ -137,7 +137,10 @@ def test_shares_of_sizes_are_for_this_alone(model: Model, here: Path) -> None:
         ("--epsilon 1 --release-epsilon 1 --release counts --counts 0", "--counts must be a whole number"),
         ("--epsilon 1 --release-epsilon 1 --cap 5", "cap has no option --cap"),
         ("--epsilon 1 --release-epsilon 1 --neighboring-relation replace_one", "cap has no option"),
-        ("--epsilon 1 --release-epsilon 1 --input-path clients", "cap has no option --input-path"),
+        (
+            "--epsilon 1 --release-epsilon 1 --input-path clients",
+            "must be shares or replicated; got 'clients'",
+        ),
         ("--epsilon 1 --release-epsilon 1 --domain capped.json", "there is no cap to choose"),
         ("--epsilon 1 --release-epsilon 1 --domain one.json", "over the declared maximum of 1"),
         ("--epsilon 1 --release-epsilon 1e-30", "--release-epsilon 1e-30 is too small"),

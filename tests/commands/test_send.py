@@ -42,7 +42,7 @@ def close(found: list[list[float]], truth: list[list[int]]) -> bool:
 def test_an_active_model_multiplies_what_clients_send(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text(HEADER + rows("c0", "a", 300, 20) + rows("c1", "b", 0, 500))
     arguments = ("weights", "--records", "all.csv", *DOMAIN, *RELEASE)
-    assert "use --input-path clients, --input-form split" in refused(*arguments, cwd=tmp_path)
+    assert "use --input-path clients or replicated" in refused(*arguments, cwd=tmp_path)
     before = files_below(tmp_path)
     done = call(*arguments, "--input-path", "clients", "--verbose", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,10 @@ def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> No
         (("--invite", "d", "--clients", "3"), "--invite needs --domain, or --groups and --labels"),
         (("--invite", "d", "--clients", "3", "--records", "r"), "Give either --records"),
         (("--shares", "s", "--input-path", "clients"), "--shares were sent before the run"),
-        (("--records", "r", "--input-path", "mail"), "--input-path must be shares or clients; got 'mail'."),
+        (
+            ("--records", "r", "--input-path", "mail"),
+            "--input-path must be shares, clients or replicated; got 'mail'.",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:

@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("flwr", reason="Flower has an environment of its own: docs/how-to/frameworks.md")
 
 PROJECT = Path(__file__).resolve().parents[2]
 APP = PROJECT / "examples" / "flower_sums"
@@ -30,6 +29,9 @@ def flower_home(tmp_path: Path) -> Iterator[Path]:
                 os.kill(int(entry.name), signal.SIGTERM)
 
 
+@pytest.mark.skipif(
+    find_spec("flwr") is None, reason="Flower has an environment of its own: docs/how-to/frameworks.md"
+)
 def test_a_federation_learns_from_noisy_sums(flower_home: Path) -> None:
     """Made-up rows of 50 clients at a large epsilon; guessing is right for half of the rows."""
     environment = {
