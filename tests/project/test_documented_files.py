@@ -258,11 +258,12 @@ def test_columns_of_the_evaluation() -> None:
 def test_variables() -> None:
     """Those that the code asks for, and those of the libraries that a user may need."""
     page = (REFERENCE / "environment.md").read_text(encoding="utf-8")
-    asked = set()
-    for source in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
-        text = source.read_text(encoding="utf-8")
-        for name, constant in re.findall(r'environ(?:\.get\(|\[)(?:"(\w+)"|([A-Z]\w+))', text):
-            asked.add(name or re.findall(rf'^{constant} = "(\w+)"', text, re.MULTILINE)[0])
+    sources = [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]
+    code = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+    asked = {
+        name or re.findall(rf'^{constant} = "(\w+)"', code, re.MULTILINE)[0]
+        for name, constant in re.findall(r'environ(?:\.get\(|\[)(?:"(\w+)"|([A-Z]\w+))', code)
+    }
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == asked
 
 
