@@ -71,7 +71,7 @@ def test_recorded_report_is_of_the_recorded_runs(measured: Measured) -> None:
     written = markdown(*report.titles(measured), report.report(measured, found, drawn))
     assert (REPORT / "report.md").read_text(encoding="utf-8") == written
     assert {path.name for path in REPORT.glob("*.png")} == {f"{figure.name}.png" for _, figure in drawn}
-    assert (REPORT / "report.html").stat().st_size < 2**20
+    assert (REPORT / "report.html").stat().st_size < 2**21
 
 
 def test_report_is_a_command(tmp_path: Path) -> None:

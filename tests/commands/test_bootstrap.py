@@ -313,8 +313,9 @@ def test_two_first_starts_make_one_environment(copy: Path) -> None:
     assert count.read_text() == "\n"
 
 
+@pytest.mark.parametrize("by_shell", [False, True])
 def test_task_sees_the_users_directory_and_none_of_its_modules(
-    copy: Path, project: Path, tmp_path: Path
+    by_shell: bool, copy: Path, project: Path, tmp_path: Path
 ) -> None:
     (copy / ".venv").symlink_to(project / ".venv")
     for package in ("harness", "protocols"):
@@ -323,7 +324,29 @@ def test_task_sees_the_users_directory_and_none_of_its_modules(
     for trap in ("tasks.py", "random.py", "harness.py"):
         (tmp_path / trap).write_text("raise SystemExit('imported from the wrong place')")
     (tmp_path / "my.csv").write_text("found")
-    assert run(copy, "show", "--records", "my.csv", cwd=tmp_path) == (0, "found\n", "")
+    asked = ("show", "--records", "my.csv")
+    if not by_shell:
+        assert run(copy, *asked, cwd=tmp_path) == (0, "found\n", "")
+        return
+    no_other_python = environment(PATH=str(tmp_path))
+    command = [str(copy / "inv"), *asked]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=no_other_python, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "found\n", "")
+
+
+def test_without_an_environment_a_shell_finds_a_python(copy: Path) -> None:
+    (copy / "bin").mkdir()
+    (copy / "bin" / "python3").symlink_to(sys.executable)
+    env = {**with_fake_pip(copy, "true"), "PATH": str(copy / "bin")}
+    for left in (".venv/bin", ".venv"):  # one that `./inv` did not make, and none
+        shutil.rmtree(copy / ".venv", ignore_errors=True)
+        (copy / left).mkdir(parents=True)
+        command = [str(copy / "inv"), "weights"]
+        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "inv: replacing the .venv there, which ./inv did not make: " in done.stderr
 
 
 def test_listing_the_tasks_imports_nothing_slow(project: Path) -> None:

@@ -133,6 +133,20 @@ def test_the_cap_of_curves_spends_a_fifth(model: Model, here: Path) -> None:
     assert parts["thresholds"]["privacy"]["input_form"] == "keys"
 
 
+@pytest.mark.parametrize("model", model_parameters(models=[RING]))
+def test_of_declared_runs_each_is_charged_with_its_cap(model: Model, here: Path) -> None:
+    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", model.name)
+    counted = ("--population", "p", "--ledger", "ledger.sqlite", "--budget", "41,1e-9,2")
+    for out in ("first", "second"):
+        done = call(*run, *counted, "--out", out, cwd=here)
+        assert done.returncode == 0, done.stderr
+    assert "for 2 runs with the noise of the first" in refused(*run, *counted, "--out", "third", cwd=here)
+    assert not list(here.glob("third*"))
+    charges = json.loads(call("ledger", "--ledger", "ledger.sqlite", "--json", cwd=here).stdout)
+    found = charges["populations"][0]["charges"]
+    assert [(each["task"], each["status"]) for each in found] == [("weights", "done")] * 2
+
+
 REFUSED = {
     "nothing is left": (
         {"--cap-epsilon": "20"},

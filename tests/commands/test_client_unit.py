@@ -132,6 +132,7 @@ def test_confusion_matrices_of_clients_that_weigh_one_or_are_trusted(model: Mode
     check_counts(here / "split", [[[20, 10], [0, 0]], [[0, 0], [0, 3]]], 3)
 
 
+LEFT_OUT = "Uploads left out, by all parties alike: 1 longer or shorter than it says, says party 1 alone."
 SHARED_FOR = {
     "weights": ((), [[LIGHT, 0], [0, 0]]),
     "confusion": (("--task", "confusion", "--threshold", "0.5"), [[[20, 10], [0, 0]], [[0, 0], [0, 0]]]),
@@ -163,7 +164,10 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(
     run = (task, *CLIENT, "--model", model.name)
     judged = ("--shares", "shares", "--domain", "domain.json", "--clients-per-upload", str(LIGHT))
     said = succeed(*run, *judged, "--out", "at-once", cwd=here)
-    assert "Uploads left out, by all parties alike: 1 longer or shorter than it says." in said
+    assert (
+        "Uploads left out, by all parties alike: 1 longer or shorter than it says, says party 1 alone."
+        in said
+    )
     (here / "other.json").write_text(json.dumps({**DOMAIN, "cap": 9}))
     narrow = ("--shares", "shares", "--domain", "other.json", "--clients-per-upload", str(LIGHT - 1))
     failed = call(*run, *narrow, "--out", "narrow", cwd=here)
@@ -175,7 +179,10 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(
     for i in range(model.parties):
         taken = ("--uploads", "lists", "--out", f"all/party-{i}.aggregate")
         said = succeed("aggregate", "--party", str(i), "--shares", "shares", *taken, cwd=here)
-        assert "Uploads left out, by all parties alike: 1 longer or shorter than it says." in said
+        assert (
+            "Uploads left out, by all parties alike: 1 longer or shorter than it says, says party 1 alone."
+            in said
+        )
     failed = call(*run, "--shares", "all", "--out", "in-steps", cwd=here)
     assert failed.returncode != 0 and "--population" in failed.stderr  # the same uploads, once more
     again = ("--population", "p")

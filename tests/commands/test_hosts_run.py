@@ -475,7 +475,8 @@ def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
         assert done.returncode == 0, done.stderr
         assert json.loads((hosts.home / out / "cap.json").read_text())["cap"] == 4
         inputs = json.loads((hosts.home / out / "manifest.json").read_text())["inputs"]
-        assert inputs["excluded_because"] == {"unreadable or of another version": 1}
+        says = f"says party {MODEL.parties - 1} alone"
+        assert inputs["excluded_because"] == {f"unreadable or of another version, {says}": 1}
         if out == "sent":
             run = [word for word in run if word not in ("--shares", "sizes")]
             for i in range(MODEL.parties):  # where each host looks first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from harness.security_models import MODELS, Model
 from tests.support.command import call, refused
 from tests.support.running import model_parameters
+from tests.support.ssh import site
 
 ABLE = [model for model in MODELS.values() if model.replicated]
 DECLARED = ("--groups", "a,b", "--labels", "0,1")
@@ -51,13 +53,52 @@ def test_a_result_is_of_the_reports_that_nobody_changed(command: str, model: Mod
     assert done.returncode == 0, done.stderr
     assert "that report is left out, or the run ends" in done.stdout
     manifest = json.loads((here / "out" / "manifest.json").read_text())
-    assert manifest["inputs"]["excluded_because"] == {"changed since it was shared": 1}
+    why = f"changed since it was shared, says party {model.parties - 1} alone"
+    assert manifest["inputs"]["excluded_because"] == {why: 1}
     assert manifest["inputs"]["clients"] == 2
     assert manifest["privacy"]["input_path"] == "replicated shares"
     found = json.loads((here / "out" / f"{command}.json").read_text())
     if command == "weights":  # (a, 0), (a, 1), (b, 0), (b, 1)
         noisy = [value for row in found["noisy_counts"] for value in row]
         assert all(abs(a - b) <= 10 for a, b in zip(noisy, (40, 0, 0, 70), strict=True))
+
+
+POLICY = """
+[[population]]
+name = "*"
+epsilon = 1000
+delta = "2^-20"
+epsilon_per_run = 20
+"""
+
+
+@pytest.mark.mpspdz("ps-rep-ring")
+def test_hosts_leave_a_report_out_that_one_of_them_changed(here: Path) -> None:
+    model = MODELS["ps-rep-ring"]
+    file = shared(here, model, "product")[1]
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    (here / "site").mkdir()
+    with site(here / "site", model.parties) as hosts:
+        (hosts.home / "policy.toml").write_text(POLICY)
+        done = call("hosts.setup", "--policy", "policy.toml", cwd=hosts.home)
+        assert done.returncode == 0, done.stderr
+        for i in range(model.parties):
+            shutil.copytree(here / "shares" / f"party-{i}", hosts.directory(i) / "shares")
+        run = ["hosts.run", "--input-form", "product", "--model", model.name, "--epsilon", "20"]
+        run += ["--population", "people", "--out", "results"]
+        assert "multiplies plain shares" in call(*run, cwd=hosts.home).stderr
+        done = call(*run, *AT_REST, "--verbose", cwd=hosts.home)
+        assert done.returncode == 0, done.stderr
+        assert (
+            "left out, by all parties alike: 1 changed since it was shared, says party 1 alone" in done.stdout
+        )
+        assert "any 2 of them together hold everything that waits for the run" in done.stdout
+        found = json.loads((hosts.home / "results" / "weights.json").read_text())
+        noisy = [value for row in found["noisy_counts"] for value in row]
+        assert all(abs(a - b) <= 10 for a, b in zip(noisy, (40, 0, 0, 70), strict=True))
+        verified = call("verify", "results", cwd=hosts.home)
+        assert verified.returncode == 0 and "hosts signed these results" in verified.stdout, verified.stderr
 
 
 @pytest.mark.parametrize("model", model_parameters(models=ABLE))

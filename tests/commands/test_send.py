@@ -151,7 +151,11 @@ def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> No
         ),
         (("--invite", "d", "--clients", "3"), "--invite needs --domain, or --groups and --labels"),
         (("--invite", "d", "--clients", "3", "--records", "r"), "Give either --records"),
-        (("--shares", "s", "--input-path", "clients"), "--shares were sent before the run"),
+        (
+            ("--invite", "d", "--clients", "3", *DOMAIN, "--input-path", "replicated"),
+            "--invite has clients send during it; leave out one of them.",
+        ),
+        (("--shares", "s", "--input-path", "clients"), "Shares were sent before the run"),
         (
             ("--records", "r", "--input-path", "mail"),
             "--input-path must be shares, clients or replicated; got 'mail'.",

@@ -37,7 +37,17 @@ def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
     compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
     slots = "cap" in cell  # whose rounds the compiler may merge with those of noise
     assert abs(counted.rounds - compiled.rounds) <= slots
-    assert {**vars(counted), "gates": 0, "rounds": compiled.rounds} == vars(compiled)
+    assert {**vars(counted), "gates": 0, "added": 0, "rounds": compiled.rounds} == vars(compiled)
+
+
+@pytest.mark.mpspdz("ps-rep-ring", "rep4-ring")
+@pytest.mark.parametrize("name", ["pi_rw by product", "pi_cf", "pi_roc"])
+@pytest.mark.parametrize("model", ["ps-rep-ring", "rep4-ring"])
+def test_counts_of_replicated_shares_are_the_compilers(model: str, name: str) -> None:
+    cell = {**SIZE, **CELLS[name], "input_path": "replicated", "model": model}
+    job, chosen = job_of(cell), MODELS[model]
+    compiled, counted = read_estimate(counts.estimate(job, chosen), job.batch(chosen)), counts_of(job, chosen)
+    assert counted.inputs == 0 and {**vars(counted), "gates": 0, "added": 0} == vars(compiled)
 
 
 CAP: dict[str, str | int] = {"protocol": "pi_cap", "variant": "default", "epsilon": "1"}
@@ -61,7 +71,7 @@ def test_counts_of_comparisons_are_the_compilers(cell: dict[str, str | int]) -> 
     compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
     slots = cell["protocol"] == CAP["protocol"]
     assert abs(counted.rounds - compiled.rounds) <= slots
-    assert {**vars(counted), "gates": 0, "rounds": compiled.rounds} == vars(compiled)
+    assert {**vars(counted), "gates": 0, "added": 0, "rounds": compiled.rounds} == vars(compiled)
 
 
 @pytest.mark.mpspdz("ring")

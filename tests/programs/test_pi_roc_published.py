@@ -18,16 +18,22 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.releases.base import Release
 from harness.releases.score_curves import CurvesStatistic
 from harness.security_models import MODELS, Model
-from protocols.spec import CLIENTS, PI_ROC_PUBLISHED, SCORES
+from protocols.spec import CLIENTS, PI_ROC_PUBLISHED, REPLICATED, SCORES, InputForm
 from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1", 40
 MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
 
 
-@pytest.mark.parametrize(("form", "model"), model_parameters(SCORES, models=MP_SPDZ))
-def test_opens_the_oracles_integers(form: object, model: Model, tmp_path: Path) -> None:
-    assert form is SCORES and engine_of(model).supports(PI_ROC_PUBLISHED, model, SCORES) is None
+@pytest.mark.parametrize(
+    ("form", "model"),
+    [
+        *model_parameters(SCORES, models=MP_SPDZ),
+        *model_parameters(SCORES.by(REPLICATED), models=[model for model in MP_SPDZ if model.replicated]),
+    ],
+)
+def test_opens_the_oracles_integers(form: InputForm, model: Model, tmp_path: Path) -> None:
+    assert engine_of(model).supports(PI_ROC_PUBLISHED, model, form) is None
     rng, grid = np.random.default_rng(2), even_grid(6)
     group, label = rng.integers(0, 3, 80), rng.integers(0, 2, 80)
     score = np.concatenate([[0.0, 0.2, 1.0], rng.random(77)])
@@ -38,7 +44,7 @@ def test_opens_the_oracles_integers(form: object, model: Model, tmp_path: Path) 
     reached = score[:, np.newaxis] >= np.array(grid)
     pair = group * 2 + label
     truth = [int(n) for p in range(6) for side in (reached, ~reached) for n in side[pair == p].sum(axis=0)]
-    arguments = ("shares", model.parties, 80, 0, 3, 2, 6, EPSILON, DELTA_BITS)
+    arguments = (form.path.name, model.parties, 80, 0, 3, 2, 6, EPSILON, DELTA_BITS)
     values = columns_of(records, SCORES).ravel().tolist()
     found = opened_less_noise(PI_ROC_PUBLISHED, arguments, len(truth), model, tmp_path, values=values)
     assert found == truth

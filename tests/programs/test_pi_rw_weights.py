@@ -14,7 +14,7 @@ from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.weights import layout
-from protocols.spec import PI_RW_WEIGHTS, PRODUCT, SPLIT, InputForm
+from protocols.spec import PI_RW_WEIGHTS, PRODUCT, REPLICATED, SPLIT, InputForm
 from tests.support.running import model_parameters, noise_of, opened_with
 
 DELTA_BITS = 40
@@ -54,10 +54,12 @@ def fed(case: Case, values: list[int], form: InputForm, clients: int, model: Mod
     expected = table[0] if case.reweighing == "label" else [weight for row in table for weight in row]
 
     arguments = (
+        *([form.path.name] if form.path is REPLICATED else []),
         *(form.name, model.parties, clients, groups, labels, case.epsilon, DELTA_BITS),
         *(case.reweighing, case.most_records),
     )
-    assert opened_with(bits, PI_RW_WEIGHTS, arguments, model, work, values=values) == expected
+    spec = PI_RW_WEIGHTS.by(form.path)
+    assert opened_with(bits, spec, arguments, model, work, values=values) == expected
     return expected
 
 
@@ -66,6 +68,22 @@ def fed(case: Case, values: list[int], form: InputForm, clients: int, model: Mod
 def test_opens_the_oracles_weights(model: Model, case: Case, tmp_path: Path) -> None:
     assert engine_of(model).supports(PI_RW_WEIGHTS, model, SPLIT) is None
     fed(case, [count for row in case.counts for count in row], SPLIT, 0, model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("form", "model"),
+    model_parameters(
+        SPLIT.by(REPLICATED), PRODUCT.by(REPLICATED), models=[model for model in MP_SPDZ if model.replicated]
+    ),
+)
+def test_replicated_shares_open_the_same_weights(form: InputForm, model: Model, tmp_path: Path) -> None:
+    """In product form of three clients: 18, 437 and 309 records of groups 0, 0 and 1, and 1,055 more."""
+    assert engine_of(model).supports(PI_RW_WEIGHTS, model, form) is None
+    case, columns = CASES["balanced"], [18, 437, 309, 1055]
+    clients = 0
+    if form.name == PRODUCT.name:
+        clients, columns = 3, [*[1, 1, 0], *[18, 0, 309], *[0, 437, 1055]]
+    fed(case, columns, form, clients, model, tmp_path)
 
 
 @pytest.mark.mpspdz("ring")

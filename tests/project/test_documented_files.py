@@ -134,7 +134,7 @@ def run_all(place: Path) -> Iterator[Path]:
     groups = ["group2", *(row.split(",")[1] for row in rows[1:])]
     (place / "features.csv").write_text("\n".join(map(",".join, zip(rows, groups, strict=True))))
     made(place, "train", "--records", "features.csv", "--features", "features.json", "--epsilon", "9",
-         "--rounds", "2", "--model", MODEL, "--out", "train")  # fmt: skip
+         "--rounds", "2", "--with", "fairgrad", "--model", MODEL, "--out", "train")  # fmt: skip
     yield place / "train"
     made(place, "noise", "--n", "1", "--epsilon", "1", "--model", MODEL, "--out", "noise")
     yield place / "noise"
@@ -152,6 +152,7 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
         made(
             place, "share", "--records", "one.csv", "--groups", "a,b", "--labels", "0,1", "--cap", "1",
             "--model", MODEL, "--out", "shares", *(("--epsilon", "20") if k else ()),
+            "--counted", "counted.json",
         )  # fmt: skip
     own = place / "shares" / "party-0"
     upload, damaged = sorted(own.iterdir())
@@ -164,6 +165,13 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
         place, "weights", "--shares", "shares", "--privacy-unit", "client", "--ledger", "used.sqlite"
     )
     yield "manifest.json", json.loads((out / "manifest.json").read_text())
+    yield "<counted>.json", json.loads((place / "counted.json").read_text())
+    out = release(
+        place, "weights", "--shares", "shares", "--privacy-unit", "client", "--ledger", "series.sqlite",
+        "--arrivals", "series", "--horizon", "2",
+    )  # fmt: skip
+    yield "manifest.json", json.loads((out / "manifest.json").read_text())
+    yield "arrivals.json", json.loads((place / "series" / "arrivals.json").read_text())
 
 
 def others(place: Path) -> Iterator[tuple[str, Any]]:
@@ -189,7 +197,8 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     record = {**facts, "model": "mpyc", "ended": "", "lines": ["OUT counts [1, 2]"]}
     yield "<run>.json", fleet._together([{**record, "party": i} for i in range(3)])
     yield "<run>.json", fleet._together([{**record, "party": 0}])
-    intent = Intent(["n"], 0, asked_of(WeightsStatistic(), asked, None), domain.to_json(), 1, "", "", "", 0)
+    run = asked_of(WeightsStatistic(), asked, None)
+    intent = Intent(["n"], 0, run, domain.to_json(), 1, "", "", "", 0, {"0": ""})
     statement = Statement(intent, {"1": ""}, "1", "0", {"counts": [1]}, "")
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
     own = place / "host" / "keys" / "embedded" / "P0.pem"

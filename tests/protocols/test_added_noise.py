@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import pytest
 
 from protocols.circuits.coins import design_coins
 from protocols.noise import added, sums, truncated
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.tables import Floats, NoiseLaw, OwnNoise
 
 LAPLACE, GAUSSIAN = NoiseLaw
 COINS = design_coins(Fraction(1, 2), 40)
 SMALL = OwnNoise(LAPLACE, Fraction(1, 2), 60, 2, 1)
 LARGE = OwnNoise(GAUSSIAN, Fraction(1, 2 * 400**2), 2500, 3, 2)
+SEVERAL = added.Several((COINS, design_coins(Fraction(1), 40), COINS, SMALL))
 
 
 def test_joint_noise_is_as_it_was() -> None:
@@ -48,7 +50,43 @@ def test_sums_of_errors(own: OwnNoise, positive: bool) -> None:
         assert least <= found <= least + 2 * (2 * own.largest / 2048 + 1)
 
 
-@pytest.mark.parametrize("noise", [SMALL, COINS])
+def law(noise: added.Noise) -> tuple[int, Floats]:
+    """Return the least value of a noise, and the mass of each value from there on."""
+    if isinstance(noise, OwnNoise):
+        return -noise.largest, np.array(
+            [mass / (1 << 128 * noise.parties) for mass in noise.summed(noise.parties)]
+        )
+    assert not isinstance(noise, added.Several)
+    return -(1 << len(noise)), np.array([float(mass) for mass in truncated.probability_mass(noise).values()])
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("terms", [1, 2])
+def test_errors_of_several_values_that_are_added_up(terms: int, positive: bool) -> None:
+    """Against the exact law, value by value."""
+    laws = [law(each) for each in SEVERAL.each]
+    start, masses = sum(first for first, _ in laws), reduce(np.convolve, [mass for _, mass in laws])
+    assert (added.smallest(SEVERAL), added.largest(SEVERAL)) == (start, start + len(masses) - 1)
+    errors = start + np.arange(len(masses)) + added.offset(SEVERAL)
+    assert abs(masses @ errors) < 1e-9
+    assert masses @ errors**2 == pytest.approx(float(added.mean_square_error(SEVERAL)))
+    if positive:
+        errors, masses = (
+            np.append(0, errors[errors > 0]),
+            np.append(masses[errors <= 0].sum(), masses[errors > 0]),
+        )
+    pairs = np.add.outer(errors, errors if terms == 2 else [0]).ravel()
+    both = np.multiply.outer(masses, masses if terms == 2 else [1]).ravel()
+    order = np.argsort(-pairs)
+    for failure in (0.2, 0.01, 1e-6):
+        least = pairs[order][np.searchsorted(np.cumsum(both[order]), failure)]
+        assert least <= added.noise_sum(SEVERAL, terms, positive).quantile(failure) <= least + 3
+    if terms == 1 and not positive:
+        beyond = float(added.error_bound(SEVERAL, Fraction(1, 20)))
+        assert masses[abs(errors) > beyond].sum() <= 1 / 20 < masses[abs(errors) > beyond - 3].sum()
+
+
+@pytest.mark.parametrize("noise", [SMALL, COINS, SEVERAL])
 def test_simulated_noise(noise: added.Noise) -> None:
     """The mean square of 10^5, whose standard error is at most 1%, within six of these."""
     drawn = added.simulated_noise(noise, np.random.default_rng(1), (100, 1000))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def commitment(following: bytes) -> str:
 
 def identity(header: Mapping[str, Any]) -> str:
     """Return the identity of the upload with this header."""
-    text = json.dumps({name: header[name] for name in BOUND}, sort_keys=True, separators=(",", ":"))
+    bound = {name: header[name] for name in (*BOUND, "copies") if name in header}
+    text = json.dumps(bound, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(b"fairshares:share:2:identity\n" + text.encode()).hexdigest()
 
 
@@ -67,9 +69,18 @@ def made(values: Sequence[int], fields: Mapping[str, Any], number: int) -> list[
     header = {**fields, "commitments": [commitment(each) for each in following]}
     header |= {"kind": "batch", "batches": 1, "schema": 2, "batch": identity(header)}
     return [
-        (line({**header, "party": i, "content": "seed" if i < parties - 1 else "values"}), each)
-        for i, each in enumerate(following)
+        (
+            line({**header, "party": party, "content": "values" if parties - 1 in numbers else "seed"}),
+            b"".join(following[number] for number in numbers),
+        )
+        for party, numbers in ((party, held(header, party)) for party in range(parties))
     ]
+
+
+def held(header: Mapping[str, Any], party: int) -> list[int]:
+    """Return which components a party has, in the order of its file."""
+    parties = header["parties"]
+    return [(party + i) % parties for i in range(1, parties)] if "copies" in header else [party]
 
 
 def line(header: Mapping[str, Any]) -> str:
@@ -79,30 +90,28 @@ def line(header: Mapping[str, Any]) -> str:
 
 def opened(files: Sequence[bytes]) -> list[int]:
     """Return what a sound upload's files add up to. Raises: AssertionError: it is not sound."""
-    total: list[int] = []
+    components: dict[int, bytes] = {}
+    last = len(files) - 1
     for party, content in enumerate(files):
         first, _, following = content.partition(b"\n")
         header = json.loads(first)
         assert header["schema"] == 2 and header["party"] == party and header["parties"] == len(files)
-        assert header["batch"] == identity(header)
-        assert header["commitments"][party] == commitment(following) and len(header["commitments"]) == len(
-            files
-        )
-        payload, size = following[16:], BYTES[header["arithmetic"]]
-        if header["content"] == "seed":
-            assert len(payload) == 32 and party < len(files) - 1
-            payload = keystream(payload, size * count(json.loads(files[-1].partition(b"\n")[0]), files[-1]))
-        found = elements(header["arithmetic"], payload)
-        total = [
-            combined(header["arithmetic"], a, b)
-            for a, b in zip(total or [0] * len(found), found, strict=True)
-        ]
-    return total
-
-
-def count(header: Mapping[str, Any], content: bytes) -> int:
-    """Return how many values the last party's file has."""
-    return (len(content.partition(b"\n")[2]) - 16) // BYTES[header["arithmetic"]]
+        assert header["batch"] == identity(header) and len(header["commitments"]) == len(files)
+        numbers = held(header, party)
+        assert header.get("copies", 1) == len(numbers)
+        assert header["content"] == ("values" if last in numbers else "seed")
+        of_values = len(following) - 48 * (len(numbers) - 1)
+        for number in numbers:
+            size = of_values if number == last else 48
+            piece, following = following[:size], following[size:]
+            assert len(piece) == size and header["commitments"][number] == commitment(piece)
+            assert components.setdefault(number, piece) == piece
+        assert not following
+    arithmetic = header["arithmetic"]
+    payloads = [components[number][16:] for number in range(len(files))]
+    streams = [*(keystream(seed, len(payloads[last])) for seed in payloads[:last]), payloads[last]]
+    columns = zip(*(elements(arithmetic, stream) for stream in streams), strict=True)
+    return [reduce(partial(combined, arithmetic), values) for values in columns]
 
 
 DECLARED = {"groups": ["a", "ß"], "labels": ["0", "1"], "max_count": 10}
@@ -123,6 +132,16 @@ SOUND: list[tuple[str, dict[str, Any], list[int]]] = [
     ("two clients, four parties", {**TWO, "form": "product", "arithmetic": "ring64"}, [1, 0, 3, 0, 1, 2]),
     ("slots, two parties, a range", {**OF_CLIENTS, "form": "slots", "arithmetic": "xor64"}, [9]),
     ("a key for each record", {**KEYS, "form": "keys", "arithmetic": "ring64"}, [7, 21]),
+    (
+        "replicated, three parties, a policy",
+        {**ONE, "policy": POLICY, "form": "split", "arithmetic": "ring64", "copies": 2},
+        [3, 0, 1, 2],
+    ),
+    (
+        "replicated slots, four parties",
+        {**OF_CLIENTS, "parties": 4, "form": "slots", "arithmetic": "ring64", "copies": 3},
+        [9],
+    ),
 ]
 
 
@@ -136,6 +155,12 @@ def vectors() -> dict[str, Any]:
     flipped = bytes([following[0] ^ 1]) + following[1:], following[:-1] + bytes([following[-1] ^ 128])
     few, more = header["commitments"][:2], [*header["commitments"], header["commitments"][0]]
     bound = {**header, "commitments": few}
+    several, both = sound[5][1][0]
+    one_less = json.loads(several)
+    one_less.pop("copies")
+    of_version_1 = {name: value for name, value in header.items() if name not in ("commitments", "policy")}
+    of_version_1["schema"] = 1
+    early = line({**of_version_1, "batch": "0" * 32, "copies": 2})
 
     def edited(**changes: Any) -> str:
         return line({**header, **changes})
@@ -165,6 +190,17 @@ def vectors() -> dict[str, Any]:
         ("a later version", "unreadable", edited(schema=3), following),
         ("an earlier version", "unreadable", edited(schema=1), following),
         ("for party 1", "misdirected", edited(party=1), following),
+        ("version 1 with an identity of version 2", "unreadable", line(of_version_1), following[16:]),
+        ("replicated of version 1", "unreadable", early, both),
+        ("replicated, first salt", "changed", several, bytes([both[0] ^ 1]) + both[1:]),
+        ("replicated, first seed", "changed", several, both[:47] + bytes([both[47] ^ 1]) + both[48:]),
+        ("replicated, second salt", "changed", several, both[:48] + bytes([both[48] ^ 1]) + both[49:]),
+        ("replicated, values", "changed", several, both[:-1] + bytes([both[-1] ^ 128])),
+        ("replicated, in another order", "changed", several, both[48:] + both[:48]),
+        ("replicated, another upload's first share", "changed", several, following + both[48:]),
+        ("replicated, one share", "size", several, both[48:]),
+        ("replicated, said to be additive", "misdirected", line(one_less), both),
+        ("replicated at all parties", "unreadable", line({**one_less, "copies": 3}), both),
     ]  # fmt: skip
     return {
         "specification": "docs/reference/share-files.md",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,8 +15,9 @@ import numpy as np
 from harness.engines.registry import engines
 from harness.hosts import keys
 from harness.hosts.policy import FILE
-from harness.hosts.signed_results import Signed, sign
+from harness.hosts.signed_results import Signed, UploadList, sign
 from harness.hosts.work import Work
+from harness.inputs.aggregation import ANY, UploadPolicy, UploadReport
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
@@ -23,8 +25,8 @@ from harness.inputs.shares import share
 from harness.pipeline.terms import Asked, asked_of
 from harness.releases.base import Release, Statistic
 from harness.releases.weights import WeightsStatistic
-from harness.security_models import get_model
-from protocols.spec import PI_RW, SHARES
+from harness.security_models import Model, get_model
+from protocols.spec import PI_RW, SHARES, InputPath
 
 MODEL = get_model("mpyc")
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
@@ -45,18 +47,20 @@ def records(rows: int = 1) -> ClientRecords:
     return ClientRecords(DOMAIN, np.array(["me"], dtype=object), each, each, each)
 
 
-def make_hosts(directory: Path, policy: str = RULE, clients: int = 1) -> list[Path]:
+def make_hosts(
+    directory: Path, policy: str = RULE, clients: int = 1, model: Model = MODEL, path: InputPath = SHARES
+) -> list[Path]:
     """Return hosts' directories: set up, with each its shares of the same clients, and this policy."""
-    hosts = [directory / f"host-{i}" for i in range(MODEL.parties)]
+    hosts = [directory / f"host-{i}" for i in range(model.parties)]
     own = [keys.make_keys(host, i, renew=False) for i, host in enumerate(hosts)]
     certificates = {name: {i: texts[name] for i, texts in enumerate(own)} for name in engines()}
     for i, host in enumerate(hosts):
         keys.pin(host, i, certificates)
         write_rules(host, policy)
-    form = PI_RW.input_forms["split"]
+    form = PI_RW.input_forms["split"].by(path)
     for _ in range(clients):
-        share(records(), form, shared_over(form, MODEL.domain), MODEL.parties, directory / "shares")
-    for i, host in enumerate(hosts):
+        share(records(), form, shared_over(form, model.domain), model.parties, directory / "shares")
+    for i, host in enumerate(hosts if clients else ()):
         (directory / "shares" / f"party-{i}").rename(host / "shares")
     return hosts
 
@@ -76,7 +80,8 @@ class Starter:
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
         party = self.work._laid_out().number
-        nonces = [self.work._nonce if i == party else f"{i}" for i in range(MODEL.parties)]
+        listed = {i: each.nonce for i, each in self.work._lists.items()}
+        nonces = [self.work._nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
         signed = {str(party): self.work.agree(nonces)}
         assert self.work._intent is not None
         for i, host in enumerate(hosts):
@@ -85,12 +90,29 @@ class Starter:
                 signed[str(i)] = sign(replace(self.work._intent, **{"party": i, **others}), own)
         self.work.go({name: Signed(**one) for name, one in signed.items()})
 
+    def tell(self, hosts: list[Path], run: Asked, party: int = 0) -> None:
+        """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
+        self.work.check_uploads(party, ANY.to_json())
+        for i, host in enumerate(hosts):
+            if i != party:
+                with ExitStack() as stack:
+                    other = Starter(host, stack).work
+                    other.propose(run)
+                    self.work.take_list(i, Signed(**(other.check_uploads(i, ANY.to_json()) or {})))
+
     def prepared(self, run: Asked, party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
         self.work.propose(run)
         self.work.aggregate(party)
         self.work.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
         return self.work
+
+
+def listed(work: Work, party: int = 0, rules: UploadPolicy = ANY) -> UploadReport:
+    """Return what a host says, signed, of its uploads."""
+    signed = work.check_uploads(party, rules.to_json())
+    assert signed is not None
+    return UploadList(**json.loads(signed["said"])).report(party)
 
 
 def _nothing(_size: int, descriptor: int) -> None:

@@ -31,6 +31,7 @@ from tests.conftest import PROJECT
 
 RESULTS = PROJECT / "benchmarks" / "results"
 README = (PROJECT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+TRAINING = (PROJECT / "docs" / "explanation" / "training.md").read_text(encoding="utf-8")
 
 
 def recorded(study: str, name: str) -> dict[str, Any]:
@@ -345,3 +346,15 @@ def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
         factor, digits = (100, 2) if told["less_no_dp"] else (1, 3)
         found = f"{factor * told['mean']:.{digits}f} ± {factor * told['half']:.{digits}f} | {verdict} |"
         assert found.replace("-", "−") in README
+
+
+def test_the_table_of_fairness_while_training_is_the_results() -> None:
+    runs = load(RESULTS / "fairness-while-training" / SAMPLES)
+    seeds = recorded("fairness-while-training", ABOUT)["seeds"]
+    assert Counter(run.data for run in runs) == {"wagepan": seeds, "MovieLens 100K": seeds}
+    rows = rows_of(runs)
+    for row, kept in zip(rows, recorded_rows("fairness-while-training", SUMMARY), strict=True):
+        assert (row["data"], row["scheme"]) == (kept["data"], kept["scheme"])
+        assert float(kept["odds"]) == pytest.approx(row["odds"].value, rel=1e-4)
+        shown = f"| {row['scheme']} | {row['accuracy'].shown(percent=True)} | {row['odds'].shown()} |"
+        assert shown in TRAINING, (row["data"], row["scheme"], shown)

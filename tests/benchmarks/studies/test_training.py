@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from dp_accounting import pld
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
 from benchmarks.papers import table3
-from benchmarks.studies.training import joint, recipe, study
+from benchmarks.studies.training import fairness, joint, recipe, study
 from benchmarks.studies.training.people import People, wagepan
 from benchmarks.studies.training.scores import figures, predictions
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.training.updates import units_for
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.own_noise import renyi_delta
 
@@ -77,10 +77,6 @@ def test_what_table_3_spends() -> None:
         == 3
     )
     assert recipe.epsilon_of_gaussians(0.7, 1600) == pytest.approx(1876, abs=1)  # ADS, shuffled batches
-
-
-def test_ads_batches_spend_449_if_they_were_drawn_independently() -> None:
-    assert recipe.epsilon_of_batches(0.7, 16_000, 0.1) == pytest.approx(449, abs=1)
 
 
 def test_one_client_without_noise_is_gradient_descent() -> None:
@@ -163,6 +159,16 @@ def test_noise_has_the_scale_that_rho_takes() -> None:
     assert np.array_equal(joint.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
 
 
+def test_rho_is_that_of_the_bisection_that_recorded_runs_were_made_with() -> None:
+    for epsilon in study.EPSILONS:
+        low, high = 0.0, epsilon
+        while high - low > 1e-4 * high:
+            middle = (low + high) / 2
+            enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= joint.DELTA
+            low, high = (middle, high) if enough else (low, middle)
+        assert joint.rho_of(epsilon) == low
+
+
 @pytest.mark.parametrize("unit", PrivacyUnit)
 def test_parts_add_up_to_the_joint_rho(unit: PrivacyUnit, monkeypatch: pytest.MonkeyPatch) -> None:
     spent: list[tuple[float, int]] = []
@@ -187,7 +193,8 @@ def test_figures_of_rigged_predictions() -> None:
     scores = np.round(np.random.default_rng(1).random(len(nobody)), 1)  # with ties
     found = figures(whole, scores, nobody)
     assert found["one_minus_di"] is None and found["delta_eop"] == 0 and found["balanced"] == 0.5
-    assert found["auc"] == pytest.approx(roc_auc_score(whole.label, scores), abs=1e-6)
+    above = scores[whole.label == 1][:, np.newaxis] - scores[whole.label == 0]
+    assert found["auc"] == pytest.approx(np.mean((above > 0) + (above == 0) / 2), abs=1e-6)
     right = figures(whole, scores, whole.label)
     assert (right["accuracy"], right["one_minus_di"], right["odds"], right["tpr, a"]) == (1, 0, 0, 1)
     assert found["constant"] == pytest.approx(max(whole.label.mean(), 1 - whole.label.mean()), abs=1e-6)
@@ -266,3 +273,35 @@ def test_published_delta_eodd_is_not_by_its_formula() -> None:
             assert set(row[shape]) == {"accuracy", "one_minus_di", "delta_eop", "delta_eodd", "delta_sp"}
     cl = table3()["rows"]["CL"]["ads"]
     assert float(cl["delta_eodd"]) < float(cl["delta_eop"])  # equation 5 would make them equal
+
+
+OURS = ("FairGrad", "FairGrad, ε = 4")
+
+
+def test_models_of_others_are_judged_by_the_same_figures(tmp_path: Path) -> None:
+    training, tests = people(200).split(np.random.default_rng(1))
+    (tmp_path / "x.json").write_text('{"theirs": [9.0, 0, 0, 0]}')
+    found = fairness.judged(training, tests, tmp_path / "x.json", 7, np.random.default_rng(2)).models
+    assert [*found] == ["no DP", "training alone", "Kamiran–Calders weights", *OURS, "theirs"]
+    right = (tests.features[:, 0] >= 0) == tests.label
+    assert found["theirs"]["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
+    again = fairness.judged(training, tests, tmp_path / "x.json", 7, np.random.default_rng(2)).models
+    assert again == found
+
+
+def test_counts_for_fairness_are_a_part_of_the_joint_rho(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of noise for an update and its counts, the counts' own is as much as their share of rho takes."""
+    told: list[tuple[float, float, int]] = []
+
+    def noisy(values: np.ndarray, squares: float, rho: float, _rng: object) -> np.ndarray:
+        told.append((squares, rho, values.size))
+        return values
+
+    monkeypatch.setattr(joint, "noisy", noisy)
+    whole = people(40)
+    for scheme in (study.ALONE, fairness.FAIR):
+        joint.train(whole, scheme, 1.0, np.random.default_rng(1))
+    (_, plain_rho, d), (squares, rho, wide) = told[1], told[-1]
+    assert rho == plain_rho and wide == d + 8
+    units = units_for(wide, fairness.FAIR.largest_weight)
+    assert squares == pytest.approx((fairness.FAIR.largest_weight * units + np.sqrt(wide) / 2) ** 2, rel=1e-3)

@@ -136,6 +136,19 @@ def test_every_task_can_be_planned(
     )
 
 
+@pytest.mark.mpspdz("ps-rep-ring", "rep4-ring")
+def test_replicated_shares_are_planned_for_models_that_take_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Products, and slots with noise for clients that no party exchanges."""
+    of_clients = {"privacy_unit": "client", "cap": "2", "max_count": "9", "clients": "70", "records": ""}
+    for options in ({"input_form": "product"}, of_clients):
+        found = planned(capsys, **options, input_path="replicated")
+        assert found["input_path"] == "replicated"
+        costs = {each["model"]: each["mpc_s"] for each in found["models"] if each["mpc_s"] is not None}
+        assert set(costs) == {"ps-rep-ring", "rep4-ring"} and min(costs.values()) > 0
+        additive = planned(capsys, **options, input_path="shares")
+        assert len(found["releases"]) == 1 and len(additive["releases"]) == (2 if "cap" in options else 1)
+
+
 OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "release_epsilon": "1"}
 
 

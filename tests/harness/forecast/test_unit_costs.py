@@ -10,11 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.measure.units import Measured, fit, least_squares
+from benchmarks.measure.units import Measured, fit
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import PlanError, ResultFileError
 from harness.forecast.operation_counts import Counts
-from harness.forecast.unit_costs import MPC_S, ROUNDS, SENT_BYTES, ModelUnits, UnitCosts, amounts, read_units
+from harness.forecast.unit_costs import (
+    COMPILE_S,
+    MPC_S,
+    ROUNDS,
+    SENT_BYTES,
+    ModelUnits,
+    UnitCosts,
+    amounts,
+    read_units,
+)
 from harness.security_models import MODELS
 
 RING = MODELS["ring"]
@@ -29,25 +38,18 @@ COUNTS = Counts(
     multiplications=0,
     products=3,
     batch=None,
+    added=400,
 )
 PLANTED = ModelUnits(
     {
         ROUNDS: {"run": 2, "steps": 1, "dabit_batches": 3},
         SENT_BYTES: {"run": 1000, "ands": 0.5, "dabits": 30},
         MPC_S: {"run": 0.01, "rounds": 0.001, "ands": 1e-6},
+        COMPILE_S: {"run": 0.25, "added": 1e-3},
     },
     trips=0.5,
     link_share=0.25,
 )
-
-
-def test_least_squares_finds_costs_that_are_not_negative() -> None:
-    rows = np.random.default_rng(1).random((20, 3))
-    assert least_squares(rows, rows @ [0.5, 0.0, 2.0]) == pytest.approx([0.5, 0.0, 2.0], abs=1e-6)
-    # The best without a sign would be (1, -1): of costs the best is what the first column alone can do.
-    values = rows[:, :2] @ [1.0, -1.0]
-    found = least_squares(rows[:, :2], values)
-    assert found == pytest.approx([rows[:, 0] @ values / (rows[:, 0] @ rows[:, 0]), 0.0])
 
 
 def test_batches_are_whole_and_the_first_dabits_are_part_of_every_run() -> None:
@@ -65,6 +67,7 @@ def test_a_prediction_is_a_sum_and_a_network_adds_waiting() -> None:
     here = units.predict(RING, COUNTS)
     assert (here.rounds, here.sent_bytes) == (rounds, sent)
     assert here.mpc_s == pytest.approx(0.01 + rounds * 0.001 + 0.025)
+    assert here.compile_s == pytest.approx(0.25 + 0.4)
     there = units.predict(RING, COUNTS, parse_network("40ms,100Mbit"))
     waiting = rounds * 0.5 * 0.04 + sent * 0.25 * 8 / 100e6
     assert there.mpc_s == pytest.approx(here.mpc_s + waiting)
@@ -78,14 +81,15 @@ def planted_runs() -> list[Measured]:
     """Return runs that cost exactly what `PLANTED` says, one of them on two networks as well."""
     units, rng, found = UnitCosts({"ring": PLANTED}, {}), np.random.default_rng(2), []
     for i in range(40):
-        ands, dabits, steps = (int(v) for v in rng.integers((10**4, 100, 8), (10**6, 10**5, 400)))
-        counts = replace(COUNTS, ands=ands, dabits=dabits, rounds=steps)
+        least, most = (10**4, 100, 8, 0), (10**6, 10**5, 400, 10**4)
+        ands, dabits, steps, added = (int(v) for v in rng.integers(least, most))
+        counts = replace(COUNTS, ands=ands, dabits=dabits, rounds=steps, added=added)
         for network in ("none", "20ms,10Gbit", "0ms,20Mbit")[: 3 if i == 0 else 1]:
             cost = units.predict(RING, counts, parse_network(network))
             cell = {"model": "ring", "samples": i, "network": network}
-            found.append(
-                Measured(cell, counts, cost.mpc_s, cost.sent_bytes, cost.rounds, parse_network(network))
-            )
+            compiled = cost.compile_s if i % 2 else None  # every other program was there already
+            where = parse_network(network)
+            found.append(Measured(cell, counts, cost.mpc_s, cost.sent_bytes, cost.rounds, where, compiled))
     return found
 
 
@@ -98,9 +102,16 @@ def test_planted_costs_are_found_again(tmp_path: Path) -> None:
         assert cost.mpc_s == pytest.approx(run.mpc_s, rel=0.02)
         assert cost.sent_bytes == pytest.approx(run.sent_bytes, rel=0.02)
         assert cost.rounds == pytest.approx(run.rounds, rel=0.02)
+        assert run.compile_s is None or cost.compile_s == pytest.approx(run.compile_s, rel=0.02)
     # 10 Gbit/s is not quite no limit: 40 kB in all, 8 us of 4 s.
     assert units["network"]["trips_per_round"] == pytest.approx(0.5, rel=1e-3)
     assert units["network"]["link_share"] == pytest.approx(0.25, rel=1e-3)
+
+
+def test_without_compiled_programs_nothing_is_said_of_compiling(tmp_path: Path) -> None:
+    units = fit(RING, [replace(run, compile_s=None) for run in planted_runs()])
+    write(tmp_path, {"schema": 1, "measured": {}, "models": {"ring": units}})
+    assert read_units(tmp_path).predict(RING, COUNTS).compile_s is None
 
 
 def test_without_runs_on_networks_there_are_no_units_for_them() -> None:

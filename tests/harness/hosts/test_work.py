@@ -22,7 +22,7 @@ from harness.errors import HostUnfitError, ShareError
 from harness.hosts import cleanup, wire
 from harness.hosts.policy import DEFAULT, FILE, write_policy
 from harness.hosts.work import Work
-from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy, report_from_json
+from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
@@ -36,6 +36,7 @@ from harness.system.files import PREFIX
 from harness.system.processes import birth
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_RW_SLOTS, SLOTS
+from tests.support.starters import Starter, listed, make_hosts
 
 BODY = b"share"
 PREPARE: dict[str, Any] = {"run": "0" * 32, "party": 0}
@@ -83,6 +84,13 @@ def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path
     assert [path.name for path in taken.parent.iterdir()] == ["0a.share"]
 
 
+def test_a_file_takes_no_more_than_half_of_the_room_that_is_left(work: Work, tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    with pytest.raises(ShareError, match=r"too large for [0-9]+ that are free there"):
+        work.put_file("0a.share", free)
+    assert not list((tmp_path / "host").glob(f"{PREFIX}*/received/*"))
+
+
 def test_no_party_unprepared(work: Work) -> None:
     for request in (work.state, lambda: work.start(1.0), lambda: work.go({})):
         with pytest.raises(HostUnfitError, match="has prepared no party"):
@@ -108,23 +116,29 @@ def test_no_shares(work: Work) -> None:
         work.aggregate(0)
 
 
-def test_uploads_that_are_not_taken_are_left_out(work: Work, tmp_path: Path) -> None:
-    """A host judges its own; which of the sound ones stay out, follows from all hosts' lists."""
-    own, domain = tmp_path / "host" / "shares", RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
+    """A host judges its own; which of the sound ones stay out, follows at each from all hosts' lists."""
+    hosts, domain = make_hosts(tmp_path, DEFAULT, clients=0), RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
     none = np.array([], dtype=np.int64)
     records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
     taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
-    shutil.copytree(tmp_path / "shares" / "party-0", own)
-    (own / f"{bad}.share").write_text("")
-    found = report_from_json(work.check_uploads(0, UploadPolicy(domain).to_json()), "host")
-    assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
-    other = replace(domain, cap=Cap(3))
-    assert report_from_json(work.check_uploads(0, UploadPolicy(other).to_json()), "host").sound == {}
-    work.check_uploads(0, ANY.to_json())
-    head = work.aggregate(0, without=[f"{left}:1:0"])["head"]
-    assert head.splitlines()[1] == f"{taken}:1:0"
-    (own / "party-0.aggregate").write_text("")
-    assert work.check_uploads(0, ANY.to_json()) is None  # parties agreed before
+    for i, host in enumerate(hosts):
+        shutil.copytree(tmp_path / "shares" / f"party-{i}", host / "shares")
+    (hosts[0] / "shares" / f"{bad}.share").write_text("")
+    (hosts[1] / "shares" / f"{left}.share").unlink()
+    with ExitStack() as stack:
+        starters = [Starter(host, stack) for host in (*hosts, *[hosts[0]] * 3)]
+        for starter in starters:
+            starter.work.propose(asked())
+        found = listed(starters[3].work, rules=UploadPolicy(domain))
+        assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
+        other = UploadPolicy(replace(domain, cap=Cap(3)))
+        assert listed(starters[4].work, rules=other).sound == {}
+        for i in range(len(hosts)):
+            starters[i].tell(hosts, asked(), i)
+            assert starters[i].work.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
+        (hosts[0] / "shares" / "party-0.aggregate").write_text("")
+        assert starters[5].work.check_uploads(0, ANY.to_json()) is None  # parties agreed before
 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,6 +21,7 @@ from harness.inputs.aggregation import (
     MISDIRECTED,
     NOT_THE_SAME,
     RENAMED,
+    SAYS,
     UNCOVERED,
     UNDECLARED,
     UNREADABLE,
@@ -130,7 +132,8 @@ def test_honest_clients_are_fed_the_same_whatever_others_upload(
         misbehave(
             what.change, shares, bad, range(chosen.parties) if party is None else range(party, party + 1)
         )
-        why[reason] += 1
+        named = party is not None and reason != NOT_THE_SAME
+        why[reason + (SAYS.format(party=party) if named else "")] += 1
     assert fed(shares, tmp_path / "among", form, chosen) == (alone, why) and len(why) > 4
 
 
@@ -146,7 +149,7 @@ def test_a_seed_stands_for_no_values_at_the_last_party(tmp_path: Path) -> None:
     bad, shares = three_uploads(tmp_path / "shares"), tmp_path / "shares"
     seed = (shares / "party-0" / f"{bad}.share").read_bytes()
     (shares / "party-2" / f"{bad}.share").write_bytes(seed.replace(b'"party": 0', b'"party": 2'))
-    assert taken(shares, tmp_path) == (OF_HONEST, {MISDIRECTED: 1})
+    assert taken(shares, tmp_path) == (OF_HONEST, {MISDIRECTED + SAYS.format(party=2): 1})
 
 
 def test_two_that_claim_two_clients_at_other_parties_shift_nobodys_slots(tmp_path: Path) -> None:
@@ -274,12 +277,26 @@ def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
         assert report_from_json(written, "the list") == each
     agreement = read_lists(lists)
     assert agreement == common_uploads(found) and len(agreement.taken) == 2
-    assert agreement.left_out == {UNREADABLE: 1}
+    assert agreement.left_out == {UNREADABLE + SAYS.format(party=1): 1}
     for each in found:
         files = paths_of(agreement.taken, each, Path())
         assert [path.stem for path in files] == sorted(name.partition(":")[0] for name in agreement.taken)
     with pytest.raises(ShareError, match="Party 1 no longer has all uploads"):
         paths_of({f"{bad}:1:0"}, found[1], Path())
+
+
+def test_a_name_that_is_no_text_is_listed_and_nobody_has_two_voices(tmp_path: Path) -> None:
+    """Or a client could end all runs by a file's name, and a party call another a liar alone."""
+    three_uploads(tmp_path)
+    Path(os.fsdecode(os.fsencode(tmp_path / "party-0") + b"/\xff.share")).write_bytes(b"")
+    report = uploads_at(0, tmp_path / "party-0")
+    write_uploads(report, tmp_path / "party-0.uploads")
+    assert report_from_json(json.loads((tmp_path / "party-0.uploads").read_text()), "the list") == report
+    assert UNREADABLE in report.unsound.values()
+    kind = next(iter(report.sound.values()))
+    two = UploadReport(0, {"a:1:0": kind, "x:1:0": kind, "x:2:0": kind}, {})
+    others = [UploadReport(1, {"a:1:0": kind}, {}), UploadReport(2, {"a:1:0": kind}, {"x": UNREADABLE})]
+    assert common_uploads([two, *others]).left_out == {UNREADABLE: 1}
 
 
 LIST = {"schema": 1, "party": 0, "sound": [], "unsound": {}}

@@ -12,7 +12,7 @@ import pytest
 from harness.engines.engine import Engine
 from harness.engines.registry import engine_of
 from harness.errors import OptionError, ShareError
-from harness.inputs.aggregation import CHANGED, NOT_THE_SAME, aggregate, extract_values, read_header
+from harness.inputs.aggregation import CHANGED, NOT_THE_SAME, SAYS, aggregate, extract_values, read_header
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
@@ -93,8 +93,22 @@ def test_a_changed_share_drops_that_report_at_all_parties_alike(model: Model, tm
                 changed[place + offset] ^= 1
                 file.write_bytes(changed)
                 work = tmp_path / f"{party}-{number}-{offset}"
-                assert totals(model, tmp_path / "shares", work) == ([1, 1, 0, 1], {CHANGED: 1})
+                said = {CHANGED + SAYS.format(party=party): 1}
+                assert totals(model, tmp_path / "shares", work) == ([1, 1, 0, 1], said)
         file.write_bytes(whole)
+
+
+def test_a_payload_is_what_its_place_says(tmp_path: Path) -> None:
+    """Four counts are as long as a seed: a header that calls them one fits nothing."""
+    model = MODELS["ps-rep-ring"]
+    batch = shared(model, tmp_path)[0]
+    for party in range(model.parties):
+        file = file_of(tmp_path, party, batch)
+        _, following = file.read_bytes().split(b"\n", 1)
+        header = read_header(file)
+        assert header.fits(following)
+        (other,) = {"seed", "values"} - {header.content}
+        assert not replace(header, content=other).fits(following)
 
 
 @models
@@ -123,7 +137,7 @@ def test_a_client_whose_files_have_other_commitments_is_only_dropped(model: Mode
     told = [*header.commitments]
     told[number] = commitment(salted)
     other = replace(header, commitments=tuple(told))
-    for batch_named, why in ((other.bound, {NOT_THE_SAME: 2}), (batch, {CHANGED: 1})):
+    for batch_named, why in ((other.bound, {NOT_THE_SAME: 2}), (batch, {CHANGED + SAYS.format(party=0): 1})):
         file.unlink(missing_ok=True)
         file = file_of(tmp_path / "shares", 0, batch_named)
         file.write_bytes(replace(other, batch=batch_named).line() + changed)

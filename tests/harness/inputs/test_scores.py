@@ -149,7 +149,7 @@ def test_scores_predict_one_of_two_labels(csv: Path) -> None:
         read_records(csv, PAIRS, kind=RecordKind.PREDICTION, cut=ScoreCut(0.5, "yes"))
 
 
-@pytest.mark.parametrize("score", ["1.01", "-0.1", "inf", "high", "0,5"])
+@pytest.mark.parametrize("score", ["1.01", "-0.1", "inf", "high", "0,5", "0_1", "0x1"])
 def test_a_score_outside_its_range_is_named(tmp_path: Path, score: str) -> None:
     path = write(tmp_path, [*ROWS, ("k", "a", "1", f'"{score}"')])
     with pytest.raises(RecordsError, match=rf"row 6: score '{score}' is not a number from 0 to 1"):

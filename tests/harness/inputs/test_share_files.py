@@ -32,7 +32,7 @@ from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RINGS
 from harness.inputs.shares import share
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PRODUCT, SPLIT, InputForm
+from protocols.spec import PRODUCT, REPLICATED, SPLIT, InputForm
 from tests.conftest import PROJECT
 from tests.support.share_files import VECTORS, identity, line, opened, vectors
 
@@ -63,9 +63,12 @@ def added_up(shares: Path, scratch: Path, parties: int) -> list[int]:
     paths = [scratch / f"{i}.aggregate" for i in range(parties)]
     for i, path in enumerate(paths):
         aggregate(i, shares / f"party-{i}", path)
-    domain = check_aggregates(paths).domain
-    values = [extract_values(path, scratch / f"{i}.values").read_bytes() for i, path in enumerate(paths)]
-    return domain.to_integers(reduce(domain.add, map(domain.from_bytes, values)))
+    common = check_aggregates(paths)
+    found: dict[int, Any] = {}
+    for i, path in enumerate(paths):
+        held = common.domain.from_bytes(extract_values(path, scratch / f"{i}.values").read_bytes())
+        found |= zip(read_header(path).held, np.split(held, common.copies), strict=True)
+    return common.domain.to_integers(reduce(common.domain.add, found.values()))
 
 
 def test_the_vectors_are_those_that_the_specification_gives() -> None:
@@ -113,6 +116,18 @@ def test_another_implementation_reads_what_is_written(
     client, group, label = np.array([[0, 0, 0, 1, 1], [1, 1, 1, 0, 0], [0, 1, 1, 0, 0]])
     records = ClientRecords(declared, np.array(["k", "l"]), client, group, label)
     batch = share(records, form, domain, parties, tmp_path, POLICIES[0])
+    files = [(tmp_path / f"party-{i}" / f"{batch}.share").read_bytes() for i in range(parties)]
+    assert opened(files) == columns_of(records, form).ravel().tolist()
+
+
+@pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
+@pytest.mark.parametrize("parties", [3, 4])
+def test_another_implementation_reads_replicated_shares(
+    parties: int, form: InputForm, tmp_path: Path
+) -> None:
+    zero = np.array([0, 0, 0])
+    records = ClientRecords(RecordDomain(("a", "b"), ("0", "1"), 9), np.array(["k"]), zero, zero, zero)
+    batch = share(records, form.by(REPLICATED), RINGS["ring64"], parties, tmp_path, POLICIES[0])
     files = [(tmp_path / f"party-{i}" / f"{batch}.share").read_bytes() for i in range(parties)]
     assert opened(files) == columns_of(records, form).ravel().tolist()
 

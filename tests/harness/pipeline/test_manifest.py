@@ -241,7 +241,7 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
     asked = plan(epsilon)
     privacy = privacy_fields(PI_RW, SPLIT, MODELS["ring"], asked, False, max_count=1)
     text = " ".join(privacy_statement(privacy, MODELS["ring"]))
-    shown = re.search(r"of what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
+    shown = re.search(r"For what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
     assert shown is not None
     two_counts = guarantee(asked.coins, 2)
     for exact, value in zip((two_counts.epsilon, two_counts.delta), shown.groups(), strict=True):

@@ -15,9 +15,11 @@ from harness.privacy.audit import samplers as audit
 from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_release
 from harness.privacy.audit.samplers import SAMPLERS, Audited, audit_coins, audit_published, audit_sampler
+from harness.releases.base import WITH_OWN_NOISE
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import design_coins, exp_bounds
+from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee, guarantee
 from protocols.spec import (
     NO_INPUT,
@@ -161,6 +163,8 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
             changeable = any(form.exchangeable for form in spec.input_forms.values())
             dearer = changeable and spec is not PI_CAP  # an index costs the same
             assert (f"{spec.name}.{ZERO_OUT}.active.epsilon" in rows) == dearer
+    own = [name for name in rows if ".own." in name and name.endswith(".epsilon")]
+    assert len(own) == (len(WITH_OWN_NOISE) - 1) * len(NoiseLaw)  # all but gaps, which are too wide
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -14,7 +14,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from harness.cli.parsers import parse_budget
 from harness.errors import BudgetError, LedgerError, OptionError, PopulationError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.filters import _ONE, Spent, _moment, allows, left, renyi_order
+from harness.privacy.ledger.filters import _ONE, Spent, _moment, allows, left, renyi_order, renyi_spent
 from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status, budget_text, exact_json
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
 from protocols.accounting.exact_privacy import curve_of_coins
@@ -64,6 +64,20 @@ def test_as_dp_accounting_adds_them_up(one: Spent) -> None:
 
     assert enough(Fraction(1005, 1000), "declared") and not enough(Fraction(99, 100), "declared")
     assert enough(Fraction(108, 100), "renyi") and not enough(Fraction(101, 100), "renyi")
+
+
+def test_what_a_filter_has_spent_is_said_as_rho_and_what_is_apart() -> None:
+    order, pair = 20, curve_of_coins(COINS).pairs[0]
+    divergence = math.log(sum(float(p) * float(p / q) ** (order - 1) for p, q in pair if q)) / (order - 1)
+    apart = sum(p for p, q in pair if not q)
+    for runs in (0, 1, 100):
+        rho, delta = renyi_spent(order, [WEIGHTS] * runs)
+        assert rho == pytest.approx(runs * divergence / order, rel=1e-6) and delta == runs * apart
+    assert RENYI.order is not None
+    rho, delta = renyi_spent(RENYI.order, [WEIGHTS] * 100)  # is within the budget, by the usual conversion
+    worst = RENYI.order * rho + math.log((RENYI.order - 1) / RENYI.order)
+    worst -= math.log(RENYI.order * 3 / 4 * DELTA) / (RENYI.order - 1)
+    assert worst <= RENYI.epsilon and delta <= DELTA / 4
 
 
 def test_a_filter_adds_up_what_it_knows_and_what_it_does_not() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -24,9 +25,12 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from harness.training import run
 from harness.training.features import Feature, Features
+from harness.training.logistic import fit
 from harness.training.predictor import LogisticModel
 from harness.training.run import Planned, Training, held_out, of_clients, train
+from harness.training.session import SumSession
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.noise import added
 from protocols.noise.truncated import Guarantee
 from protocols.spec import PI_ROUNDS, SPLIT
 
@@ -147,6 +151,57 @@ def test_a_training_that_fails_stays_charged_whole(chosen, tmp_path, monkeypatch
     (charge,) = charges(chosen)
     assert 6 < charge.exact.epsilon <= 7 and charge.status is Status.ABORTED
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("unit", PrivacyUnit)
+def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
+    chosen, tmp_path, monkeypatch, unit
+):
+    sessions, rounds = [], []
+
+    class Told(SumSession):
+        def __init__(self, *args, **more):
+            super().__init__(*args, **more)
+            sessions.append(self)
+
+        def add(self, updates, weights=None):
+            sums = super().add(updates, weights)
+            rounds.append((updates, sums))
+            return sums
+
+    def fitted(examples, sum_of, **more):
+        seen.append((examples, more))
+        return fit(examples, sum_of, **more)
+
+    of, seen = records(), []  # type: ignore[var-annotated]
+    monkeypatch.setattr(run, "SumSession", Told)
+    monkeypatch.setattr(run, "fit", fitted)
+    chosen = replace(
+        chosen, weights=None, thresholds=None, rounds=4, unit=unit, fairness="equal_opportunity", positive="0"
+    )
+    found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    (session,), ((examples, told),) = sessions, seen
+    fairgrad = told["fairgrad"]
+    assert (fairgrad.fairness, fairgrad.cells, fairgrad.positive) == ("equal_opportunity", 8, 0)
+    assert session.rule.coordinates == 2 + 8
+    assert session.rule.clip == pytest.approx(2 / math.sqrt(1 - fairgrad.share))
+    (charge,) = charges(chosen)
+    assert charge.exact == session.plan.exact == exact(found.manifest["privacy"])
+    assert found.manifest["training"]["fairness"] == "equal_opportunity"
+    assert (
+        "right and wrong, by group and label" in found.manifest["parts"]["training"]["privacy"]["revealed"][0]
+    )
+    most = max(-added.smallest(session.plan.noise), added.largest(session.plan.noise)) + len(rounds[0][0])
+    for updates, sums in rounds:
+        assert np.abs(sums - updates.sum(axis=0)).max() <= most * session.rule.clip / session.rule.units
+    opened = iter(rounds)
+
+    def replayed(updates):
+        before, sums = next(opened)
+        assert np.array_equal(updates, before)  # weighed by nothing but what was opened
+        return sums
+
+    assert np.array_equal(fit(examples, replayed, **told), found.model.parameters)
 
 
 def test_nobody_is_in_training_and_among_those_kept_for_thresholds(chosen, tmp_path, monkeypatch):

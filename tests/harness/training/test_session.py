@@ -117,7 +117,7 @@ def test_a_client_that_leaves_in_round_7_changes_the_sum_and_nothing_else(here: 
             sums = session.add(updates[:there])
             assert np.abs(sums - there / 2).max() <= bound + 500 / session.rule.units
         assert session.plan is plan
-        with pytest.raises(OptionError, match="All 8 rounds were opened"):
+        with pytest.raises(OptionError, match="All 8 rounds were used"):
             session.add(updates)
     (population,) = Ledger(path).populations()
     (charge,) = population.charges
@@ -282,6 +282,12 @@ def test_noise_over_rounds_has_its_law_and_is_fresh(model: str, noise: str, here
             ({"largest_weight": each}, "largest weight is from")
             for each in (0, -1, 5e-324, math.nan, math.inf)
         ),
+        ({"rounds": 2.5}, "1 client or more, not 2.5, 4"),
+        ({"clients": "a"}, "1 client or more, not 2, a"),
+        ({"coordinates": 2.5}, "coordinates, not 2.5"),
+        ({"clip": "a"}, "positive number, not a"),
+        ({"largest_weight": "a"}, "largest weight is from 1e-06 to 1048576, not a"),
+        ({"budget": (1, 2, 3), "population": "p"}, r"A budget is a total ε, or \(ε, δ\), not \(1, 2, 3\)"),
         ({"noise": "no"}, "no noise 'no'; choose joint or own"),
         ({"unit": "group"}, "no privacy unit 'group'; choose client or record"),
         ({"rows": "record"}, "clip one vector of each client"),
@@ -304,6 +310,12 @@ def test_more_rows_than_declared_are_refused_and_the_session_goes_on(here: Path)
         with pytest.raises(OptionError, match="Updates have shape"):
             session.add(np.zeros((4, D + 1)))
         assert np.isfinite(session.add(np.zeros((0, D)))).all()  # nobody came
+
+
+def test_a_budget_may_be_of_epsilon_alone(here: Path) -> None:
+    session = SumSession("mpyc", **SMALL, population="p", budget=3, ledger=here / "ledger.sqlite")
+    with pytest.raises(BudgetError, match="of its budget of 3"):
+        session.open()
 
 
 def test_it_is_what_users_import_and_records_cost_the_same() -> None:

@@ -1,0 +1,73 @@
+"""Plans against commands: what is compared can be planned and run, and is read off what they print."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.studies import plans
+from benchmarks.studies.plans import CASES, Case, outcome, run, write_records
+from harness.cli.release_options import RELEASES, PlanOptions
+from harness.inputs.records import read_records
+from harness.releases.registry import STATISTICS
+from tests.support.command import call
+
+PLANNED = {"wall_s": 3.0, "start_s": 1.0, "read_s": 0.5, "share_s": 0.5, "compile_s": 0.0, "mpc_s": 1.0}
+
+
+def texts(words: str) -> dict[str, str]:
+    given = shlex.split(words)
+    return {
+        name.removeprefix("--").replace("-", "_"): text
+        for name, text in zip(given[::2], given[1::2], strict=True)
+    }
+
+
+def test_there_are_20_commands_and_no_two_alike() -> None:
+    assert len(set(CASES)) == 20
+    assert {case.task for case in CASES} == set(RELEASES)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.task != "gap"], ids=lambda case: case.title)
+def test_a_case_is_a_command_with_a_plan(case: Case, tmp_path: Path) -> None:
+    options = {**texts(case.options), "epsilon": "1"}
+    RELEASES[case.task](**options, records="records.csv")
+    PlanOptions(**options, task=case.task, from_records="records.csv")
+    small = Case(case.task, case.options, 12, 60, case.groups, case.labels)
+    write_records(small, tmp_path / "records.csv")
+    found = read_records(tmp_path / "records.csv", None, kind=STATISTICS[case.task].kind)
+    assert (found.clients, len(found.client)) == (12, 60)
+    assert found.domain.shape[:2] == (case.groups, case.labels)
+
+
+def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    seconds = iter([4.0, 2.0, 2.5, 9.0])
+
+    def played(arguments: Sequence[str], _scratch: Path) -> tuple[float, float, str]:
+        asked.append(arguments[0])
+        if arguments[0] == "plan":
+            return 1.0, 1.0, json.dumps({"models": [PLANNED]})
+        return next(seconds), 1.0, ""
+
+    monkeypatch.setattr(plans, "_inv", played)
+    found = run(CASES[:1], 3, lambda _done, _of: None)
+    assert asked == ["plan", "weights", "plan", "weights", "weights", "weights"]
+    assert [each.ratio for each in found] == [0.75, 1.2]  # of the median of three
+    told: list[dict[str, Any]] = outcome(found).json
+    assert [(line["compiled"], line["ratio"]) for line in told] == [(False, 0.75), (True, 1.2)]
+    last = list(outcome(found).view)[-1]
+    assert "2 of 2 plans are within a factor of 1.5; the median ratio is 0.97." in str(last)
+
+
+def test_commands_are_compared(tmp_path: Path) -> None:
+    done = call("bench.plans", "--quick", "--repetitions", "1", "--out", "found", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [each["compiled"] for each in found] == [False, True] * 2
+    assert all(each["wall_s"] > 0 and each["planned"]["start_s"] > 0 for each in found)

@@ -1,0 +1,108 @@
+"""The clock of a plan: what is tried out is scaled to the federation, and what is kept is not compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.emulated_network.profiles import parse_network
+from harness.engines.mpspdz.compiler import cache_directory
+from harness.engines.registry import engine_of
+from harness.forecast import wall_clock
+from harness.forecast.plan import PlanRequest, plan_model
+from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
+from harness.forecast.wall_clock import WallClock, reading_s, sharing_s, starting_s
+from harness.inputs.record_schema import RecordKind
+from harness.inputs.synthetic import Federation
+from harness.releases.base import Release
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import MODELS
+from protocols.noise.tables import NoiseLaw
+from protocols.spec import PI_RW
+
+RELEASE = Release(MODELS["ring"], next(iter(PI_RW.input_forms.values())), Fraction(1), Fraction(1, 2**40))
+SHARES = {"a": Fraction(1, 2), "b": Fraction(1, 2)}
+ASKED = PlanRequest("weights", WeightsStatistic(spec=PI_RW), RELEASE, 90, 300, SHARES, SHARES, 1000, 0, 0)
+
+
+def test_all_parts_add_up_unless_one_is_not_known() -> None:
+    assert WallClock(1.0, 0.5, 0.25, 2.0, 4.0).wall_s == 7.75
+    assert WallClock(1.0, 0.5, 0.25, None, 4.0).wall_s is None
+
+
+@pytest.mark.parametrize("clients", [10, 64, 100, 10**6])
+def test_sharing_grows_with_clients(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, tried = [0.0], []
+
+    def share(records: Any, *_: Any) -> None:
+        tried.append(records.clients)
+        now[0] += 0.0002 * records.clients
+
+    monkeypatch.setattr(wall_clock, "share_and_add_up", share)
+    monkeypatch.setattr(wall_clock, "process_time", lambda: now[0])
+    found = sharing_s(Federation(clients, 3 * clients, 2, 2), RELEASE)
+    assert found == pytest.approx(0.0002 * clients)
+    assert tried == ([clients] if clients <= 64 else [64, min(256, clients)])
+
+
+@pytest.mark.parametrize("kind", RecordKind)
+def test_every_kind_of_record_can_be_read_for_the_time_that_it_takes(kind: RecordKind) -> None:
+    assert 0 < reading_s(kind) < 0.01
+
+
+def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = []
+
+    def load(modules: tuple[str, ...]) -> float:
+        imported.append(modules)
+        return 0.1
+
+    monkeypatch.setattr(wall_clock, "_import_s", load)
+    monkeypatch.setattr("harness.forecast.wall_clock.os.cpu_count", lambda: 2)
+    of_three, of_two = (starting_s(replace(RELEASE, model=MODELS[name])) for name in ("ring", "semi2k"))
+    assert of_three == pytest.approx(0.15) and of_two == pytest.approx(0.1)
+    starting_s(replace(RELEASE, law=NoiseLaw.LAPLACE))
+    starting_s(replace(RELEASE, model=MODELS["mpyc"]))
+    ours, _, own, mpyc = imported
+    assert set(ours) < set(own) and "mpyc.runtime" in mpyc and "mpyc.runtime" not in own
+
+
+def test_what_parties_import_is_there() -> None:
+    assert wall_clock._import_s((*wall_clock._OF_A_PARTY, *wall_clock._OF_OWN_NOISE)) > 0
+
+
+def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("harness.forecast.plan.starting_s", lambda _: 0.125)
+    units, model = read_units(RECORDED), MODELS["ring"]
+
+    def planned() -> WallClock:
+        wall = plan_model([ASKED], model, units, None, 0.25).wall
+        assert wall is not None and wall.start_s == 0.375
+        return wall
+
+    compiling = planned().compile_s
+    assert compiling is not None and 0.05 < compiling < 2
+    kept = cache_directory() / engine_of(model).program_hash(ASKED.job(), model)
+    kept.mkdir(parents=True)
+    assert planned().compile_s == compiling  # begun, and not ended
+    (kept / "estimate").touch()
+    assert planned().compile_s == 0
+
+
+def test_what_was_not_measured_or_is_of_a_network_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.forecast.plan.starting_s", lambda _: 0.125)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nonexistent")
+    recorded, ring = read_units(RECORDED), MODELS["ring"]
+    of_ring = recorded.models["ring"]
+    figures = {name: costs for name, costs in of_ring.figures.items() if name != COMPILE_S}
+    earlier = UnitCosts({"ring": replace(of_ring, figures=figures)}, recorded.measured)
+    wall = plan_model([ASKED], ring, earlier, None).wall
+    assert wall is not None and wall.compile_s is None and wall.wall_s is None
+    assert plan_model([ASKED], ring, recorded, parse_network("wan")).wall is None
+    mpyc = plan_model([ASKED], MODELS["mpyc"], recorded, None).wall
+    assert mpyc is not None and mpyc.compile_s == 0

@@ -1,0 +1,316 @@
+"""Replicated shares on hosts: a share that differs anywhere is dropped by all alike, or ends the run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
+from harness.hosts import keys
+from harness.hosts.runner import HostsSource
+from harness.hosts.signed_results import Intent, Signed, UploadList, check_agreement, sign, verify
+from harness.hosts.work import Work
+from harness.inputs.aggregation import ANY, CHANGED, NOT_THE_SAME, SAYS, read_header
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
+from harness.inputs.rings import RING
+from harness.inputs.shares import SALT_BYTES, share
+from harness.pipeline.run import RunSettings, run_release
+from harness.pipeline.terms import asked_of
+from harness.privacy.ledger.charge import Account
+from harness.releases.base import Release
+from harness.releases.weights import WeightsStatistic
+from harness.security_models import MODELS, Model
+from protocols.spec import REPLICATED, SPLIT
+from tests.support.loopback import After, hosts_runner
+from tests.support.running import model_parameters
+from tests.support.starters import make_hosts
+
+ABLE = [model for model in MODELS.values() if model.replicated]
+FORM = SPLIT.by(REPLICATED)
+ROWS = 1000  # of each client
+NOISE = 40  # beyond it with probability below 1e-13, as the noise's atoms end there
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10 * ROWS)
+models = pytest.mark.parametrize("model", model_parameters(models=ABLE))
+each_share = pytest.mark.parametrize(
+    ("model", "party", "held"),
+    [
+        pytest.param(
+            model, party, held, marks=pytest.mark.mpspdz(model.name), id=f"{model.name}-{party}-{held}"
+        )
+        for model in ABLE
+        for party in range(model.parties)
+        for held in range(model.parties - 1)
+    ],
+)
+
+
+def client(cell: int) -> ClientRecords:
+    """Return the records of a client that has as many in one cell."""
+    zero = np.zeros(ROWS, dtype=np.int64)
+    return ClientRecords(DOMAIN, np.array(["c"], dtype=object), zero, zero + cell // 2, zero + cell % 2)
+
+
+class Site:
+    """Hosts, with shares of a client in each cell. Attributes: batches: the uploads' identities, by cell."""
+
+    def __init__(self, at: Path, model: Model) -> None:
+        self.at, self.model = at, model
+        self.hosts = make_hosts(at, clients=0, model=model)
+        self.batches = [share(client(cell), FORM, RING, model.parties, at / "shares") for cell in range(4)]
+        for i, host in enumerate(self.hosts):
+            shutil.copytree(at / "shares" / f"party-{i}", host / "shares")
+
+    def file(self, party: int, cell: int) -> Path:
+        return self.hosts[party] / "shares" / f"{self.batches[cell]}.share"
+
+    @property
+    def release(self) -> Release:
+        return Release(self.model, FORM, Fraction(1), Fraction(1, 2**40))
+
+    def fed(self, after: dict[int, After] | None = None, shares: Path | None = None) -> tuple[set[str], Any]:
+        """Have the hosts agree and add up; return what all took, and how many were left out, by why."""
+        asked = asked_of(WeightsStatistic(), self.release, "loans")
+        scratch = self.at / "scratch"
+        scratch.mkdir(exist_ok=True)
+        with hosts_runner(self.hosts, self.model, asked, shares, after) as hosts:
+            found = hosts.feed(FORM, scratch, lambda step: None)
+        return set(found.batches), dict(found.excluded)
+
+    def run(self, after: dict[int, After] | None = None, shares: Path | None = None) -> list[float]:
+        """Run π_RW on the hosts; return the noisy counts."""
+        asked, statistic = asked_of(WeightsStatistic(), self.release, "loans"), WeightsStatistic()
+        with hosts_runner(self.hosts, self.model, asked, shares, after) as hosts:
+            account = Account(population="loans")
+            settings = RunSettings(self.release, timeout_s=60, account=account, hosts=hosts)
+            done = run_release(statistic, HostsSource(hosts, ANY), settings, self.out, lambda step: None)
+        return [float(count) for count in done.found.counts.table.ravel()]
+
+    @property
+    def out(self) -> Path:
+        return self.at / "out"
+
+
+def changed_at(file: Path, held: int, offset: int) -> bytes:
+    """Return a file with one of its shares changed in one bit. Args: offset: from where its salt begins."""
+    header, whole = read_header(file), bytearray(file.read_bytes())
+    start = whole.index(b"\n") + 1
+    before = [len(piece) for _, piece, _ in header.pieces(bytes(whole[start:]))][:held]
+    whole[start + sum(before) + offset] ^= 1
+    return bytes(whole)
+
+
+@models
+def test_hosts_open_what_was_shared_and_sign_it(model: Model, tmp_path: Path) -> None:
+    """Of their own directories, and of what the starter sends them."""
+    site = Site(tmp_path, model)
+    for shares in (None, tmp_path / "shares"):
+        found = site.run(shares=shares)
+        assert all(abs(count - ROWS) < NOISE for count in found)
+        signed = verify(site.out)
+        lists = [each.ran.lists for each, _ in signed]
+        assert all(each == lists[0] for each in lists) and len(lists[0]) == (0 if shares else model.parties)
+        shutil.rmtree(site.out)
+
+
+@models
+def test_a_share_changed_before_drops_that_report_at_all_hosts_alike(model: Model, tmp_path: Path) -> None:
+    """Each party's each share, in its salt and in its payload; whoever finds it is named."""
+    site = Site(tmp_path, model)
+    for party in range(model.parties):
+        file = site.file(party, 2)
+        whole = file.read_bytes()
+        for held in range(model.parties - 1):
+            for offset in (0, SALT_BYTES):
+                file.write_bytes(changed_at(file, held, offset))
+                taken, left_out = site.fed()
+                assert taken == {*site.batches} - {site.batches[2]}
+                assert left_out == {CHANGED + SAYS.format(party=party): 1}
+                file.write_bytes(whole)
+    assert site.fed() == ({*site.batches}, {})
+
+
+@each_share
+def test_a_share_changed_after_ends_the_run(model: Model, party: int, held: int, tmp_path: Path) -> None:
+    """In what a host has added up, by 1 in one value: there is no result."""
+    site = Site(tmp_path, model)
+
+    def change(request: str, work: Work, answer: Any) -> Any:
+        if request == "aggregate":
+            assert work._values is not None
+            words = RING.from_bytes(work._values.read_bytes()).copy()
+            words[held * DOMAIN.cells + 2] += np.uint64(1)
+            work._values.write_bytes(RING.to_bytes(words))
+        return answer
+
+    with pytest.raises(FairSharesError):
+        site.run({party: change})
+    assert not site.out.exists()
+
+
+@models
+def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) -> None:
+    """One host gets a sound upload of another content: under a name of its own, and under the others'."""
+    site = Site(tmp_path, model)
+    other = share(client(0), FORM, RING, model.parties, tmp_path / "other")
+    site.file(1, 1).unlink()
+    own = tmp_path / "other" / "party-1" / f"{other}.share"
+    shutil.copyfile(own, site.hosts[1] / "shares" / own.name)
+    assert site.fed() == ({*site.batches} - {site.batches[1]}, {NOT_THE_SAME: 2})
+    (site.hosts[1] / "shares" / own.name).rename(site.file(1, 1))
+    taken, left_out = site.fed()
+    assert taken == {*site.batches} - {site.batches[1]} and list(left_out.values()) == [1]
+    assert all(
+        abs(count - true) < NOISE for count, true in zip(site.run(), (ROWS, 0, ROWS, ROWS), strict=True)
+    )
+
+
+@models
+def test_a_file_that_changes_after_the_comparison_ends_the_run(model: Model, tmp_path: Path) -> None:
+    site = Site(tmp_path, model)
+
+    def late(request: str, _work: Work, answer: Any) -> Any:
+        if request == "check_uploads":
+            site.file(1, 2).write_bytes(changed_at(site.file(1, 2), 0, SALT_BYTES))
+        return answer
+
+    with pytest.raises(ShareError, match="was changed since it was shared"):
+        site.fed({1: late})
+
+
+def lying(change: Callable[[dict[str, Any]], object], host: Path, signer: int = 1) -> After:
+    """Return a host that signs something else than it has of uploads.
+
+    Args: change: of what its list says; host, signer: whose key signs.
+    """
+
+    def lie(request: str, work: Work, answer: Any) -> Any:
+        if request == "check_uploads":
+            said = json.loads(answer["said"])
+            change(said["uploads"])
+            certificate = keys.DIRECTORY, "mp-spdz", f"P{signer}.pem"
+            return sign(UploadList(said["nonce"], said["uploads"]), host.joinpath(*certificate))
+        return answer
+
+    return lie
+
+
+@models
+def test_a_host_that_complains_of_everything_ends_the_run_and_is_named(model: Model, tmp_path: Path) -> None:
+    site = Site(tmp_path, model)
+
+    def complain(uploads: dict[str, Any]) -> None:
+        uploads |= {"sound": [], "unsound": dict.fromkeys(site.batches, CHANGED)}
+
+    with pytest.raises(
+        ShareError, match=f"No upload is sound at every party: 4 {CHANGED}, says party 1 alone"
+    ):
+        site.run({1: lying(complain, site.hosts[1])})
+    assert not site.out.exists()
+
+
+@models
+def test_a_host_that_takes_another_set_than_it_signed_ends_the_run(model: Model, tmp_path: Path) -> None:
+    """It says that it has one less, and takes all: others leave that out, and do not begin with it."""
+    site = Site(tmp_path, model)
+
+    def forget(uploads: dict[str, Any]) -> None:
+        uploads["sound"][0]["uploads"].pop()
+
+    with pytest.raises(FairSharesError):
+        site.run({1: lying(forget, site.hosts[1])})
+    assert not site.out.exists()
+
+
+@models
+def test_a_list_that_its_host_did_not_sign_for_this_run_is_refused(model: Model, tmp_path: Path) -> None:
+    """A starter that makes lists up, or has one of an earlier run."""
+    site, earlier = Site(tmp_path, model), []
+
+    def keep(request: str, _work: Work, answer: Any) -> Any:
+        earlier.extend([answer] if request == "check_uploads" else [])
+        return answer
+
+    def forged(request: str, _work: Work, answer: Any) -> Any:
+        return {**answer, "signature": "00"} if request == "check_uploads" else answer
+
+    def again(request: str, _work: Work, answer: Any) -> Any:
+        return earlier[0] if request == "check_uploads" else answer
+
+    site.fed({1: keep})
+    with pytest.raises(HostUnfitError, match="What party 1 signed is not its list of uploads: a signature"):
+        site.fed({1: forged})
+    with pytest.raises(HostUnfitError, match="list of another run"):
+        site.run({1: again})
+    with pytest.raises(CertificateError, match="Party 2 has another certificate"):
+        site.fed({2: lying(lambda uploads: None, site.hosts[1], 1)})
+    with pytest.raises(ShareError, match="The list of party 2 is another party's"):
+        site.fed({2: lying(lambda uploads: uploads.update(party=1), site.hosts[2], 2)})
+    assert not site.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("lists", "said"),
+    [
+        ({}, None),
+        ({"2": "other"}, "party 1 or party 2 lies about what party 2 said"),
+        ({"1": "other"}, "party 1 lies about what party 1 said"),
+        ({"0": "other"}, "party 1 lies about what party 0 said"),
+    ],
+)
+def test_who_may_have_said_different_things_is_named(
+    lists: dict[str, str], said: str | None, tmp_path: Path
+) -> None:
+    """Host 0 has a list of 2, and so has 1, but not the same: 2 signed both, or 1 says what is not so."""
+    hosts = make_hosts(tmp_path, clients=0)
+    asked = asked_of(
+        WeightsStatistic(), Release(MODELS["mpyc"], SPLIT, Fraction(1), Fraction(1, 2**40)), None
+    )
+    own = Intent(["0", "1", "2"], 0, asked, {}, 1, "aa", "hash", "MPyC", 0, {"0": "x", "1": "y", "2": "z"})
+    held = keys.pinned(hosts[0])["embedded"]
+    signed = {}
+    for i in (1, 2):
+        other = replace(own, party=i, lists={**own.lists, **(lists if i == 1 else {})})
+        signed[i] = Signed(**sign(other, hosts[i] / "keys" / "embedded" / f"P{i}.pem"))
+    if said is None:
+        check_agreement(own, signed, held)
+        return
+    with pytest.raises(HostUnfitError, match=said):
+        check_agreement(own, signed, held)
+
+
+@models
+def test_hosts_add_replicated_shares_up_themselves(model: Model, tmp_path: Path) -> None:
+    """Else a starter could give one host other sums under the same uploads, and learn from what it sends."""
+    site = Site(tmp_path, model)
+    (site.hosts[0] / "shares" / "party-0.aggregate").write_text("")
+    with pytest.raises(
+        ShareError, match="was added up before, and hosts compare replicated shares upload by"
+    ):
+        site.fed()
+
+
+@models
+def test_a_host_lists_its_uploads_once(model: Model, tmp_path: Path) -> None:
+    """Else a starter could have it sign two lists, as if it lied."""
+    site = Site(tmp_path, model)
+    asked = asked_of(WeightsStatistic(), site.release, "loans")
+    with hosts_runner(site.hosts, model, asked) as hosts:
+        one = hosts._connections[0]
+        nobody = {"said": "", "signature": "", "certificate": ""}
+        with pytest.raises(HostUnfitError, match="of a party that its model does not have"):
+            one.ask("take_list", of=model.parties, signed=nobody)
+        one.ask("take_list", of=1, signed=nobody)
+        with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
+            one.ask("aggregate", party=0)
+        one.ask("check_uploads", party=0, rules=ANY.to_json())
+        with pytest.raises(HostUnfitError, match="has listed its uploads already"):
+            one.ask("check_uploads", party=0, rules=ANY.to_json())

@@ -1,0 +1,67 @@
+"""One cap for all uploads of a client: what may still be shared, and a file that errs on the safe side."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import RecordsError
+from harness.inputs.contribution_bounds import Cap
+from harness.inputs.counted import of_what_is_left
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
+
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100, cap=Cap(3))
+
+
+def records(*clients: int) -> ClientRecords:
+    """Return a record of the client at each place, of three clients; its cell tells the place."""
+    client, place = np.array(clients, dtype=np.int64), np.arange(len(clients))
+    return ClientRecords(DOMAIN, np.array(["c0", "c1", "c2"]), client, place // 2 % 2, place % 2)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=8), max_size=4), st.integers(1, 5))
+def test_all_uploads_hold_no_more_than_the_cap(uploads: list[list[int]], cap: int) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        file, held, had = Path(place) / "counted.json", Counter[int](), Counter[int]()
+        for upload in uploads:
+            found = of_what_is_left(records(*upload), Cap(cap), file)
+            assert found.clients == 3 and Counter(found.client.tolist()) <= Counter(upload)
+            held.update(found.client.tolist())
+            had.update(upload)
+            assert held == Counter({who: min(cap, count) for who, count in had.items()})
+            assert json.loads(file.read_text())["records"] == {f"c{who}": n for who, n in held.items() if n}
+
+
+def test_what_is_kept_is_a_random_choice(tmp_path: Path) -> None:
+    """Of 4 records of a client one: the first, 40 times in turn, has probability 4^-40."""
+    tries = [of_what_is_left(records(0, 0, 0, 0), Cap(1), tmp_path / str(i)) for i in range(40)]
+    kept = {int(2 * found.group[0] + found.label[0]) for found in tries}
+    assert len(kept) > 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{}", '{"schema": 1, "records": {"c0": "2"}}', '{"schema": 2, "records": {}}'),
+        '{"schema": 1, "records": {"c0": -1}}',
+    ],
+)
+def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "counted.json"
+    file.write_text(text)
+    with pytest.raises(RecordsError, match=r"is not what share --counted writes: .*; restore it"):
+        of_what_is_left(records(0), Cap(1), file)
+    assert file.read_text() == text
+
+
+def test_nothing_is_shared_that_cannot_be_written_down(tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match=r"Cannot write .*; nothing was shared\."):
+        of_what_is_left(records(0), Cap(1), tmp_path / "nowhere" / "counted.json")

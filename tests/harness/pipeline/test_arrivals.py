@@ -1,0 +1,434 @@
+"""A series of epochs: what each counts, what is charged, what a lost one leaves, and what is refused.
+
+Parties are stood in for by a sum in the clear, without noise: what is revealed is then the count itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.engines.base import EngineResult, Job, Runner
+from harness.errors import (
+    FairSharesError,
+    LedgerError,
+    OptionError,
+    PartyFailedError,
+    ResultFileError,
+    ShareError,
+    UsedUploadsError,
+)
+from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.contribution_bounds import WEIGHT_ONE, Cap, cap_from_json
+from harness.inputs.encoding import shared_over
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
+from harness.inputs.shares import share
+from harness.pipeline.arrivals import EPOCH, STATE, Arrivals, alone, read_arrivals, run_epoch
+from harness.pipeline.party_inputs import SharesSource
+from harness.pipeline.run import Run, RunSettings
+from harness.privacy.ledger.charge import SPENT, Account
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Status
+from harness.releases.base import Release
+from harness.releases.weights import Weights, WeightsStatistic
+from harness.security_models import MODELS, Model
+from protocols.accounting.calibration import Budget, PrivacyUnit, compose
+from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
+from protocols.noise.added import offset
+from protocols.noise.tables import NoiseLaw
+from protocols.noise.truncated import Guarantee
+from protocols.spec import HONEST, PI_RW_SLOTS, SLOTS, SPLIT
+
+MODEL = MODELS["mpyc"]
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
+THREE = Schedule((Part(0, Fraction(1, 2)), Part(0, Fraction(1, 4)), Part(2, Fraction(1))))
+
+
+@dataclass
+class InTheClear(Runner):
+    """Parties that reveal the sums of their columns. Attributes: fails: before or after they start."""
+
+    fails: str = ""
+    counted: list[int] = field(default_factory=list)
+
+    def supports(self, *_: object) -> str | None:
+        return None
+
+    def run(self, job: Job, model: Model, *_: object, **given: Any) -> EngineResult:
+        if self.fails == "before":
+            raise PartyFailedError("before")
+        given["starting"]()
+        if self.fails == "after":
+            raise PartyFailedError("after")
+        over = model.domain
+        columns = [over.from_bytes(path.read_bytes()) for path in job.party_inputs if path]
+        total = columns[0]
+        for column in columns[1:]:
+            total = over.add(total, column)
+        values = tuple(over.to_integers(total))
+        self.counted.append(sum(values))
+        return EngineResult(model, "", {"counts": values}, (0.0,) * 3, 0.0, 0.0, None, (0,) * 3, "", ())
+
+
+class Place:
+    """A directory with uploads, a folder, a ledger, and who runs epochs there."""
+
+    def __init__(self, at: Path, schedule: Schedule = THREE, **release: Any) -> None:
+        self.at, self.folder, self.runner, self.outs = at, at / "series", InTheClear(), 0
+        self.ledger = Ledger(at / "ledger.sqlite", timeout_s=0.2)
+        self.account = Account(self.ledger, "people", Budget(Fraction(1)))
+        chosen = {"model": MODEL, "form": SPLIT, "epsilon": Fraction(1), "delta": Fraction(1, 1 << 30)}
+        self.release, self.schedule = Release(**{**chosen, **release}), schedule
+
+    def upload(
+        self, cell: int, clients: int = 1, domain: RecordDomain = DOMAIN, each: int = 1, **policy: Any
+    ) -> str:
+        """Have clients arrive with so many records each in a cell."""
+        ids, who = np.arange(clients).astype(str), np.repeat(np.arange(clients), each)
+        rows = ClientRecords(domain, ids, who, who * 0 + cell // 2, who * 0 + cell % 2)
+        form, over = self.release.form, shared_over(self.release.form, MODEL.domain)
+        return share(rows, form, over, MODEL.parties, self.at / "shares", **policy)
+
+    def epoch(self, statistic: WeightsStatistic | None = None) -> Run[Weights]:
+        parts = [(part.first, str(part.share)) for part in self.schedule.parts]
+        settings = RunSettings(self.release, account=self.account, hosts=self.runner)
+        with alone(self.folder) as folder:
+            before, self.outs = read_arrivals(folder) or Arrivals({}, parts), self.outs + 1
+            return run_epoch(
+                statistic or WeightsStatistic(),
+                SharesSource(self.at / "shares"),
+                settings,
+                folder,
+                before,
+                self.at / f"out-{self.outs}",
+                lambda step: None,
+            )
+
+    def lose(self) -> None:
+        self.runner.fails = "after"
+        with pytest.raises(PartyFailedError):
+            self.epoch()
+        self.runner.fails = ""
+
+    @property
+    def charges(self) -> Sequence[tuple[Fraction, Status]]:
+        return [(c.exact.epsilon, c.status) for each in self.ledger.populations() for c in each.charges]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / STATE).read_text())
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def counts(run: Run[Weights]) -> list[float]:
+    """Return the counts so far, less what makes up for noise, of which there is none here."""
+    found: list[float] = (run.found.counts.table - offset(run.found.counts.noise)).ravel().tolist()
+    return found
+
+
+def test_counts_so_far_are_of_all_that_arrived_under_one_charge(place: Place) -> None:
+    place.upload(0, 5)
+    first = place.epoch()
+    assert counts(first) == [5, 0, 0, 0] and first.manifest["arrivals"]["epoch"] == 1
+    place.upload(1, 2)
+    place.upload(3, 3)
+    assert counts(place.epoch()) == [5, 2, 0, 3]
+    place.upload(0, 1)
+    third = place.epoch()
+    assert counts(third) == [6, 2, 0, 3] and place.runner.counted == [5, 10, 1]
+    (charge,) = place.charges
+    assert charge[1] is Status.DONE and Fraction(9, 10) < charge[0] <= 1
+    for run in (first, third):
+        assert Fraction(run.manifest["privacy"]["epsilon_exact"]) == charge[0]
+        assert run.manifest["privacy"]["epsilon_requested"] == "1"
+        assert "in each of 3 epochs" in run.manifest["privacy"]["revealed"][0]
+        assert run.manifest["ledger"]["charge"] == 1
+    assert third.manifest["arrivals"] == {
+        "folder": str(place.folder),
+        "epoch": 3,
+        "horizon": 3,
+        "counts_from": 3,
+        "missing": [],
+    }
+    assert third.manifest["inputs"]["uploads"] == 1
+    alone_there = json.loads((place.at / "out-3" / EPOCH / "manifest.json").read_text())
+    assert Fraction(alone_there["privacy"]["epsilon_exact"]) <= charge[0]
+    assert set(place.ledger.spent_on(place.state["epochs"][2]["uploads"]).values()) == {
+        Guarantee(charge[0], Fraction(third.manifest["privacy"]["delta_exact"]))
+    }
+
+
+@pytest.mark.parametrize("schedule", [THREE, best_schedule(12)])
+def test_the_charge_is_the_most_that_an_epoch_is_released_with(tmp_path: Path, schedule: Schedule) -> None:
+    """Worked out here part by part, from each release's own plan."""
+    place = Place(tmp_path, schedule)
+    place.upload(0)
+    place.epoch()
+
+    def spent(part: Part) -> Guarantee:
+        epsilon, delta = place.release.epsilon * part.share, place.release.delta * part.share
+        release = replace(place.release, epsilon=epsilon, delta=delta)
+        return WeightsStatistic().prepare(release, DOMAIN).plan.exact
+
+    every = enumerate(schedule.parts)
+    each = [(t, part.first, spent(part)) for t, part in every]
+    most = max(compose(s for t, first, s in each if first <= e <= t).epsilon for e in range(len(each)))
+    assert [epsilon for epsilon, _ in place.charges] == [most] and most <= 1
+
+
+def test_an_epoch_in_which_nobody_has_a_record_is_one_like_any_other(place: Place) -> None:
+    place.upload(0)
+    place.epoch()
+    place.upload(0, clients=3, each=0)
+    found = place.epoch()
+    assert counts(found) == [1, 0, 0, 0] and found.manifest["inputs"]["clients"] == 4
+
+
+def test_unchanged_uploads_are_not_counted_again(place: Place) -> None:
+    place.upload(0)
+    place.epoch()
+    with pytest.raises(UsedUploadsError, match=r"All 1 uploads in .*/shares went into epochs of .*/series"):
+        place.epoch()
+    assert len(place.state["epochs"]) == 1 and place.runner.counted == [1]
+
+
+def test_an_epoch_that_fails_before_it_starts_is_none(place: Place) -> None:
+    place.upload(0)
+    place.runner.fails = "before"
+    with pytest.raises(PartyFailedError):
+        place.epoch()
+    assert not place.folder.exists() and place.charges == []
+    place.runner.fails = ""
+    assert counts(place.epoch()) == [1, 0, 0, 0]
+
+
+def test_a_lost_epoch_is_not_repeated_and_comes_back_where_a_later_one_counts_it(
+    place: Place,
+) -> None:
+    said = len(SPENT)
+    place.upload(0)
+    place.lose()
+    assert "Epoch 1 of 3" in SPENT[-1] and "Spent: ε = " in SPENT[-2] and len(SPENT) == said + 2
+    assert place.charges[0][1] is Status.ABORTED and len(place.charges) == 1
+    with pytest.raises(UsedUploadsError):  # nothing of what was to be revealed is made a second time
+        place.epoch()
+    place.upload(1)
+    second = place.epoch()  # which counts the first epoch, too
+    assert counts(second) == [1, 1, 0, 0] and second.manifest["arrivals"]["missing"] == []
+    place.upload(2)
+    place.lose()
+    with pytest.raises(OptionError, match=r"All 3 epochs of .*/series are over"):
+        place.epoch()
+    assert place.runner.counted == [2] and len(place.charges) == 1
+
+
+def test_what_a_lost_epoch_was_the_first_to_count_is_missing(place: Place) -> None:
+    place.upload(0)
+    place.epoch()
+    place.upload(1)
+    place.lose()
+    place.upload(2)
+    third = place.epoch()
+    assert counts(third) == [1, 0, 1, 0] and third.manifest["arrivals"]["missing"] == [2]
+
+
+def test_a_folder_that_is_older_than_the_ledger_is_refused(place: Place) -> None:
+    """The same uploads would be released again, with other noise."""
+    place.upload(0)
+    place.epoch()
+    before = (place.folder / STATE).read_bytes()
+    known = place.upload(1)
+    place.epoch()
+    (place.folder / STATE).write_bytes(before)
+    for new in ((), (2,)):  # with the upload that the ledger knows, and without
+        if new:
+            for file in (place.at / "shares").rglob(f"{known}*"):
+                file.unlink()
+            place.upload(*new)
+        with pytest.raises(
+            LedgerError, match=r"a copy from before it; go on with the latest one\. No party was"
+        ):
+            place.epoch()
+        assert (place.folder / STATE).read_bytes().split() == before.split()  # as it was: no epoch has begun
+    assert place.runner.counted == [1, 2]
+
+
+def test_a_folder_that_was_copied_elsewhere_is_refused(place: Place) -> None:
+    place.upload(0)
+    place.epoch()
+    place.folder.rename(place.at / "moved")
+    place.folder = place.at / "moved"
+    place.upload(1)
+    with pytest.raises(LedgerError, match=r"it has no charge of .* for .*/moved"):
+        place.epoch()
+
+
+def test_what_the_budget_does_not_hold_begins_nothing(place: Place) -> None:
+    place.account = replace(place.account, budget=Budget(Fraction(1, 2)))
+    place.upload(0)
+    with pytest.raises(FairSharesError, match=r"has ε = 0\.5 left of its budget"):
+        place.epoch()
+    assert not place.folder.exists()
+
+
+def test_uploads_that_are_counted_again_have_to_be_there(place: Place) -> None:
+    gone = place.upload(0)
+    place.epoch()
+    place.upload(1)
+    for file in (place.at / "shares").rglob(f"{gone}*"):
+        file.unlink()
+    with pytest.raises(ShareError, match=rf"1 uploads that this epoch counts again .*; {gone} is one"):
+        place.epoch()
+
+
+def test_later_uploads_are_of_the_same_domain(place: Place) -> None:
+    gone = place.upload(0)
+    place.epoch()
+    place.upload(1)
+    place.epoch()
+    for file in (place.at / "shares").rglob(f"{gone}*"):
+        file.unlink()  # the third epoch does not count it
+    place.upload(0, domain=RecordDomain(("a", "c"), ("0", "1"), 100))
+    with pytest.raises(ShareError, match="of another domain"):
+        place.epoch()
+
+
+def test_clients_whose_policy_does_not_cover_all_epochs_are_left_out(place: Place) -> None:
+    def policy(epsilon: str) -> ClientPolicy:
+        return ClientPolicy(("weights",), epsilon, "1", PrivacyUnit.RECORD)
+
+    place.upload(0, policy=policy("1"))
+    place.upload(1, policy=policy("1/2"))  # what the first epoch alone spends
+    assert counts(place.epoch()) == [1, 0, 0, 0]
+    place.upload(2, policy=policy("1"))
+    assert counts(place.epoch()) == [1, 0, 1, 0]
+
+
+def test_a_cap_of_clients_is_theirs_to_keep_over_all_epochs(tmp_path: Path) -> None:
+    place = Place(tmp_path, form=SPLIT, unit=PrivacyUnit.CLIENT)
+    place.upload(0, domain=replace(DOMAIN, cap=Cap(3)))
+    found = place.epoch()
+    assert found.manifest["privacy"]["cap_kept_by"] == HONEST and counts(found) == [1, 0, 0, 0]
+    assert found.manifest["privacy"]["neighboring_relation"] == "zero_out_one"
+
+
+@pytest.mark.parametrize(
+    ("changes", "cap", "said"),
+    [
+        ({"unit": PrivacyUnit.CLIENT, "law": NoiseLaw.LAPLACE}, Cap(2), "takes joint noise only"),
+        ({"unit": PrivacyUnit.CLIENT}, cap_from_json(WEIGHT_ONE, ""), "no uploads with --cap weight-one"),
+    ],
+)
+def test_what_is_not_worked_out_of_clients_is_refused(
+    tmp_path: Path, changes: dict[str, Any], cap: Cap, said: str
+) -> None:
+    place = Place(tmp_path, **changes)
+    place.upload(0, domain=replace(DOMAIN, cap=cap))
+    with pytest.raises(OptionError, match=said):
+        place.epoch()
+    assert not place.folder.exists()
+
+
+def test_aggregates_are_refused(place: Place) -> None:
+    place.upload(0)
+    (place.at / "shares" / "party-0.aggregate").touch()
+    with pytest.raises(ShareError, match=r"has aggregates, and --arrivals needs the uploads"):
+        place.epoch()
+
+
+def test_two_epochs_at_once_are_refused(place: Place) -> None:
+    place.upload(0)
+    with alone(place.folder), pytest.raises(OptionError, match=r"Another epoch of .*/series is going on"):
+        place.epoch()
+    assert not place.folder.exists()
+    assert counts(place.epoch()) == [1, 0, 0, 0]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(place: Place) -> None:
+    place.folder = place.at / "nowhere" / "series"
+    with pytest.raises(OptionError, match=r"Cannot use --arrivals .*/nowhere/series: No such file"):
+        place.epoch()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: {**state, "schema": 2},
+        lambda state: {**state, "more": 1},
+        lambda state: {name: value for name, value in state.items() if name != "domain"},
+        lambda state: {**state, "domain": {"groups": []}},
+        lambda state: {**state, "parts": [[0, "1"], [0, "1"], [2, "1"]]},  # more than all of ε
+        lambda state: {**state, "parts": [[0, "1/0"]]},
+        lambda state: {**state, "parts": [[0, 1]]},
+        lambda state: {**state, "parts": []},
+        lambda state: {**state, "epochs": state["epochs"] * 2},
+        lambda state: {**state, "epochs": [{"uploads": [str(i)], "counts": None} for i in range(4)]},
+        lambda state: {**state, "epochs": [{**state["epochs"][0], "counts": [1.0]}]},
+        lambda state: {**state, "epochs": [{**state["epochs"][0], "counts": ["1"] * 4}]},
+        lambda state: None,
+    ],
+)
+def test_a_damaged_folder_is_refused(place: Place, damage: Callable[[dict[str, Any]], Any]) -> None:
+    place.upload(0)
+    place.epoch()
+    (place.folder / STATE).write_text(json.dumps(damage(place.state)))
+    with pytest.raises(ResultFileError, match=r"arrivals\.json is not as an epoch left it: .*; restore it"):
+        place.epoch()
+    assert place.runner.counted == [1]
+
+
+def test_slots_are_counted_together(tmp_path: Path) -> None:
+    """Of the domain that the first epoch fixed; uploads of another are left out, as anywhere."""
+    place = Place(tmp_path, form=SLOTS, unit=PrivacyUnit.CLIENT)
+    capped = replace(DOMAIN, cap=Cap(2))
+    statistic = WeightsStatistic(spec=PI_RW_SLOTS)
+    seen: list[int] = []
+
+    class Slots(InTheClear):
+        def run(self, job: Job, model: Model, *_: object, **given: Any) -> EngineResult:
+            seen.append(int(job.arguments[1]))
+            given["starting"]()
+            return EngineResult(model, "", {"counts": (0,) * 4}, (0.0,), 0.0, 0.0, None, (0,), "", ())
+
+    place.runner = Slots()
+    place.upload(0, 5, capped)
+    place.epoch(statistic)
+    place.upload(0, 1, capped)
+    place.upload(0, 1, replace(DOMAIN, cap=Cap(3)))
+    found = place.epoch(statistic)
+    assert seen == [10, 12] and found.manifest["inputs"]["excluded_uploads"] == 1
+
+
+def test_a_kill_right_after_the_start_leaves_the_epoch_begun(place: Place, monkeypatch: Any) -> None:
+    """The folder is told before the ledger, and both before any party starts."""
+    order: list[str] = []
+    save, add = Arrivals.save, Ledger.add
+
+    def told(who: str, then: Callable[..., Any]) -> Callable[..., Any]:
+        def tell(*given: Any) -> Any:
+            order.append(who)
+            return then(*given)
+
+        return tell
+
+    monkeypatch.setattr(Arrivals, "save", told("folder", save))
+    monkeypatch.setattr(Ledger, "add", told("ledger", add))
+    place.upload(0)
+    place.epoch()
+    order.clear()
+    place.upload(1)
+    place.lose()
+    assert order == ["folder", "ledger"] and place.state["epochs"][1]["counts"] is None

@@ -1,0 +1,90 @@
+"""Hosts within this process: what a starter asks goes to each host's work, as an agent hands it on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from harness.engines.parties.supervisor import free_ports
+from harness.errors import HostUnfitError
+from harness.hosts import runner
+from harness.hosts.inventory import Host
+from harness.hosts.runner import HostsRunner
+from harness.hosts.work import Work
+from harness.pipeline.terms import Asked
+from harness.security_models import Model
+from harness.system.documents import Refusal, call
+
+After = Callable[[str, Work, Any], Any]  # of a request, the host's work and its answer: what is answered
+
+
+class Loopback:
+    """Stands for the connection to a host's agent. Args: after: changes what it answers, or what it has."""
+
+    lost = False
+
+    def __init__(self, host: Host, stack: ExitStack, after: After) -> None:
+        self.host, self._after = host, after
+        self.work = Work(Path(host.directory), stack, self._read_body)
+        self._body = b""
+        self._ended: dict[str, Any] | None = None
+
+    def ask(self, request: str, _patience_s: float = 0.0, body: Path | None = None, **details: Any) -> Any:
+        if body is not None:
+            self._body = body.read_bytes()
+            details["bytes"] = len(self._body)
+        refusal = Refusal(HostUnfitError, f"The request {request!r}", "one of this version", "both need one")
+        answer = call(self.work.handlers[request], json.loads(json.dumps(details)), refusal)
+        return json.loads(json.dumps(self._after(request, self.work, answer)))
+
+    @property
+    def ended(self) -> dict[str, Any] | None:
+        if self.work.is_running:
+            self._ended = self.work.ended()
+        return self._ended
+
+    @ended.setter
+    def ended(self, how: dict[str, Any] | None) -> None:
+        self._ended = how
+
+    def _read_body(self, _size: int, descriptor: int) -> None:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(self._body)
+
+
+def honest(_request: str, _work: Work, answer: Any) -> Any:
+    return answer
+
+
+@contextmanager
+def hosts_runner(
+    directories: Sequence[Path],
+    model: Model,
+    asked: Asked,
+    shares: Path | None = None,
+    after: dict[int, After] | None = None,
+) -> Iterator[HostsRunner]:
+    """Yield what runs a model on hosts of this process, which were asked for a release.
+
+    Args: directories: of the hosts, set up; after: by party, see `Loopback`.
+    """
+    with ExitStack() as stack, free_ports(model.parties) as ports:
+        hosts = [
+            Host(party=i, address="127.0.0.1", directory=str(directory), project="/", port=ports[i])
+            for i, directory in enumerate(directories)
+        ]
+        made = HostsRunner(hosts, model, shares)
+        connections: list[Any] = [
+            Loopback(host, stack, (after or {}).get(host.party, honest)) for host in hosts
+        ]
+        made._connections = connections
+        for one in connections:
+            one.work.propose(asked)
+        # One after the other, as these hosts have one process, and one cache of programs, in common.
+        stack.enter_context(patch.object(runner, "at_once", lambda do, each: [do(one) for one in each]))
+        yield made
