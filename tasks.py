@@ -24,6 +24,7 @@ namespace = Collection(
         "bench",
         Command("utility", of_benchmarks.UtilityOptions, f"{BENCHMARKS}.studies:utility"),
         Command("trust", of_benchmarks.TrustOptions, f"{BENCHMARKS}.studies:trust"),
+        Command("plans", of_benchmarks.PlansOptions, f"{BENCHMARKS}.studies:plans"),
         Command("tampering", of_benchmarks.TamperingOptions, f"{BENCHMARKS}.tampering:tampering"),
         Command("timing", of_benchmarks.TimingOptions, f"{BENCHMARKS}.tampering:timing"),
         *(

@@ -17,7 +17,6 @@ from typing import Any
 
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
-from harness.cli.command_line import similar
 from harness.cli.parsers import parse_epsilon
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
@@ -25,6 +24,7 @@ from harness.releases.base import JOINT, OWN
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
+from harness.system.spelling import similar
 from protocols.spec import CLIENTS, PI_LAP, PRODUCT, PROTOCOLS, SHARES, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")

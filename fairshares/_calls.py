@@ -48,6 +48,9 @@ def weights(
     cap: int | str | None = None,
     cap_epsilon: Number | None = None,
     neighboring_relation: str | None = None,
+    shares: Path | str | None = None,
+    arrivals: Path | str | None = None,
+    horizon: int | None = None,
     model: str | None = None,
     population: str | None = None,
     budget: Budget = None,
@@ -75,16 +78,19 @@ def weights(
     Args:
         records: a DataFrame with a row per record, or the path of such a CSV or Parquet file; other columns
             are ignored. None: all columns are given by name.
-        epsilon, delta: the privacy budget, in total; ε above 0 and at most 20.
+        epsilon, delta: what the call may spend, in total; ε above 0 and at most 20.
         client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
             taken as they would stand in a file: 1, 1.0 and "1" are the same label.
         reweighing: "balanced", "label" or "kamiran-calders"; all from the same noisy counts.
-        reveal: "counts", or "weights": nothing else is opened then (models of MP-SPDZ).
+        reveal: "counts", or "weights": nothing else is revealed then (models of MP-SPDZ).
         groups, labels, max_count: all that there are, and the most records of a client, declared; else they
             are read off the records, and which occur is not protected. `domain`: a JSON file with all that.
         privacy_unit: what is protected: a "record", or a "client", all of its records together, of which
             `cap` count: a number, "weight-one", or "auto", which spends `cap_epsilon` (a fifth of ε) on it.
         neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
+        shares, arrivals, horizon: instead of records: the directory in which uploads arrive, a folder of your
+            choice, and how many such calls share ε and δ, which the first one charges; each gives the weights
+            of all that has arrived.
         model: one that `fairshares schemes` lists; default: ring where MP-SPDZ is found, else mpyc.
         population: whose records these are, a name of your choice, which is charged; "none": nobody counts.
         budget: the population's total ε, or (ε, δ); runs beyond it are refused.
@@ -327,6 +333,7 @@ def train(
     features: Mapping[str, Any] | Path | str,
     epsilon: Number,
     with_: Sequence[str] | None = None,
+    fairness: str | None = None,
     rounds: int = 40,
     delta: Number = "1e-5",
     weights_epsilon: Number | None = None,
@@ -366,14 +373,18 @@ def train(
         records: has the columns client_id, group and label, and one for each feature.
         features: ranges and categories by column, {"age": {"low": 18, "high": 99}, "sector": {"categories":
             ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
-        with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see).
+        with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see),
+            "fairgrad": groups are weighed while the model is trained, by noisy counts of what it gets right.
+        fairness: of "fairgrad": "equalized_odds" (None is that), "equal_opportunity", "demographic_parity" or
+            "accuracy_parity".
         rounds: of gradient descent, each a noisy sum of all updates.
         delta: of all together; mostly the model's.
         weights_epsilon: the weights' part of epsilon; None: a fifth.
-        largest_weight: larger ones count as this; the noise grows by it; None: 2 with weights, else 1.
+        largest_weight: larger ones count as this; the noise grows by it; None: 2 with weights, 1.25 with
+            fairgrad, else 1.
         clip: the L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate, momentum: of the descent. Whatever is tuned on these records spends budget each time.
-        constraint, objective, positive_label: of thresholds, as `thresholds`.
+        constraint, objective, positive_label: of thresholds, as `thresholds`; the label also of fairness.
     Returns: the model, weights and thresholds, and the privacy of all together.
     Raises: as `weights`.
     """

@@ -121,7 +121,7 @@ class Result(Shown):
 
     @property
     def privacy(self) -> Privacy:
-        """The exact ε and δ of what was opened."""
+        """The exact ε and δ of what was revealed."""
         stated = self.manifest["privacy"]
         exact = {f"{name}_exact": Fraction(stated[f"{name}_exact"]) for name in ("epsilon", "delta")}
         unit, relation = stated["privacy_unit"], stated["neighboring_relation"]
@@ -179,7 +179,7 @@ class WeightsResult(Result):
 
     @property
     def noisy_counts(self) -> pd.Series | None:
-        """The opened counts of records by (group, label), unbiased; None where weights were opened alone."""
+        """Revealed counts of records by (group, label), unbiased; None where weights were revealed alone."""
         if isinstance(self._found, OpenedWeights):
             return None
         return self._series(self._found.noisy_counts / self._found.unit, "noisy_count")
@@ -479,7 +479,10 @@ class Plan(Report):
 
     @property
     def models(self) -> pd.DataFrame:
-        """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model."""
+        """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model.
+
+        And wall_s, the seconds of a whole call, with its parts start_s, read_s, share_s and compile_s.
+        """
         return pd.DataFrame(self.fields["models"]).set_index("model")
 
 

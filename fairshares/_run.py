@@ -14,8 +14,9 @@ from fairshares._arguments import as_a_call, options_of
 from harness.cli.commands import ledger, plan, train
 from harness.cli.commands.choices import chosen_spec, not_adopted, score_cut, unadopted
 from harness.cli.commands.releases import run_on_records, settings_of
+from harness.cli.commands.weights import arrived
 from harness.cli.options import LedgerOptions
-from harness.cli.release_options import RELEASES, PlanOptions
+from harness.cli.release_options import RELEASES, PlanOptions, WeightsOptions
 from harness.cli.train_options import TrainOptions
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files
@@ -25,6 +26,7 @@ from harness.training.features import features_from_json, read_features
 from harness.training.run import TASK
 from harness.views import ledger as ledger_view
 from harness.views.parts import Part
+from harness.views.releases import weights as weights_view
 from harness.views.releases.confusion import direction
 from harness.views.run import one_machine
 from protocols.accounting.calibration import PrivacyUnit
@@ -40,6 +42,9 @@ def released(task: str, records: Any, **given: Any) -> Any:
     columns = {name: given.pop(name) for name in COLUMNS if name in given}
     with as_a_call():
         source = _source(records, columns)
+        if given.get("arrivals") or given.get("horizon"):
+            uploads = options_of(WeightsOptions, given)
+            return _arrived(uploads if records is None else uploads.but(records=Path(TABLE)))
         options = options_of(RELEASES[task], given).but(records=Path(TABLE))  # what it is, is said beside it
         if task == "cap":
             options = options.but(privacy_unit=PrivacyUnit.CLIENT)
@@ -52,6 +57,16 @@ def released(task: str, records: Any, **given: Any) -> Any:
             notes = [direction(cut, run.found.counts.domain)] if cut else []
             notes += [one_machine(True), ledger_view.charge(run.charging, options.population == UNCHARGED)]
             return _results.result_of(read_files(out), out, notes, getattr(run.found, "problem", None))
+
+
+def _arrived(options: WeightsOptions) -> Any:
+    """Run one epoch of a series of weights, and return its result."""
+    with TemporaryDirectory(prefix="fairshares-") as scratch:
+        out = options.out or Path(scratch) / options.task
+        options, run = arrived(options, out, lambda _: None)
+        charged = ledger_view.charge(run.charging, options.population == UNCHARGED)
+        notes = [weights_view.arrivals(run.manifest), one_machine(False), charged]
+        return _results.result_of(read_files(out), out, notes)
 
 
 def trained(**given: Any) -> _results.TrainResult:

@@ -74,6 +74,14 @@ class InputForm:
         )
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether parties leave out what is not sound at all of them; else clients are trusted to be right.
+
+        They are where a form keeps no client to a cap, unless shares are compared.
+        """
+        return self.capped == ENFORCED or self.path is REPLICATED
+
+    @property
     def exchangeable(self) -> bool:
         """Whether a party that changes its share of a slot puts a record of its choice into an empty one.
 
@@ -228,7 +236,7 @@ PI_RW_WEIGHTS = replace(
         *("form", "parties", "clients", "groups", "labels", "epsilon", "delta_bits"),
         *("reweighing", "most_records"),
     ),
-    input_paths=(SHARES,),
+    input_paths=AT_REST,
     outputs=("weights",),
     revealed=("sample weights of noisy counts, which tell these up to a common factor, to all parties",),
     portable=False,  # turns integers into bits
@@ -300,7 +308,7 @@ PI_ROC_PUBLISHED = ProtocolSpec(
         *("path", "parties", "records", "parts", "groups", "labels", "bins", "epsilon", "delta_bits"),
     ),
     input_forms={SCORES.name: SCORES},
-    input_paths=(SHARES, CLIENTS),
+    input_paths=(SHARES, CLIENTS, REPLICATED),
     outputs=("nodes",),
     revealed=("noisy counts per (group, label), above and below each threshold, to all parties",),
     release=lambda arguments: protocol_4(int(arguments["groups"]), int(arguments["bins"])),

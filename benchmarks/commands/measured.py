@@ -34,6 +34,7 @@ from benchmarks.validation.texts import spread
 from harness.cli import terminal as cli
 from harness.cli.terminal import INTERRUPTED_EXIT, plain, say, show
 from harness.errors import OptionError
+from harness.system.progress import listening
 from harness.system.result_files import default_out
 from harness.views.parts import Bad, Part, Table
 from harness.views.run import results
@@ -88,6 +89,7 @@ def carry_out(directory: Path, wanted: Chosen) -> list[list[Sample]]:
     try:
         with (
             cli.steps(_STEPS) as begin,
+            listening(lambda *_: None),  # how far one run is says nothing of the experiment
             over_hosts(Path(wanted.hosts)) if wanted.hosts else nullcontext(HERE) as there,
         ):
             place = OwnPrograms(there, directory / PROGRAMS) if own else there
@@ -121,7 +123,8 @@ def finish(directory: Path, cells: Sequence[Sequence[Sample]], as_json: bool) ->
 
 def _say(standing: Standing, begin: cli.Steps) -> None:
     planned, repetition = standing.next
-    left = "" if standing.left_s is None else f", about {_duration(standing.left_s)} left"
+    about = "at most" if planned.until else "about"
+    left = "" if standing.left_s is None else f", {about} {_duration(standing.left_s)} left"
     what = f"{name_of_cell(planned.cell)}, repetition {repetition + 1}"
     text = f"{standing.done} of {standing.total}{left}: {what}"
     begin.detail(text)

@@ -66,17 +66,27 @@ class TrustOptions(Options):
     json = json_of("the summary as JSON")
 
 
+class PlansOptions(Options):
+    """Compare what `./inv plan` says that 20 commands take, from Enter to the prompt, with what they take."""
+
+    quick = switch("two commands instead of 20, in seconds")
+    repetitions = usual("3", whole(1, 100), "how often each runs whose program is compiled already")
+    out = OUT.but(help="a new directory for the results; default: runs/bench.plans-<time>")
+    json = json_of("every command as JSON")
+
+
 class TamperingOptions(Options):
     """Try active security: one party changes what it sends, message by message."""
 
     models = optional(
         separated(one_of(in_module("harness.security_models:MODELS"))),
-        "only these, for example spdz2k,rep4-ring; default: all that are made for active parties",
+        "only these, for example spdz2k,rep4-ring; default: all that are made for active (malicious) parties",
     )
     tried = usual(
         "operations",
         one_of(lambda: ("operations", "programs", "noise")),
-        "programs: those of Programs/Source; noise: a party's own bits, too, and the law of what is opened",
+        "operations (default: a small program for each kind of operation), programs (of Programs/Source) or "
+        "noise (a party's own bits, too, against the law of what is revealed)",
     )
     turns = usual("1", whole(1, 100), "how often each message is changed, each time in another way")
     minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")
@@ -154,7 +164,7 @@ class ProgramOptions(Options):
         separated(one_of(in_module("harness.security_models:MODELS"))),
         "only these, for example ring,semi2k; default: all of MP-SPDZ's",
     )
-    inputs = usual("0", whole(0, 10**7), "how many public, made-up integers each party has to read")
+    inputs = usual("0", whole(0, 10**7), "how many public, synthetic integers each party has to read")
     compile_options = optional(as_given, "of MP-SPDZ's compiler, instead of the model's own")
     against = optional(parse_path, "another program, run in turn with it: the ratio of their seconds")
     against_options = optional(as_given, "other compile options, likewise")

@@ -1,4 +1,4 @@
-"""What the commands of studies do: options in, one study carried out; no parties are started."""
+"""What the commands of studies do: options in, one study carried out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from benchmarks.commands.options import (
     CappingOptions,
     GapsOptions,
     GroupwiseOptions,
+    PlansOptions,
     TrainingOptions,
     TrustOptions,
     UtilityOptions,
@@ -17,6 +18,7 @@ from benchmarks.commands.options import (
 )
 from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies import groupwise as of_logarithms
+from benchmarks.studies import plans as of_plans
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.population import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
@@ -62,6 +64,19 @@ def trust(options: TrustOptions) -> None:
     steps = {"measure": "compute and simulate errors, in the clear"}
     given = typed(quick=options.quick, runs=options.runs)
     carry_out("bench.trust", given, steps, study, options.out, options.json)
+
+
+def plans(options: PlansOptions) -> None:
+    """Compare plans with what commands take."""
+
+    def study(begin: Steps) -> Outcome:
+        begin("measure")
+        cases = of_plans.QUICK if options.quick else of_plans.CASES
+        return of_plans.outcome(of_plans.run(cases, options.repetitions, begin.count))
+
+    steps = {"measure": "plan and run commands"}
+    given = typed(quick=options.quick, repetitions=options.repetitions)
+    carry_out("bench.plans", given, steps, study, options.out, options.json)
 
 
 def groupwise(options: GroupwiseOptions) -> None:

@@ -252,7 +252,8 @@ def _mixed(sample: Sample, version: str | None) -> str:
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
     """Estimate how many seconds all that is missing takes, None as long as nothing has been run.
 
-    A cell takes the median of its runs so far; one without any, the mean of all cells that have some.
+    A cell takes the median of its runs so far; one without any, the mean of all cells that have some. One
+    that runs until its times are close is counted with all runs that it may take.
     """
     walls: dict[Cell, float] = {
         cell: statistics.median(values)
@@ -261,8 +262,12 @@ def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
     }
     if not walls:
         return None
-    usual = statistics.mean(walls.values())
-    return sum(walls.get(planned.key, usual) for planned, _ in todo if planned.excluded is None)
+    usual, runs = statistics.mean(walls.values()), dict[Cell, int]()
+    for planned, number in todo:
+        if planned.excluded is None:
+            most = planned.until.most - number if planned.until else runs.get(planned.key, 0) + 1
+            runs[planned.key] = max(most, runs.get(planned.key, 0))
+    return sum(number * walls.get(cell, usual) for cell, number in runs.items())
 
 
 @contextmanager

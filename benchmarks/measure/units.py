@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from scipy.optimize import nnls
 
 from benchmarks.measure.cell import job_of, model_of
 from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
@@ -22,16 +22,12 @@ from harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
 from harness.security_models import MODELS, Model
 from harness.system.result_files import SCHEMA
 
-Floats = npt.NDArray[np.float64]
-
-_SWEEPS = 5000  # of the descent, over all unknowns
-
 
 @dataclass(frozen=True)
 class Measured:
     """What the runs of one cell took, named as what is predicted.
 
-    Attributes: mpc_s: the median; network: None on loopback.
+    Attributes: mpc_s: the median; network: None on loopback; compile_s: None where no run was compiled for.
     """
 
     cell: Mapping[str, Any]
@@ -40,19 +36,27 @@ class Measured:
     sent_bytes: float
     rounds: float | None
     network: Network | None
+    compile_s: float | None = None
 
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
     """Return each cell that went well, with what its program uses."""
     good = {key: [sample for sample in of if sample.status == OK] for key, of in by_cell(samples).items()}
-    return [_measured(key, of, took.median) for key, of in good.items() if (took := summary(of))]
+    compiled: dict[str | None, float] = {}  # each program once, warm-ups included
+    for sample in samples:
+        if sample.status == OK and sample.times["compile_s"]:
+            compiled[sample.program_hash] = sample.times["compile_s"]
+    return [_measured(key, of, took.median, compiled) for key, of in good.items() if (took := summary(of))]
 
 
-def _measured(key: Cell, good: Sequence[Sample], mpc_s: float) -> Measured:
+def _measured(
+    key: Cell, good: Sequence[Sample], mpc_s: float, compiled: Mapping[str | None, float]
+) -> Measured:
     sent = statistics.median(sum(sample.sent_bytes) for sample in good)
     counted = [sample.rounds for sample in good if sample.rounds is not None]
     rounds, cell = statistics.median(counted) if counted else None, good[0].cell
-    return Measured(cell, counts_of_cell(key), mpc_s, sent, rounds, parse_network(str(cell["network"])))
+    network, compile_s = parse_network(str(cell["network"])), compiled.get(good[0].program_hash)
+    return Measured(cell, counts_of_cell(key), mpc_s, sent, rounds, network, compile_s)
 
 
 @lru_cache(maxsize=1024)
@@ -66,16 +70,20 @@ def fit(model: Model, runs: Sequence[Measured]) -> dict[str, Any]:
     """Return one model's unit costs, as JSON, see `harness.forecast.unit_costs.ModelUnits`.
 
     Computes: for each figure, costs of at least 0 whose sums have the least squares of relative errors over
-    the runs on loopback. Then, from the runs on networks, what these took longer than the same on loopback:
-    first where there is only delay, then where there is only a rate.
+    the runs on loopback; for compiling, over those whose programs were compiled then. Then, from the runs on
+    networks, what these took longer than the same on loopback: first where there is only delay, then where
+    there is only a rate.
     """
     here = [run for run in runs if run.network is None]
     figures: dict[str, dict[str, float]] = {}
     for figure, names in FIGURES[model.engine].items():
-        things = [amounts(run.counts, run.rounds or 0.0) for run in here]
+        known = [run for run in here if getattr(run, figure)]
+        if not known:
+            continue
+        things = [amounts(run.counts, run.rounds or 0.0) for run in known]
         rows = np.array([[thing[name] for name in names] for thing in things], dtype=np.float64)
-        values = np.array([getattr(run, figure) for run in here], dtype=np.float64)
-        costs = least_squares(rows / values[:, np.newaxis], np.ones(len(here)))
+        values = np.array([getattr(run, figure) for run in known], dtype=np.float64)
+        costs, _ = nnls(rows / values[:, np.newaxis], np.ones(len(known)))
         figures[figure] = {name: float(f"{c:.4g}") for name, c in zip(names, costs, strict=True) if c > 0}
     return {**figures, "network": _network(runs)}
 
@@ -102,21 +110,6 @@ def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
 def _place(run: Measured) -> Cell:
     """Return what a run on a network and one on loopback have in common."""
     return tuple(sorted((name, level) for name, level in run.cell.items() if name != "network"))
-
-
-def least_squares(rows: Floats, values: Floats) -> Floats:
-    """Return x >= 0 for which rows @ x is nearest to the values, by descent along one x after the other.
-
-    [test: tests/harness/forecast/test_unit_costs.py]
-    """
-    scale = np.where(np.abs(rows).max(axis=0) > 0, np.abs(rows).max(axis=0), 1.0)
-    scaled = rows / scale
-    products, aims = scaled.T @ scaled, scaled.T @ values
-    found = np.zeros(rows.shape[1])
-    for _ in range(_SWEEPS):
-        for i in np.flatnonzero(np.diag(products)):
-            found[i] = max(0.0, found[i] + (aims[i] - products[i] @ found) / products[i, i])
-    return np.asarray(found / scale)
 
 
 def write_units(directory: Path, samples: Sequence[Sample]) -> None:

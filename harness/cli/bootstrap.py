@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
+import io
 import os
 import re
 import shutil
@@ -52,7 +53,14 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
     environment = project / ".venv"
     if code := ensure(environment, project / LOCK):
         return code
-    _hand_over(environment, project, arguments)
+    words = ["--search-root", str(project), *spelled_out(arguments)]
+    # A terminal that cannot show a letter shows a question mark; it does not end the command.
+    encoding = os.environ.get("PYTHONIOENCODING", "")
+    if ":" not in encoding:
+        os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
+    if Path(sys.prefix).samefile(environment):
+        return _go_on(words, ":" not in encoding)
+    _hand_over(environment, project, words)
 
 
 def ensure(environment: Path, lock: Path) -> int:
@@ -115,15 +123,22 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
     return list(arguments)
 
 
-def _hand_over(environment: Path, project: Path, arguments: Sequence[str]) -> NoReturn:
+def _go_on(words: Sequence[str], replacing: bool) -> int:
+    """Run invoke in this process, whose Python is the environment's.
+
+    Args: replacing: whether letters that cannot be shown become question marks.
+    """
+    sys.path.append(sys.path.pop(0))  # the project's root: what is installed comes first
+    if replacing and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    importlib.import_module("harness.cli.app").program.run_to_the_end(["inv", *words])
+    return 0
+
+
+def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoReturn:
     python = str(environment / "bin" / "python")
-    # A terminal that cannot show a letter shows a question mark; it does not end the command.
-    encoding = os.environ.get("PYTHONIOENCODING", "")
-    if ":" not in encoding:
-        os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
     # -P: neither the user's directory nor that of the script is a place to import from.
-    console = str(project / "harness" / "cli" / "app.py")
-    command = [python, "-P", console, "--search-root", str(project), *spelled_out(arguments)]
+    command = [python, "-P", str(project / "harness" / "cli" / "app.py"), *words]
     sys.stdout.flush()
     os.execv(python, command)
 

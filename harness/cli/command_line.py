@@ -6,7 +6,6 @@ what invoke runs. What a command needs is imported when it runs, so that each st
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -19,6 +18,7 @@ from invoke.parser.argument import Argument
 
 from harness.errors import OptionError
 from harness.system.command_name import COMMAND
+from harness.system.spelling import similar
 
 T = TypeVar("T")
 Parser = Callable[[str, str], T]  # a text, and the option that it was given for, for what an error says
@@ -270,9 +270,3 @@ def _unknown(word: str, command: str, options: Iterable[str], commands: Iterable
         else f"{word!r} belongs to no option of {command}; values go by name, for example --out results"
     )
     return f"{wrong}; `{COMMAND} {command} --help` explains all."
-
-
-def similar(word: str, known: Iterable[str]) -> str:
-    """Return the known name that a word is like, as a question to add; empty if there is none."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""

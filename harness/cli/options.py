@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 EPSILON = required(
     parse_epsilon,
-    "privacy budget ε of this command, in total; above 0, at most 20, for example 1 or 0.5",
+    "ε that this command may spend, in total; above 0, at most 20, for example 1 or 0.5",
     "1",
 )
 DELTA = usual("2^-40", parse_delta, "upper bound of this command's δ, in total")
+ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
 MODEL = optional(parse_model, "see `./inv schemes`; default: ring if available, else mpyc")
 RELATION = optional(
     parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
@@ -176,12 +177,17 @@ class ShareOptions(Options):
     positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
     check = switch("say which records would be left out, and share nothing")
     cap = CAP_OF_SHARES.but(help=f"to protect all records of a client: {CAP_OF_SHARES.help}")
+    counted = optional(
+        parse_path,
+        "with --cap: the client's own file of how many of its records earlier uploads hold; the cap is then "
+        "for all uploads together",
+    )
     epsilon = optional(
         parse_epsilon,
         "the most ε that all runs on this upload may spend together; a run that would spend more leaves it "
         "out; default: no limit",
     )
-    delta = optional(parse_delta, "with --epsilon: the most δ, likewise; default: 2^-30")
+    delta = optional(parse_delta, f"with --epsilon: the most δ, likewise; default: {ACCEPTED_DELTA}")
     for_tasks = optional(
         parse_names, "with --epsilon: the only tasks that may use it; default: all that its records fit"
     )
@@ -234,7 +240,7 @@ class SendOptions(Options):
     epsilon = optional(
         parse_epsilon, "the largest ε that this client accepts; nothing is sent to a run that spends more"
     )
-    delta = usual("2^-30", parse_delta, "the largest δ that it accepts, likewise")
+    delta = usual(ACCEPTED_DELTA, parse_delta, "the largest δ that it accepts, likewise")
     fingerprints = optional(
         parse_path,
         "a file with the SHA-256 of each party's certificate, a line each, party 0 first; nothing is sent to "

@@ -258,6 +258,14 @@ def parse_share(text: str, option: str) -> float:
     return float(value)
 
 
+def parse_momentum(text: str, option: str) -> float:
+    """Read a number from 0, which is none, to below 1. Raises: OptionError."""
+    value = _between(text, lambda value: 0 <= value < 1)
+    if value is None:
+        raise OptionError(f"{option} must be a number from 0 to below 1, for example 0.9; got {text!r}.")
+    return float(value)
+
+
 def parse_positive(text: str, option: str) -> float:
     """Read a number above 0 and at most a million. Raises: OptionError."""
     value = _between(text, lambda value: 0 < value <= 10**6)

@@ -146,7 +146,8 @@ def _form(usually: str, other: str) -> Option[str | None]:
 class WeightsOptions(ReleaseOptions):
     """Compute DP sample weights per group and label (π_RW)."""
 
-    task, place, chooses = "weights", f"{_RUNS}.releases:weights", "reveal"
+    task, place, chooses = "weights", f"{_RUNS}.weights:weights", "reveal"
+    epsilon = EPSILON.but(unless="arrivals")
     input_form = _form("counts per group and label", "group indicator times label counts")
     input_path = INPUT_PATH
     invite = INVITE
@@ -162,6 +163,15 @@ class WeightsOptions(ReleaseOptions):
         "counts",
         one_of(lambda: ("counts", "weights")),
         "counts (default), or weights: these alone, for models of MP-SPDZ",
+    )
+    arrivals = optional(
+        parse_path,
+        "with --shares: a folder for a series of runs, epochs; each counts what arrived since the last, and "
+        "gives the weights of all so far",
+    )
+    horizon = optional(
+        whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
+        "with a new --arrivals: how many epochs share ε and δ, which are charged before the first",
     )
     json = json_of("weights.json")
 
@@ -501,6 +511,7 @@ class PlanOptions(TaskOptions):
     neighboring_relation = RELATION
     privacy_unit = UNIT
     input_form = INPUT_FORM
+    input_path = INPUT_PATH_OF_SHARES
     cap = CHOSEN_CAP.but(help=f"{CAP.help}; or auto: π_CAP chooses it first")
     cap_epsilon = CAP_EPSILON
     noise = NOISE
@@ -531,7 +542,17 @@ class PlanOptions(TaskOptions):
 
 _PLANNED = _passed_on(
     {"variant": "of thresholds, or a cap for them: histogram (default), records or published"},
-    *("threshold", "curves", "constraint", "objective", "tolerance", "deterministic", "positive_label"),
+    *(
+        "arrivals",
+        "horizon",
+        "threshold",
+        "curves",
+        "constraint",
+        "objective",
+        "tolerance",
+        "deterministic",
+        "positive_label",
+    ),
 )
 PlanOptions.declared = {**PlanOptions.declared, **_PLANNED}
 
@@ -566,13 +587,16 @@ def _of_hosts() -> dict[str, Option[Any]]:
         "--invite, of the clients' records",
         "cap": f"with --invite and {CAP.help.removeprefix('with ')}",
         "input_form": "as the shares were made; with --invite, as clients are to send; default: split",
+        "input_path": "as the shares were made: shares (default, additive) or replicated, of which any two "
+        "hosts hold all, but none can change one",
         "reveal": "of weights: counts (default) or weights",
     }
     of_all = {**OF_ALL, **ReleaseOptions.declared}
-    of_records = ("records", "threshold", "curves", "range", "steps", "cap_epsilon", "input_path")
+    of_records = ("records", "threshold", "curves", "range", "steps", "cap_epsilon")
+    of_series = ("arrivals", "horizon")  # whose folder and uploads are on one machine, so far
     found = {name: option.passed_on(said.get(name, option.explained)) for name, option in of_all.items()}
     found["hosts"] = HOSTS.but(parse=as_given, attribute="hosts")
-    return {name: option for name, option in found.items() if name not in of_records}
+    return {name: option for name, option in found.items() if name not in (*of_records, *of_series)}
 
 
 HostsRunOptions.declared = {**HostsRunOptions.declared, **_of_hosts()}

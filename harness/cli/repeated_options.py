@@ -8,8 +8,9 @@ from typing import Any
 
 from invoke.parser.context import ParserContext
 
-from harness.cli.command_line import Command, Option, as_text, similar
+from harness.cli.command_line import Command, Option, as_text
 from harness.errors import OptionError
+from harness.system.spelling import similar
 
 FILE = Path("fairshares.toml")
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"

@@ -28,13 +28,15 @@ from harness.cli.options import (
     json_of,
 )
 from harness.cli.parsers import (
+    in_module,
+    one_of,
     parse_choice,
     parse_delta,
     parse_epsilon,
+    parse_momentum,
     parse_names,
     parse_path,
     parse_positive,
-    parse_share,
     whole,
 )
 from harness.cli.release_options import RELEASES, ReleaseOptions, ThresholdsOptions, WeightsOptions
@@ -43,7 +45,7 @@ from harness.errors import OptionError
 if TYPE_CHECKING:  # what takes long to import is imported where it is used
     from protocols.noise.truncated import Guarantee
 
-WITH = ("weights", "thresholds")
+WITH = ("weights", "thresholds", "fairgrad")
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
 
 
@@ -57,7 +59,7 @@ class TrainOptions(Options):
     epsilon = EPSILON
     delta = usual("1e-5", parse_delta, "upper bound of this command's δ, in total")
     records = required(
-        parse_path, "CSV or Parquet with client_id, group, label and the columns that are features", "my.csv"
+        parse_path, "CSV or Parquet with client_id, group, label and a column for each feature", "my.csv"
     )
     features = required(
         parse_path,
@@ -65,21 +67,31 @@ class TrainOptions(Options):
         '{"categories": ["a", "b"]}}',
         "features.json",
     )
-    rounds = usual("40", whole(1, 10_000), "how many noisy sums the model is trained by")
+    rounds = usual("40", whole(1, 10_000), "how many noisy sums of updates the model is trained on")
     with_ = optional(
         _parse_with,
-        "weights (from everybody, for training), thresholds (from one client in four, which training does "
-        "not see), or weights,thresholds",
+        "what is released with the model: weights (of everybody, for training), thresholds (from one client "
+        "in four, whom training does not see), fairgrad (groups are weighed while the model is trained, by "
+        "noisy counts of what it gets right), or several: weights,thresholds",
+    )
+    fairness = optional(
+        one_of(in_module("harness.training.fairness:FAIRNESS")),
+        "of --with fairgrad: equalized_odds (default), equal_opportunity, demographic_parity or "
+        "accuracy_parity",
     )
     weights_epsilon = optional(
         parse_epsilon, "the part of ε that --with weights spends on them; default: a fifth"
     )
     largest_weight = optional(
-        parse_positive, "larger weights count as this; the noise grows by it; default: 2 with weights, else 1"
+        parse_positive,
+        "larger weights count as this; the noise grows with it; default: 2 with weights, 1.25 with fairgrad, "
+        "else 1",
     )
     clip = usual("1", parse_positive, "the L2 norm to which a record's gradient is shortened")
-    learning_rate = usual("1", parse_positive, "of gradient descent on the sum per client")
-    momentum = usual("0.9", parse_share, "of gradient descent")
+    learning_rate = usual(
+        "1", parse_positive, "of gradient descent on sums, divided by the number of clients"
+    )
+    momentum = usual("0.9", parse_momentum, "of gradient descent")
     reweighing = WeightsOptions.reweighing.but(
         default="kamiran-calders",
         help="balanced, label or kamiran-calders (default); all from the same noisy counts",
@@ -92,7 +104,7 @@ class TrainOptions(Options):
     labels = LABELS
     max_count = MAX_COUNT
     privacy_unit = UNIT
-    cap = CAP_OF_SHARES.but(help=f"of --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
+    cap = CAP_OF_SHARES.but(help=f"for --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
     noise = NOISE
     model = MODEL
     population = POPULATION
@@ -107,8 +119,19 @@ class TrainOptions(Options):
 
     @property
     def parts(self) -> Sequence[str]:
-        """What there is with the model."""
-        return self.with_ or ()
+        """What there is with the model: releases."""
+        return [name for name in self.with_ or () if name in RELEASES]
+
+    @property
+    def sought(self) -> str | None:
+        """What groups are weighed for. Raises: OptionError: nothing weighs them, or something else does."""
+        if "fairgrad" not in (self.with_ or ()):
+            if self.fairness:
+                raise OptionError("--fairness is for --with fairgrad; give both, or neither.")
+            return None
+        if "weights" in self.parts:
+            raise OptionError("--with weights,fairgrad would weigh each record twice; choose one of the two.")
+        return self.fairness or "equalized_odds"
 
     @property
     def of_weights(self) -> Guarantee:

@@ -83,6 +83,10 @@ class Engine(Runner):
         [test: tests/commands/test_bench_measured.py]
         """
 
+    def is_compiled(self, job: Job, model: Model) -> bool:  # noqa: ARG002
+        """Return whether a run of the job would compile nothing."""
+        return not self.compiles
+
     @abstractmethod
     def _program(self, job: Job, model: Model) -> AbstractContextManager[Prepared]:
         """Yield the program of a job that the model can run, as `prepared`."""

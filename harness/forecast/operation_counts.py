@@ -43,7 +43,8 @@ class Counts:
     length; inputs, input_bits: integers and bits that parties feed in; ands: of single bits; dabits: bits
     turned into integers; decomposed: integers turned into bits, by bits where each costs; multiplications:
     of integers; products: those within inner products; batch: how much of these is prepared at once, None
-    for the machine's own choice.
+    for the machine's own choice; added: integers of vectors whose elements are added up, which takes the
+    compiler time.
     """
 
     rounds: int
@@ -56,6 +57,7 @@ class Counts:
     multiplications: int
     products: int
     batch: int | None
+    added: int = 0
 
 
 def counts_of(job: Job, model: Model) -> Counts:
@@ -70,13 +72,15 @@ def counts_of(job: Job, model: Model) -> Counts:
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
     split, batch = _parties_that_split(model), job.batch(model)
-    if job.spec is PI_ROC_RECORDS:  # the same release, but for how counts come about
+    if job.spec.name == PI_ROC_RECORDS.name:  # the same release, but for how counts come about
         blocks = [arguments[name] for name in PI_ROC.arguments]
         used = usage_of(PROGRAMS / f"{PI_ROC.name}.mpc", blocks)
-        used = replace(used, inputs=int(arguments["records"]) * model.parties)
+        used = replace(used, inputs=0 if job.replicated else int(arguments["records"]) * model.parties)
         used = used.then(usage_of_keys(arguments, split))
         used.ands += -used.ands % (batch * WORD) if batch and model.name not in _WITHOUT_TRIPLES else 0
-    elif job.spec.portable and arguments.get("path", "shares") == "shares":
+    elif job.spec.portable and (
+        arguments.get("path", "shares") == "shares" or (job.replicated and job.spec.slot_bits is None)
+    ):
         used = usage_of(job.source, job.arguments)
         used = used.then(usage_of_comparisons(used.compared, split))
     else:
@@ -95,6 +99,7 @@ def counts_of(job: Job, model: Model) -> Counts:
         multiplications=used.multiplications,
         products=used.products,
         batch=batch,
+        added=used.added,
     )
 
 
@@ -112,7 +117,7 @@ class Usage(Gates):
     Attributes: those of `Gates`; inputs, input_bits: integers and bits that parties feed in; dabits: bits
     turned into integers; decomposed: integers turned into bits; multiplications: of integers; products:
     those within inner products; compared: integers that are compared; steps: of work on integers, one after
-    the other.
+    the other; added: elements of vectors that are added up.
     """
 
     inputs: int = 0
@@ -123,6 +128,7 @@ class Usage(Gates):
     products: int = 0
     compared: int = 0
     steps: int = 0
+    added: int = 0
 
     def then(self, other: Usage) -> Usage:
         """Return what both use, one after the other."""
@@ -249,6 +255,7 @@ class _Integers:
         return self.get_vector(0, 1)
 
     def sum(self) -> _Integers:
+        self._usage.added += self._lanes
         return self.get_vector(0, 1)
 
     def __add__(self, other: _Integers | int) -> _Integers:
@@ -294,6 +301,9 @@ class _IntegerType:
         assert binary
         self._usage.inputs += size
         return _Integers(self._usage, size)
+
+    def read_from_file(self, _start: int, *, size: int) -> tuple[None, tuple[_Integers]]:
+        return None, (_Integers(self._usage, size),)
 
     def concat(self, parts: Sequence[_Integers]) -> _Integers:
         lanes = sum(map(len, parts))

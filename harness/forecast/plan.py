@@ -16,10 +16,12 @@ from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import OptionError, PlanError
 from harness.forecast.operation_counts import counts_of
-from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
+from harness.forecast.unit_costs import Cost, UnitCosts, sum_if_known, total_cost
+from harness.forecast.wall_clock import WallClock, reading_s, sharing_s, starting_s
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
+from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.releases.base import PreparedRelease, Release, Statistic
@@ -73,6 +75,14 @@ class PlanRequest:
         return RecordDomain(
             groups, labels, self.max_count, kind=self.statistic.kind, thresholds=bins, cap=self.cap
         )
+
+    @property
+    def federation(self) -> Federation:
+        """As many clients and records, of as many groups and labels, which can be made up."""
+        kind, slots = self.statistic.kind, self.cap.slots if self.cap else 0
+        thresholds = self.thresholds if kind is RecordKind.SCORE else 0
+        sizes = (self.clients, self.records, len(self.groups), len(self.labels))
+        return Federation(*sizes, kind, thresholds, slots)
 
     @property
     def sizes(self) -> Floats:
@@ -158,13 +168,15 @@ class ModelPlan:
     """What a run in one model would cost.
 
     Attributes: costs: of its releases, one after the other, None if there are none; refusal: why not;
-    missing: why the model cannot run here, None if it can.
+    missing: why the model cannot run here, None if it can; wall: of a command on records
+    that runs them here, None on a network.
     """
 
     model: Model
     costs: tuple[Cost, ...] | None
     refusal: str | None
     missing: str | None
+    wall: WallClock | None = None
 
     @property
     def cost(self) -> Cost | None:
@@ -173,20 +185,38 @@ class ModelPlan:
 
 
 def plan_model(
-    stages: Sequence[PlanRequest], model: Model, units: UnitCosts, network: Network | None
+    stages: Sequence[PlanRequest],
+    model: Model,
+    units: UnitCosts,
+    network: Network | None,
+    started_s: float = 0.0,
 ) -> ModelPlan:
-    """Predict what a run in this model costs; nothing is run.
+    """Predict what a run in this model costs; no party is started.
 
-    Args: stages: its releases, one after the other. Raises: OptionError; CompileError.
+    Args: stages: its releases, one after the other; started_s: that the command takes before it begins.
+    Raises: OptionError; CompileError.
     """
-    engine, costs = engine_of(model), []
+    engine, costs, compiling = engine_of(model), [], list[float | None]()
     missing = engine.availability(model)
-    for asked in stages:
+    asked_here = [asked.by(model) for asked in stages]
+    for asked in asked_here:
         refusal = engine.refusal(asked.release.program_of(asked.statistic.spec), model, asked.release.form)
         if refusal is not None:
             return ModelPlan(model, None, refusal, missing)
         try:
-            costs.append(units.predict(model, counts_of(asked.by(model).job(), model), network))
+            job = asked.job()
+            costs.append(units.predict(model, counts_of(job, model), network))
         except PlanError as error:
             return ModelPlan(model, None, str(error), missing)
-    return ModelPlan(model, tuple(costs), None, missing)
+        compiling.append(0.0 if engine.is_compiled(job, model) else costs[-1].compile_s)
+    if network is not None:
+        return ModelPlan(model, tuple(costs), None, missing)
+    last = asked_here[-1]
+    wall = WallClock(
+        started_s + sum(starting_s(asked.release) for asked in asked_here),
+        last.records * reading_s(last.statistic.kind),
+        sum(sharing_s(asked.federation, asked.release) for asked in asked_here),
+        sum_if_known(compiling),
+        sum(cost.mpc_s for cost in costs),
+    )
+    return ModelPlan(model, tuple(costs), None, missing, wall)

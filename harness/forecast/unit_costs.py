@@ -17,53 +17,66 @@ from harness.system.result_files import read_result
 UNITS = "units.json"
 RECORDED = Path(__file__).with_name("recorded_units")
 
-ROUNDS, SENT_BYTES, MPC_S = "rounds", "sent_bytes", "mpc_s"
+ROUNDS, SENT_BYTES, MPC_S, COMPILE_S = "rounds", "sent_bytes", "mpc_s", "compile_s"
 _USUAL_BATCH = 10_000  # MP-SPDZ's, where we choose none
 _MATERIAL = ("inputs", "input_bits", "ands", "dabits", "decomposed", "multiplications", "products")
 # What each figure is a sum over, by engine. MP-SPDZ makes its material in batches, and each takes rounds.
 FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
     "mp-spdz": {
         ROUNDS: (
-            *("run", "input", "steps", "input_batches", "ands", "and_batches", "dabit_batches"),
+            *("run", "sum", "input", "steps", "input_batches", "ands", "and_batches", "dabit_batches"),
             *("multiplied", "multiplication_batches", "decomposed_batches"),
         ),
-        SENT_BYTES: ("run", "input", "dabit_batches", "multiplication_batches", *_MATERIAL),
+        SENT_BYTES: ("run", "sum", "summed", "input", "dabit_batches", "multiplication_batches", *_MATERIAL),
         MPC_S: (
-            *("run", "rounds", "and_batches", "dabit_batches", "multiplication_batches"),
+            *("run", "sum", "summed", "rounds", "and_batches", "dabit_batches", "multiplication_batches"),
             *(name for name in _MATERIAL if name != "multiplications"),  # by the batch: one takes no time
         ),
+        COMPILE_S: ("run", "sum", "steps", "gates", "input_bits", "added"),
     },
     "embedded": {
-        SENT_BYTES: ("run", "input", "gates", *_MATERIAL),
-        MPC_S: ("run", "gates", *_MATERIAL),
+        SENT_BYTES: ("run", "sum", "summed", "input", "gates", *_MATERIAL),
+        MPC_S: ("run", "sum", "summed", "gates", *_MATERIAL),
     },
 }
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run would cost. Attributes: sent_bytes: by all parties; rounds: None where not counted."""
+    """What a run would cost.
+
+    Attributes: sent_bytes: by all parties; rounds: None where not counted; compile_s: of its program, None
+    where not measured.
+    """
 
     mpc_s: float
     sent_bytes: float
     rounds: float | None
+    compile_s: float | None = None
 
 
 def total_cost(costs: Sequence[Cost]) -> Cost:
     """Return what runs cost one after the other."""
-    rounds = [cost.rounds for cost in costs if cost.rounds is not None]
     return Cost(
         sum(cost.mpc_s for cost in costs),
         sum(cost.sent_bytes for cost in costs),
-        sum(rounds) if len(rounds) == len(costs) else None,
+        sum_if_known([cost.rounds for cost in costs]),
+        sum_if_known([cost.compile_s for cost in costs]),
     )
+
+
+def sum_if_known(values: Sequence[float | None]) -> float | None:
+    """Return the sum, None if one of the values is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True)
 class ModelUnits:
     """What one model's runs cost.
 
-    Attributes: figures: for each of `FIGURES` what one of each thing adds to it; trips: round-trip times that
+    Attributes: figures: for each of `FIGURES` what one of each thing adds to it, but for compiling where that
+    was not measured; trips: round-trip times that
     a round takes; link_share: of all bytes, those that the busiest direction of a link carries, one after the
     other; both None where not measured.
     """
@@ -100,7 +113,10 @@ class UnitCosts:
                 raise PlanError(f"No unit costs of {model.name} on a network are on file.")
             seconds += waiting_rounds(counts, rounds) * units.trips * network.rtt_s
             seconds += sent * units.link_share * 8 / network.bandwidth_bits_per_s
-        return Cost(seconds, sent, rounds)
+        compiling: float | None = 0.0
+        if COMPILE_S in FIGURES[model.engine]:
+            compiling = _total(units.figures[COMPILE_S], things) if COMPILE_S in units.figures else None
+        return Cost(seconds, sent, rounds, compiling)
 
 
 def waiting_rounds(counts: Counts, rounds: float | None) -> float:
@@ -116,18 +132,23 @@ def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
     def batches(count: int) -> int:
         return math.ceil(count / batch)
 
+    joint = counts.ands > 0  # with noise of the parties' own there are no bits, and all steps are in `sum`
     return {
-        "run": 1,
+        "run": joint,
+        "sum": not joint,
+        "summed": 0 if joint else counts.inputs,
         "input": counts.inputs > 0,
-        "steps": counts.rounds,
+        "steps": counts.rounds if joint else 0,
         "rounds": rounds,
         "gates": counts.gates,
         **{name: getattr(counts, name) for name in _MATERIAL},
+        "inputs": counts.inputs if joint else 0,
         "input_batches": batches(counts.inputs),
         "and_batches": counts.ands / batch,
         "dabit_batches": max(0, batches(counts.dabits) - 1),  # the first is part of every run
         "multiplied": multiplied > 0,
         "multiplication_batches": batches(multiplied),
+        "added": counts.added,
         "decomposed_batches": batches(counts.decomposed),
     }
 
@@ -146,9 +167,13 @@ def read_units(directory: Path) -> UnitCosts:
 
 def _model_units(model: Model, found: Mapping[str, Any]) -> ModelUnits:
     known = FIGURES[model.engine]
-    figures = {figure: {name: _cost(cost) for name, cost in found[figure].items()} for figure in known}
+    figures = {
+        figure: {name: _cost(cost) for name, cost in found[figure].items()}
+        for figure in known
+        if figure != COMPILE_S or figure in found  # earlier versions measured none
+    }
     odd = set(found) - {*known, "network"}
-    if odd or any(set(figures[figure]) - set(names) for figure, names in known.items()):
+    if odd or any(set(costs) - set(known[figure]) for figure, costs in figures.items()):
         raise ValueError
     network = found["network"]
     if network is None:

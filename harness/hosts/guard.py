@@ -18,7 +18,7 @@ from typing import Any
 from harness.engines.base import Job
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
-from harness.hosts.signed_results import Intent
+from harness.hosts.signed_results import Intent, UploadList
 from harness.inputs.aggregation import UploadReport
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.party_inputs import PartyInputs, sent_inputs
@@ -28,7 +28,7 @@ from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
 from harness.releases.base import PreparedRelease
-from protocols.spec import SHARES
+from protocols.spec import CLIENTS
 
 
 class Guard:
@@ -49,7 +49,7 @@ class Guard:
         self._inputs: PartyInputs | None = None
         self._compared = 0
         # Of shares the ledger knows which were used, and lets nobody use them twice unnamed.
-        of_shares = self.release.form.path is SHARES
+        of_shares = self.release.form.path is not CLIENTS
         self._population = asked.population or (None if of_shares else policy.UNNAMED)
         self._ledger = Ledger(directory / policy.LEDGER)
         self._entry = Entry(self._account(rule))
@@ -125,14 +125,22 @@ class Guard:
         form, model = self.release.form, self.release.model
         return sent_inputs(said.domain, certificates, form, model, terms)
 
-    def intent(self, nonces: Sequence[str], party: int, facts: Mapping[str, Any]) -> Intent:
-        """Return what is about to run. Args: facts: of the prepared program."""
+    def intent(
+        self, nonces: Sequence[str], party: int, facts: Mapping[str, Any], lists: Mapping[int, UploadList]
+    ) -> Intent:
+        """Return what is about to run. Args: facts: of the prepared program; lists: of all parties' uploads.
+
+        Raises: HostUnfitError: a list is of another run.
+        """
+        if any(nonces[other : other + 1] != [each.nonce] for other, each in lists.items()):
+            raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         assert self._inputs is not None
         domain, sending = self._inputs.domain.to_json(), self._inputs.sending
         names = [each.certificate for each in sending.uploads] if sending else [*self._inputs.batches]
         uploads = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         ran = (facts["program_hash"], facts["engine_version"], self._compared)
-        return Intent(list(nonces), party, self._asked, domain, self._inputs.clients, uploads, *ran)
+        told = {str(other): each.digest for other, each in lists.items()}
+        return Intent(list(nonces), party, self._asked, domain, self._inputs.clients, uploads, *ran, told)
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""

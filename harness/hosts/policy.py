@@ -6,7 +6,6 @@ Limits stand here only; what was spent of them is in the host's own ledger.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.files import changed_by_others, create_file, scratch_directory
+from harness.system.spelling import similar
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number, exact_text
 
@@ -31,7 +31,7 @@ DEFAULT = """\
 
 # starters = ["alice"]       # whose runs: the names at the end of forced commands in authorized_keys.
                              # Without this line, of everybody who can start the agent.
-# benchmark = true           # takes part in their benchmark runs, on made-up records: these take time, and
+# benchmark = true           # takes part in their benchmark runs, on synthetic records: these take time, and
                              # reveal how fast this host and its network are. Without this line, in none.
 
 [[population]]               # one table for each; a limit is a number, or a text as "1/3" or "2^-40"
@@ -168,11 +168,10 @@ class Policy:
         rules = {key_of(rule.name): rule for rule in self.population}
         found = rules.get(ANY) or rules.get(key_of(population))
         if found is None:
-            close = get_close_matches(population, [rule.name for rule in self.population], 1)
+            meant = similar(population, [rule.name for rule in self.population])
             raise PolicyError(
-                f"Its policy names no population {population[:100]!r}"
-                f"{f' (did you mean {close[0]!r}?)' if close else ''}; correct --population, or ask its "
-                "owner to add it."
+                f"Its policy names no population {population[:100]!r}{meant}; correct --population, or ask "
+                "its owner to add it."
             )
         return found
 
@@ -238,6 +237,6 @@ def _check_known(what: str, given: list[str], known: object) -> None:
     names = [str(name) for name in known]  # type: ignore[attr-defined]
     for name in given:
         if name not in names:
-            close = get_close_matches(name, names, 1)
-            meant = f"did you mean {close[0]!r}?" if close else f"it is one of {listed(names)}."
-            raise PolicyError(f"There is no {what} {name!r}; {meant}")
+            raise PolicyError(
+                f"There is no {what} {name!r}{similar(name, names)}; it is one of {listed(names)}."
+            )

@@ -1,13 +1,14 @@
 """A run whose parties are on hosts: what goes there and what comes back is all in this module.
 
-To a host go its own share files, if this machine has them, which release is asked for, and the certificates
-of clients that send while it runs. Back come the first two lines of its aggregate, which are public, how its
-program compiled, `OUT` lines, its signature of them, times and sizes. What clients send goes from them to the
-hosts.
+To a host go its own share files, if this machine has them, which release is asked for, what the other hosts
+signed of their uploads, and the certificates of clients that send while it runs. Back come its own such list,
+the first two lines of its aggregate, all public, how its program compiled, `OUT` lines, its signature of
+them, times and sizes. What clients send goes from them to the hosts.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,29 +35,23 @@ from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.inputs.aggregation import (
-    ANY,
-    UNCOVERED,
-    UploadPolicy,
-    common_uploads,
-    described,
-    report_from_json,
-)
+from harness.hosts.signed_results import UploadList
+from harness.inputs.aggregation import ANY, UploadPolicy
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.party_inputs import (
     PartyInputs,
     Source,
     Uncovered,
+    agreed,
     all_covered,
     feed_heads,
-    kind_of_run,
     sound_uploads,
 )
 from harness.pipeline.terms import Asked
 from harness.releases.base import Release
 from harness.security_models import Model
-from protocols.spec import CLIENTS, ENFORCED, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
 _COMPILE_S = 2000.0
@@ -176,12 +171,11 @@ class HostsRunner(Runner):
     ) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
 
-        Hosts say first which uploads are sound there, and which their clients' policies cover. All leave out
-        those that are not at every party; see `_agree`.
+        Hosts tell each other first, signed, which uploads are sound there, and which their clients' policies
+        cover; which ones all take follows from that, at each by itself.
         Args: rules: what uploads have to be; uncovered: as for `Source.describe`, of uploads sent from here.
         Raises: ShareError: they do not go together, or are for another model or input form.
         """
-        without: Sequence[list[str] | None] = [None] * len(self._hosts)
         excluded: Mapping[str, int] = {}
         policies: Mapping[str, ClientPolicy] | None = {}  # of uploads that hosts have, these judge themselves
         if self._shares is not None:
@@ -190,14 +184,10 @@ class HostsRunner(Runner):
             at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
         progress("aggregate")
         if self._shares is None:
-            without, excluded = self._agree(form, rules)
-
-        def ask(pair: tuple[Connection, list[str] | None]) -> dict[str, Any]:
-            one, left = pair
-            answer: dict[str, Any] = one.ask("aggregate", _SENDING_S, party=one.host.party, without=left)
-            return answer
-
-        aggregates = at_once(ask, list(zip(self._connections, without, strict=True)))
+            excluded = self._agree(form, rules)
+        aggregates = at_once(
+            lambda one: one.ask("aggregate", _SENDING_S, party=one.host.party), self._connections
+        )
         heads = [scratch / f"party-{i}.head" for i in range(len(aggregates))]
         for path, aggregate in zip(heads, aggregates, strict=True):
             path.write_text(aggregate["head"])
@@ -205,33 +195,24 @@ class HostsRunner(Runner):
         inputs = feed_heads(heads, form, self.model, uploaded, rules)
         return replace(inputs, excluded=excluded, policies=inputs.policies if policies is None else policies)
 
-    def _agree(
-        self, form: InputForm, rules: UploadPolicy
-    ) -> tuple[Sequence[list[str] | None], Mapping[str, int]]:
-        """Return what each host leaves out of what is sound there, and how many uploads that are, by why.
-
-        Where clients are trusted to keep to a cap, that is only what their own policies do not cover.
-        """
-        answers = at_once(
+    def _agree(self, form: InputForm, rules: UploadPolicy) -> Mapping[str, int]:
+        """Have each host told of all others' uploads; return how many all will leave out, by why."""
+        signed = at_once(
             lambda one: one.ask("check_uploads", _SENDING_S, party=one.host.party, rules=rules.to_json()),
             self._connections,
         )
-        if None in answers:  # aggregates, of which parties agreed before
-            return [None] * len(answers), {}
-        reports = [
-            report_from_json(answer, host.title) for answer, host in zip(answers, self._hosts, strict=True)
-        ]
-        bad = {name for each in reports for name, why in each.unsound.items() if why == UNCOVERED}
-        if form.capped != ENFORCED and not bad:
-            return [None] * len(answers), {}
-        agreement = common_uploads(reports, kind_of_run(form, self.model))
-        others = {why: count for why, count in agreement.left_out.items() if why != UNCOVERED}
-        if form.capped != ENFORCED and others:
-            raise ShareError(
-                f"Hosts have uploads that are not sound: {described(others)}; remove them at every host, or "
-                "have them sent again."
-            )
-        return [sorted(set(each.sound) - agreement.taken) for each in reports], agreement.left_out
+        if None in signed:  # aggregates, of which parties agreed before
+            return {}
+
+        def tell(one: Connection) -> None:
+            for of, each in enumerate(signed):
+                if of != one.host.party:
+                    one.ask("take_list", _SENDING_S, of=of, signed=each)
+
+        at_once(tell, self._connections)
+        lists = [UploadList(**json.loads(each["said"])) for each in signed]
+        agreement = agreed([each.report(of) for of, each in enumerate(lists)], form, self.model)
+        return agreement.left_out if agreement else {}
 
     def run(
         self,

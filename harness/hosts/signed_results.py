@@ -1,4 +1,4 @@
-"""What each host signs: before a run, what it is about to run; after it, with whom, and what that revealed.
+"""What each host signs: which uploads it has, what it is about to run, then with whom, and what came of it.
 
 No host begins unless all others signed the same. All that a result says follows from the signatures after it:
 whoever has them needs no trust in the starter.
@@ -6,9 +6,10 @@ whoever has them needs no trust in the starter.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.engines.parties.certificates import fingerprint
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError, SignatureError
+from harness.inputs.aggregation import UploadReport, report_from_json
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.manifest import SCHEMA as MANIFEST_SCHEMA
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
@@ -34,11 +36,35 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
 @dataclass(frozen=True)
+class UploadList:
+    """What a host has of uploads, and what it complains of. An identity stands for a digest of each share.
+
+    Attributes: nonce: the host's own, drawn for one run; uploads: as `UploadReport.to_json` says them.
+    """
+
+    nonce: str
+    uploads: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of it, by which hosts tell whether they heard the same."""
+        return hashlib.sha256(_text_of(self).encode()).hexdigest()
+
+    def report(self, party: int) -> UploadReport:
+        """Return what it says. Raises: ShareError: it is no list, or another party's."""
+        found = report_from_json(self.uploads, f"The list of party {party}")
+        if found.party != party:
+            raise ShareError(f"The list of party {party} is another party's; start again.")
+        return found
+
+
+@dataclass(frozen=True)
 class Intent:
     """What a host is about to run, and does not run unless all others say the same.
 
     Attributes: nonces: of all hosts, by party, each drawn for this run; uploads: a hash of their identities,
-    of clients that send that of their certificates; compared: integers, by the program.
+    of clients that send that of their certificates; compared: integers, by the program; lists: the digest of
+    each party's list that these uploads follow from, none where all that there are were taken.
     """
 
     nonces: list[str]
@@ -50,6 +76,7 @@ class Intent:
     program_hash: str
     engine_version: str
     compared: int
+    lists: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,11 +109,11 @@ class _Signatures:
     signed: list[Signed]
 
 
-def sign(said: Intent | Statement, own: Path) -> dict[str, str]:
+def sign(said: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
     """Return what a host says, signed. Args: own: its certificate, with the key beside it."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    text = json.dumps(asdict(said), sort_keys=True)
+    text = _text_of(said)
     return asdict(Signed(text, key.sign(_to_sign(type(said), text), _ALGORITHM).hex(), own.read_text()))
 
 
@@ -97,15 +124,38 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
     nonce for its connection, and has no second run before that connection ends.
     [test: tests/harness/hosts/test_guard.py]
     Args: agreed: by party; held: the certificates of the other parties that this host holds.
-    Raises: CertificateError: one has another certificate; HostUnfitError: one did not sign the same.
+    Raises: CertificateError: one has another certificate; HostUnfitError: one did not sign the same. Of two
+    that may have lied of their uploads both are named.
     """
-    for party, certificate in held.items():
-        signed = agreed.get(party)
-        if signed is None or signed.certificate != certificate:
-            raise CertificateError(f"Party {party} has another certificate than this host holds of it.")
-        refusal = Refusal(HostUnfitError, f"What party {party} signed", "this run", "start it again")
-        if _checked(Intent, signed, refusal) != replace(own, party=party):
+    for party, said, refusal in _said_by(Intent, agreed, held, "this run"):
+        for other, digest in own.lists.items() if said.nonces == own.nonces else ():
+            if said.lists.get(other, digest) != digest:
+                liars = sorted({int(other), party} - {own.party})
+                who = " or ".join(f"party {one}" for one in liars)
+                refusal.say(f"{who} lies about what party {other} said of the uploads")
+        if said.nonces == own.nonces and said.lists.keys() != own.lists.keys():
+            refusal.say("whoever starts this run told it other parties' lists than this host")
+        if said != replace(own, party=party):
             refusal.say("it is about to run something else")
+
+
+def lists_of_others(signed: Mapping[int, Signed], held: Mapping[int, str]) -> dict[int, UploadList]:
+    """Return what every other party's host has of uploads, by party. Args, raises: as `check_agreement`."""
+    return {party: said for party, said, _ in _said_by(UploadList, signed, held, "its list of uploads")}
+
+
+def _said_by(
+    kind: type[T], signed: Mapping[int, Signed], held: Mapping[int, str], what: str
+) -> Iterator[tuple[int, T, Refusal]]:
+    """Yield what each other party's host signed, and how that is refused. Args: as `check_agreement`."""
+    for party, certificate in held.items():
+        one = signed.get(party)
+        refusal = Refusal(HostUnfitError, f"What party {party} signed", what, "start it again")
+        if one is None:
+            refusal.say("whoever starts this run did not pass it on")
+        if one.certificate != certificate:
+            raise CertificateError(f"Party {party} has another certificate than this host holds of it.")
+        yield party, _checked(kind, one, refusal), refusal
 
 
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
@@ -190,9 +240,9 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
         said["inputs"] = fields["inputs"]
     if isinstance(privacy := said.get("privacy"), dict):  # of an earlier version, which has no such sentence
         privacy.setdefault("end_to_end", fields["privacy"]["end_to_end"])
-    for field, value in json.loads(json.dumps(fields)).items():
-        if said.get(field) != value:
-            wrong.say(f"its {field!r} is another")
+    for name, value in json.loads(json.dumps(fields)).items():
+        if said.get(name) != value:
+            wrong.say(f"its {name!r} is another")
     if not in_part and set(said) != set(fields):
         wrong.say("it has fields of its own")
 
@@ -206,6 +256,10 @@ def _checked(kind: type[T], one: Signed, refusal: Refusal) -> T:
     except (InvalidSignature, ValueError, AssertionError):
         refusal.say("a signature is not its certificate's")
     return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
+
+
+def _text_of(said: UploadList | Intent | Statement) -> str:
+    return json.dumps(asdict(said), sort_keys=True)
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:

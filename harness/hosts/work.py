@@ -29,7 +29,15 @@ from harness.hosts import cleanup, keys
 from harness.hosts.guard import Guard
 from harness.hosts.links import greet, reach, time_link
 from harness.hosts.policy import check_starter, read_policy
-from harness.hosts.signed_results import Intent, Signed, Statement, check_agreement, sign
+from harness.hosts.signed_results import (
+    Intent,
+    Signed,
+    Statement,
+    UploadList,
+    check_agreement,
+    lists_of_others,
+    sign,
+)
 from harness.hosts.trials import Trial
 from harness.inputs.aggregation import (
     UploadReport,
@@ -42,12 +50,12 @@ from harness.inputs.aggregation import (
 )
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.manifest import environment, machine
-from harness.pipeline.party_inputs import PartyInputs, inputs_in
+from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
 from harness.pipeline.terms import Asked
 from harness.privacy.ledger.populations import Status
 from harness.security_models import Model, get_model
 from harness.system.files import create_file, held_alone, scratch_directory, writable_by_others, write_whole
-from protocols.spec import SHARES
+from protocols.spec import CLIENTS, REPLICATED
 
 # What has to be the same everywhere, by what messages call it.
 SOURCES = {
@@ -61,7 +69,7 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compile
 _RUN = re.compile(r"[0-9a-f]{32}")
 _REQUESTS = (
     *("check", "listen", "stop_listening", "reach", "time_links", "propose", "benchmark", "put_file"),
-    *("check_uploads", "aggregate", "prepare", "agree", "start", "go", "state", "kill"),
+    *("check_uploads", "take_list", "aggregate", "prepare", "agree", "start", "go", "state", "kill"),
     *("forget", "collect", "clean"),
 )
 _NONCE_BYTES = 16
@@ -98,9 +106,10 @@ class Work:
         self._inputs: PartyInputs | None = None
         self._scratch: Path | None = None
         self._report: UploadReport | None = None
+        self._told: dict[int, Signed] = {}  # of other parties' uploads
+        self._lists: dict[int, UploadList] = {}  # of all parties', once they are checked
         self._values: Path | None = None
         self._party: LocalProcess | None = None
-        self._engine = ""
         self._listening: list[socket.socket] = []
         self._record: dict[str, Any] = {}
         self._nonce = secrets.token_hex(_NONCE_BYTES)
@@ -217,9 +226,12 @@ class Work:
     def put_file(self, name: str, bytes: int) -> None:
         """Keep a share file of this party, which follows the request.
 
-        Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already.
+        Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already; it
+        would take most of the room that is left.
         """
         self._guarded()
+        if bytes > (free := shutil.disk_usage(self._directory).free) // 2:
+            raise ShareError(f"A share file of {bytes} bytes is too large for {free} that are free there.")
         received, incoming = self._own_scratch() / "received", self._own_scratch() / "incoming"
         self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
         if not _NAME.fullmatch(name) or (received / name).exists():
@@ -227,26 +239,42 @@ class Work:
         received.mkdir(exist_ok=True)
         incoming.rename(received / name)
 
-    def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, Any] | None:
-        """Say which uploads in the host's own directory are sound; None if they are aggregated already.
+    def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, str] | None:
+        """Say, signed, which uploads in the host's own directory are sound; None if they are aggregated.
 
         Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
+        Raises: HostUnfitError: it has said that; as `keys.check_keys`.
         """
-        self._guarded()
-        shares = self._shares_of(party)
+        guard, shares = self._guarded(), self._shares_of(party)
         if any(shares.glob("*.aggregate")):
             return None
-        self._report = self._guarded().judged(uploads_at(party, shares, policy_from_json(rules)))
-        return self._report.to_json()
+        _once(self._report, "listed its uploads")
+        self._check_keys(party)
+        self._report = guard.judged(uploads_at(party, shares, policy_from_json(rules)))
+        return sign(self._own_list(), self._own_certificate(party))
 
-    def aggregate(self, party: int, without: list[str] | None = None) -> dict[str, Any]:
+    def _own_list(self) -> UploadList:
+        if self._report is None:
+            raise HostUnfitError("It was told of others' uploads before it listed its own.")
+        return UploadList(self._nonce, self._report.to_json())
+
+    def take_list(self, of: int, signed: Signed) -> None:
+        """Take what another party's host signed of its uploads; what all take follows from all lists."""
+        if of not in range(self._guarded().release.model.parties):
+            raise HostUnfitError("It was told of uploads of a party that its model does not have.")
+        self._told[of] = signed
+
+    def aggregate(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return what all may know of them.
 
-        They are those that were put here, else what lies in the host's own directory `shares`.
+        They are those that were put here, else what lies in the host's own directory `shares`: of these what
+        all parties take by their lists, if it was told these; else all of them have to be sound.
+        Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
+        hosts that begin the same run have the same of each share.
+        [test: tests/harness/hosts/test_replicated_shares.py]
         Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size.
-        Args: without: identities of sound uploads, as `check_uploads` said, that are left out; None: all
-        uploads that there are have to be sound.
-        Raises: ShareError: there are none, one is not sound, or more than one aggregate is there.
+        Raises: ShareError: there are none, one is not sound, more than one aggregate is there, or one of
+        replicated shares; as `lists_of_others`.
         """
         release = self._guarded().release
         _once(self._values, "had its shares added up")
@@ -254,15 +282,18 @@ class Work:
         ready = sorted(shares.glob("*.aggregate"))
         if len(ready) > 1:
             raise ShareError(f"{shares} holds more than one aggregate; leave one.")
+        if ready and release.form.path is REPLICATED:
+            raise ShareError(
+                f"{ready[0].name} was added up before, and hosts compare replicated shares upload by upload; "
+                "give each host the files that `share` wrote for it instead."
+            )
         aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
+        taken = self._taken(party, shares) if self._told else None
         if not ready:
-            taken = None
-            if without is not None and self._report is not None:
-                taken = paths_of(set(self._report.sound) - set(without), self._report, shares)
             aggregate(party, shares, aggregated, taken)
         inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
         if inputs.policies and not ready:  # each client's own, in place of what all of them allow
-            found = uploads_at(party, shares)
+            found = self._report if self._report and taken is not None else uploads_at(party, shares)
             if not set(inputs.batches) <= found.sound_batches.keys():
                 raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
             allowed = {each: found.policies[each] for each in inputs.batches if each in found.policies}
@@ -274,6 +305,16 @@ class Work:
             "head": head.decode(),
             "bytes": sum(path.stat().st_size for path in shares.glob(f"*{SUFFIX}")),
         }
+
+    def _taken(self, party: int, shares: Path) -> list[Path] | None:
+        """Return which uploads all parties take, by their lists; None: all that there are."""
+        release, own = self._guarded().release, self._own_list()
+        assert self._report is not None
+        self._lists = {**lists_of_others(self._told, self._peers(party)), party: own}
+        others = {other: each.report(other) for other, each in self._lists.items() if other != party}
+        reports = {**others, party: self._report}
+        agreement = agreed([reports[i] for i in sorted(reports)], release.form, release.model)
+        return None if agreement is None else paths_of(agreement.taken, self._report, shares)
 
     def _shares_of(self, party: int) -> Path:
         """Return where this party's shares are: those that were put here, or the host's own."""
@@ -303,14 +344,13 @@ class Work:
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         job.check_parties(model)
-        keys.check_keys(self._directory, engine.name, party, model.parties)
+        self._check_keys(party)
         for port in (addresses[party][1], *(clients.ports if clients else ())):
             fault = port_fault("Its party", port)
             if fault is not None:
                 raise HostUnfitError(fault)
         prepared = self._run.enter_context(engine.prepared(job, model))
         facts = {name: getattr(prepared, name) for name in FACTS}
-        self._engine = engine.name
         self._lay_out(prepared, party, addresses, clients)
         self._record = {
             "run": run,
@@ -330,7 +370,7 @@ class Work:
             return job
         guard = self._guarded()
         inputs = guard.sent(clients.terms, clients.certificates) if clients else self._inputs
-        if inputs is None or (clients is None) != (guard.release.form.path is SHARES):
+        if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
             raise HostUnfitError("It was asked for a run before it had any inputs.")
         return guard.job(inputs)
 
@@ -345,8 +385,8 @@ class Work:
         party, guard = self._laid_out().number, self._guarded()
         if nonces[party : party + 1] != [self._nonce]:
             raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
-        self._intent = guard.intent(nonces, party, self._record)
-        return sign(self._intent, self._own_certificate)
+        self._intent = guard.intent(nonces, party, self._record, self._lists)
+        return sign(self._intent, self._own_certificate(party))
 
     def _lay_out(
         self,
@@ -380,7 +420,8 @@ class Work:
 
         Args: agreed: what each party's host signed. Raises: as `check_agreement`; as `Guard.charge`.
         """
-        party, held = self._laid_out(), self._peers
+        party = self._laid_out()
+        held = self._peers(party.number)
         if self.is_running or (self._trial is None and self._intent is None):
             raise HostUnfitError("It has agreed to no run that is still to begin.")
         if self._intent is not None:
@@ -419,30 +460,34 @@ class Work:
 
     def _signed(self, lines: Sequence[str]) -> dict[str, str]:
         """Return this host's signature of what its party revealed."""
-        guard = self._guarded()
+        guard, party = self._guarded(), self._laid_out().number
         assert guard.event is not None
         assert self._intent is not None
         outputs = parse_outputs([lines], guard.release.program_of(guard.statistic.spec).outputs)
         statement = Statement(
             self._intent,
-            {str(party): fingerprint(text.encode()) for party, text in self._peers.items()},
+            {str(other): fingerprint(text.encode()) for other, text in self._peers(party).items()},
             str(guard.event.exact.epsilon),
             str(guard.event.exact.delta),
             {name: list(values) for name, values in outputs.items()},
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        return sign(statement, self._own_certificate)
+        return sign(statement, self._own_certificate(party))
+
+    def _check_keys(self, party: int) -> None:
+        keys.check_keys(self._directory, self._engine, party, self._model.parties)
 
     @property
-    def _own_certificate(self) -> Path:
-        return self._directory / keys.DIRECTORY / self._engine / f"P{self._laid_out().number}.pem"
+    def _engine(self) -> str:
+        return engine_of(self._model).name
 
-    @property
-    def _peers(self) -> dict[int, str]:
-        """The certificates that this host holds of the run's other parties."""
-        own, parties = self._laid_out().number, self._model.parties
+    def _own_certificate(self, party: int) -> Path:
+        return self._directory / keys.DIRECTORY / self._engine / f"P{party}.pem"
+
+    def _peers(self, own: int) -> dict[int, str]:
+        """Return the certificates that this host holds of the run's other parties."""
         held = keys.pinned(self._directory)[self._engine]
-        return {party: held[party] for party in range(parties) if party != own}
+        return {party: held[party] for party in range(self._model.parties) if party != own}
 
     def _fault_of_turn(self) -> str | None:
         """Let no other connection check or prepare a run until this one ends; say so if one has."""

@@ -33,6 +33,7 @@ from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT
 
 SCHEMA = 1
 LIST_SUFFIX = ".uploads"
+_DIGITS = 64  # of an identity that is a digest; the random ones of version 1 have half as many
 _WAYS_OUT = "have it sent again, remove it at every party, or leave such uploads out by ./inv uploads"
 
 # Why an upload is left out; nothing of it is secret.
@@ -47,6 +48,7 @@ UNDECLARED = "of another domain than was declared"
 FOREIGN = "of another domain or input form"
 UNCOVERED = "whose client's policy does not cover this run"
 NOT_THE_SAME = "not the same at every party"
+SAYS = ", says party {party} alone"  # then that party lies, or the client sent it something else
 _UNSOUND = (UNREADABLE, RENAMED, MISDIRECTED, TOO_LARGE, WRONG_SIZE, CHANGED, CROWDED, UNDECLARED, UNCOVERED)
 
 
@@ -198,7 +200,7 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     one_each: dict[ClientPolicy, ClientPolicy] = {}
     declared = None if rules.domain is None else _domain_hash(rules.domain.to_json())
     for path in directory.glob(f"*{SUFFIX}"):
-        name = path.name.removesuffix(SUFFIX)
+        name = path.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()  # for a list in JSON
         try:
             with path.open("rb") as file:
                 header = _header_in(file, path)
@@ -254,6 +256,8 @@ def common_uploads(
     than half.
     """
     same = frozenset.intersection(*(frozenset(each.sound.items()) for each in reports))
+    doubted = {name for each in reports for name in each.unsound}
+    found_sound = Counter(name for each in reports for name in {*map(_batch, each.sound)} & doubted)
     kinds = Counter(kind for _, kind in same)
     of_run = Counter({kind: count for kind, count in kinds.items() if (*kind[:3], kind.copies) == wanted})
     if of_run and 2 * of_run.total() >= kinds.total():
@@ -262,7 +266,10 @@ def common_uploads(
     taken = frozenset(identity for identity, kind in same if kind == most)
     why = {_batch(identity): NOT_THE_SAME for each in reports for identity in each.sound}
     for each in reversed(reports):  # where parties differ, the first one's reason counts
-        why |= each.unsound
+        says = SAYS.format(party=each.party)
+        for name, fault in each.unsound.items():
+            alone = 0 < found_sound[name] == len(reports) - 1 and fault != UNCOVERED
+            why[name] = fault + says if alone else fault
     why |= {_batch(identity): FOREIGN for identity, _ in same}
     names = set(map(_batch, taken))
     left_out = Counter(fault for name, fault in why.items() if name not in names)
@@ -519,12 +526,18 @@ def _header_in(file: BinaryIO, path: Path) -> Header:
         and header.clients > 0 <= header.records
         and header.copies in (1, header.parties - 1)
         and (header.kind == "aggregate" or len(header.commitments) == commitments)
-        and (header.schema == SHARE_SCHEMA or header.policy is None)
+        and (header.schema == SHARE_SCHEMA or _of_version_1(header))
     )
     with suppress(RecordDomainError, ThresholdGridError):
         if sound and header.columns > 0:
             return header
     refusal.say("its header fits none")
+
+
+def _of_version_1(header: Header) -> bool:
+    """Return whether it can be: additive, for every run, and not under an identity of version 2."""
+    bound = header.kind == "batch" and len(header.batch) >= _DIGITS
+    return header.policy is None and header.copies == 1 and not bound
 
 
 def _hash_of(identities: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ column and a value: they appear at the client's own terminal.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that ne
 
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
 Say = Callable[[str], None]
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 _COLUMNS = ("client_id", "group", "label")
 
 
@@ -114,6 +116,16 @@ class ClientRecords:
                 None if self.detail is None else self.detail[rows],
             )
 
+    def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
+        """Return at most so many records of each client, a random choice of them. Args: most: shape (M,)."""
+        return self._kept(~_beyond(self.client, most, np.ones(len(self.client), dtype=bool)))
+
+    def _kept(self, kept: npt.NDArray[np.bool_]) -> ClientRecords:
+        """Return some of the records, of all clients. Args: kept: shape (n,)."""
+        detail = None if self.detail is None else self.detail[kept]
+        client, group, label = (each[kept] for each in (self.client, self.group, self.label))
+        return replace(self, client=client, group=group, label=label, detail=detail)
+
     def of_one_group(self, say: Say) -> ClientRecords:
         """Return the records of each client's first group; say how many are left out."""
         first = np.zeros(self.clients, dtype=np.int64)
@@ -124,9 +136,7 @@ class ClientRecords:
                 f"{(~kept).sum():,} records of a client's second group are left out; --input-form split "
                 "has them."
             )
-        detail = None if self.detail is None else self.detail[kept]
-        indices = (each[kept] for each in (self.client, self.group, self.label))
-        return replace(self, **dict(zip(("client", "group", "label"), indices, strict=True)), detail=detail)
+        return self._kept(kept)
 
     def group_per_client(self) -> npt.NDArray[np.int64]:
         """Return each client's only group, shape (M,). Raises: RecordsError: a client has two."""
@@ -301,15 +311,21 @@ class _Check:
         self.kept[found] = False
 
 
-def _beyond(client: npt.NDArray[np.int64], most: int, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which rows are beyond so many of a client's, if those that are kept are drawn at random."""
+def _beyond(
+    client: npt.NDArray[np.int64], most: int | npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Return which rows are beyond so many of a client's, if those that are kept are drawn at random.
+
+    Args: most: of every client, or of each, shape (M,).
+    """
     rows = np.flatnonzero(kept)
     drawn = np.frombuffer(os.urandom(8 * len(rows)), dtype=np.uint64)
     order = np.lexsort((drawn, client[rows]))
     counts = np.bincount(client[rows])
     rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     beyond = np.zeros(len(kept), dtype=bool)
-    beyond[rows[order[rank >= most]]] = True
+    each = most if isinstance(most, int) else most[client[rows][order]]
+    beyond[rows[order[rank >= each]]] = True
     return beyond
 
 
@@ -325,11 +341,14 @@ def _is_missing(text: str) -> bool:
     return text.strip().lower() in ("", "nan")
 
 
+def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return what texts stand for, NaN where one is no number; Python's own reading would take 1_0 for 10."""
+    return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
+
+
 def _scores(columns: Columns, check: _Check) -> npt.NDArray[np.float64]:
     """Return the numbers in the column score; they have to be from 0 to 1."""
-    import pandas as pd
-
-    scores = pd.to_numeric(pd.Series(columns["score"]), errors="coerce").to_numpy(dtype=np.float64)
+    scores = _numbers(columns["score"])
     wrong = ~((scores >= 0) & (scores <= 1))  # NaN is neither
     check(wrong, "score {} is not a number from 0 to 1", columns["score"])
     return np.where(wrong, 0, scores)
@@ -337,11 +356,9 @@ def _scores(columns: Columns, check: _Check) -> npt.NDArray[np.float64]:
 
 def _values(columns: Columns, grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
     """Return the column's numbers, or fractions of counts as 17/20; they have to be in the range."""
-    import pandas as pd
-
-    parts = pd.Series(columns["value"]).str.partition("/")
-    ends = (parts[0], parts[2].where(parts[1] == "/", "1"))
-    top, bottom = (pd.to_numeric(end, errors="coerce").to_numpy(dtype=np.float64) for end in ends)
+    parts = [text.partition("/") for text in columns["value"]]
+    top = _numbers([above for above, _, _ in parts])
+    bottom = _numbers([below if slash else "1" for _, slash, below in parts])
     with np.errstate(divide="ignore", invalid="ignore"):
         values: npt.NDArray[np.float64] = top / bottom
     wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither

@@ -138,7 +138,9 @@ class Header:
         """
         if self.schema < SCHEMA:
             return True
-        return self.batch == self.bound and all(
+        # Which of both `content` is, no commitment tells: 32 bytes may be a seed, or values.
+        right = self.batch == self.bound and self.content == content_of(self)
+        return right and all(
             self.commitments[number : number + 1] == (commitment(salted),)
             for number, salted, _ in self.pieces(following)
         )

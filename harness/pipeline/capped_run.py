@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ from harness.inputs.record_schema import DEFAULT_THRESHOLDS
 from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import Run, RunSettings, run_release
-from harness.privacy.ledger.charge import Entry
+from harness.privacy.ledger.charge import Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.base import Statistic
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
@@ -40,6 +41,8 @@ def run_with_chosen_cap(
     chosen: Callable[[ChosenCap], None],
 ) -> Run[T]:
     """Choose a cap by π_CAP, then run the statistic with it; each is a release, and a charge, of its own.
+
+    Where runs are declared to be alike, both are one charge, as one has other noise than the other.
 
     The cap's files are in a directory beside `out`. They stay if the statistic fails: their epsilon is spent,
     and the cap can be used again. What the statistic's files say of privacy is of both runs together, for
@@ -69,9 +72,13 @@ def run_with_chosen_cap(
     def first(step: str) -> None:
         progress(f"cap {step}")
 
-    cap = run_release(CapStatistic(target), RecordsSource(sizes_alone(records)), of_cap, cap_out, first)
-    chosen(cap.found)
-    capped = replace(records, domain=replace(domain, cap=Cap(cap.found.cap)))
-    return run_release(
-        statistic, RecordsSource(capped), settings, out, progress, earlier={"cap": cap.manifest}
-    )
+    with ExitStack() as stack:
+        within = stack.enter_context(entry(settings.account)) if settings.account.declared else None
+        if within is not None:
+            within.whole = event
+        sizes = RecordsSource(sizes_alone(records))
+        cap = run_release(CapStatistic(target), sizes, of_cap, cap_out, first, within=within)
+        chosen(cap.found)
+        capped = RecordsSource(replace(records, domain=replace(domain, cap=Cap(cap.found.cap))))
+        earlier = {"cap": cap.manifest}
+        return run_release(statistic, capped, settings, out, progress, earlier=earlier, within=within)

@@ -18,13 +18,14 @@ from harness.clients.invitations import invitations
 from harness.clients.sender import Sender, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
 from harness.engines.base import Progress
-from harness.engines.parties.certificates import make_key
 from harness.errors import ShareError
 from harness.inputs.aggregation import (
     ANY,
     HINT,
     UNCOVERED,
+    Agreement,
     UploadPolicy,
+    UploadReport,
     aggregate,
     check_aggregates,
     common_uploads,
@@ -56,10 +57,12 @@ from harness.releases.base import Release
 from harness.security_models import Model
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
-from protocols.spec import CLIENTS, ENFORCED, REPLICATED, SPLIT, InputForm
+from protocols.spec import CLIENTS, REPLICATED, SPLIT, InputForm
 
 # Of uploads of a domain, by `batch`: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
+
+Uploads = Sequence[Sequence[Path] | None]  # each party's, None for all that there are
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release
 _OF_AN_UPLOAD = 64  # a part: so many values are shared at a time that they stay in a processor's cache
@@ -212,6 +215,10 @@ class SharesSource(Source):
     directory: Path
     policy: UploadPolicy = ANY
 
+    def taken(self, uploads: Uploads) -> Uploads:
+        """Return which of these the run takes: all, unless it is about some of them."""
+        return uploads
+
     def describe(
         self, release: Release, scratch: Path, progress: Progress, uncovered: Uncovered = all_covered
     ) -> PartyInputs:
@@ -233,7 +240,7 @@ class SharesSource(Source):
             return replace(feed_heads(aggregates, form, model, policy=self.policy), values=aggregates)
         uploads, excluded, policies = sound_uploads(self.directory, form, model, self.policy, uncovered)
         written = [scratch / f"party-{i}.aggregate" for i in range(parties)]
-        for i, (path, taken) in enumerate(zip(written, uploads, strict=True)):
+        for i, (path, taken) in enumerate(zip(written, self.taken(uploads), strict=True)):
             with one_of(i, parties):
                 aggregate(i, self.directory / f"party-{i}", path, taken)
         heads = feed_heads(written, form, model, policy=self.policy)
@@ -283,6 +290,8 @@ class InvitedSource(Source):
         progress: Progress,  # noqa: ARG002
         seconds: float,  # noqa: ARG002
     ) -> PartyInputs:
+        from harness.engines.parties.certificates import make_key  # what signs takes long to load
+
         keys = scratch / "clients"
         keys.mkdir(mode=0o700)
         paths = [make_key(keys, f"C{number}", f"C{number}") for number in range(self.clients)]
@@ -347,6 +356,8 @@ def local_clients(
     Args: sent: what each sends, client by client, flat; directory: for their keys, made and to be removed by
     the caller; seconds: that the parties may take.
     """
+    from harness.engines.parties.certificates import make_key  # as above
+
     senders, uploads = [], []
     for number, values in enumerate(sent):
         certificate = make_key(directory, f"C{number}", f"C{number}")
@@ -367,12 +378,11 @@ def sound_uploads(
     model: Model,
     policy: UploadPolicy = ANY,
     uncovered: Uncovered = all_covered,
-) -> tuple[Sequence[Sequence[Path] | None], Mapping[str, int], Mapping[str, ClientPolicy]]:
+) -> tuple[Uploads, Mapping[str, int], Mapping[str, ClientPolicy]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
-    Where an upload's form keeps its client to a cap, or its shares are replicated, those that are not sound
-    at every party, or of another kind than most, are left out. In other forms clients are trusted, so what is
-    not right is an error. In all forms those are left out whose clients' policies do not cover the run.
+    Those that are not sound at every party, or of another kind than most, are left out, or an error, by
+    their form. In all forms those are left out whose clients' policies do not cover the run.
     Args: policy: what uploads have to be; uncovered: as for `Source.describe`.
     Returns: each party's, None for all that there are; how many are left out, by why; the clients' policies.
     Raises: ShareError: none is left.
@@ -380,8 +390,7 @@ def sound_uploads(
     own = [shares / f"party-{i}" for i in range(model.parties)]
     found = [uploads_at(i, directory, policy) for i, directory in enumerate(own)]
     policies = {batch: one for each in found for batch, one in each.policies.items()}
-    agrees = form.capped == ENFORCED or form.path is REPLICATED
-    agreement = common_uploads(found, kind_of_run(form, model)) if agrees else None
+    agreement = agreed(found, form, model)
     if agreement:
         policies = {batch: policies[batch] for batch in agreement.batches & policies.keys()}
     kinds = {found[0].sound[each] for each in agreement.taken} if agreement else set(found[0].sound.values())
@@ -402,6 +411,25 @@ def sound_uploads(
     if [] in paths:
         raise ShareError(f"No upload is left for this run: {described(left_out)}.")
     return paths, left_out, kept
+
+
+def agreed(reports: Sequence[UploadReport], form: InputForm, model: Model) -> Agreement | None:
+    """Choose the uploads that all parties take; None: all that there are, which all have to be sound.
+
+    Where clients are trusted, see `InputForm.leaves_out`, only those are left out that their own policies
+    keep from the run.
+    Raises: ShareError: none is left; or others are not sound, where clients are trusted.
+    """
+    if not form.leaves_out and not any(UNCOVERED in each.unsound.values() for each in reports):
+        return None
+    agreement = common_uploads(reports, kind_of_run(form, model))
+    others = {why: count for why, count in agreement.left_out.items() if why != UNCOVERED}
+    if others and not form.leaves_out:
+        raise ShareError(
+            f"Parties have uploads that are not sound: {described(others)}; remove them at every party, or "
+            "have them sent again."
+        )
+    return agreement
 
 
 def kind_of_run(form: InputForm, model: Model) -> tuple[str, str, int, int]:

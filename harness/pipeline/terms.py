@@ -14,9 +14,7 @@ from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.noise.tables import NoiseLaw
-from protocols.spec import CLIENTS, SHARES, InputPath
-
-_ONLINE = {name: made() for name, made in STATISTICS.items() if made.online}  # what they open has no options
+from protocols.spec import CLIENTS, PATHS
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,9 @@ def read_terms(told: Mapping[str, Any], where: str) -> Terms:
     refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
     said = as_type(_Told, told, refusal)
     try:
-        statistic = _ONLINE[said.task]
+        if not STATISTICS[said.task].online:
+            raise KeyError(said.task)
+        statistic = STATISTICS[said.task]()  # what is online has no options
         relation = NeighboringRelation(said.neighboring_relation)
         of_clients = relation is NeighboringRelation.ZERO_OUT_ONE
         release = Release(
@@ -98,10 +98,9 @@ class Asked:
         """Return what it stands for. Raises: OptionError: this version does not know it."""
         try:
             statistic = statistic_from_json(self.task, self.protocol, self.options)
-            path: InputPath = {path.name: path for path in (CLIENTS, SHARES)}[self.input_path]
             release = Release(
                 get_model(self.model),
-                statistic.spec.input_forms[self.input_form].by(path),
+                statistic.spec.input_forms[self.input_form].by(PATHS[self.input_path]),
                 positive(self.epsilon),
                 positive(self.delta),
                 None if self.relation is None else NeighboringRelation(self.relation),

@@ -23,8 +23,8 @@ _TAKING_PART = (
     "in the file take part."
 )
 _EXISTENCE = (
-    "Each client has one record at most: the guarantee above is of whether it exists; of what it says it is "
-    "ε = {} and δ = {}; --neighboring-relation replace_one keeps to the requested ones."
+    "Each client has one record at most, and the guarantee above is for whether it exists. For what it says "
+    "it is ε = {} and δ = {}; --neighboring-relation replace_one keeps these to what was requested."
 )
 _CAP = "Cap: {}. Kept to by {}."
 EXCHANGED = (

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from importlib import import_module
 from typing import Any, get_type_hints
 
 from harness.releases.base import Statistic
-from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import CapStatistic
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
-from harness.releases.score_curves import ThresholdsStatistic
-from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
 from protocols.spec import PI_RW_WEIGHTS, PROTOCOLS, ProtocolSpec
 
-STATISTICS: dict[str, type[Statistic[Any]]] = {
-    statistic.name: statistic
-    for statistic in (
-        WeightsStatistic,
-        ConfusionStatistic,
-        ThresholdsStatistic,
-        GapStatistic,
-        CountStatistic,
-        CapStatistic,
-    )
+_PLACES = {
+    "weights": "weights:WeightsStatistic",
+    "confusion": "confusion:ConfusionStatistic",
+    "thresholds": "score_curves:ThresholdsStatistic",
+    "gap": "gaps:GapStatistic",
+    "count": "counts:CountStatistic",
+    "cap": "contribution_cap:CapStatistic",
 }
+
+
+class _Statistics(Mapping[str, type[Statistic[Any]]]):
+    """Each is loaded when it is asked for: a command should not pay for the others."""
+
+    def __getitem__(self, task: str) -> type[Statistic[Any]]:
+        module, _, name = _PLACES[task].partition(":")
+        found: type[Statistic[Any]] = getattr(import_module(f"harness.releases.{module}"), name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+STATISTICS: Mapping[str, type[Statistic[Any]]] = _Statistics()
 
 _POSITIVE = re.compile("[1-9][0-9]{0,199}(/[1-9][0-9]{0,199})?")
 
@@ -42,6 +52,8 @@ def statistic_from_json(task: str, protocol: str, options: Mapping[str, Any]) ->
 
     Raises: KeyError, TypeError, ValueError: there is none.
     """
+    from harness.releases.weights import WeightsOnlyStatistic
+
     only = protocol == PI_RW_WEIGHTS.name
     made: Statistic[Any] = _made(WeightsOnlyStatistic if only else STATISTICS[task], options)
     if (made.name, made.spec.name) != (task, protocol) or made.spec not in (*made.specs.values(), made.slots):

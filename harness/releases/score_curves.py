@@ -213,6 +213,7 @@ def noise_to_json(noise: Noise) -> dict[str, Any]:
     """Return the fields by which a file says the noise of each node."""
     if isinstance(noise, OwnNoise):
         return {"coins": [], "own_noise": noise.to_json()}
+    assert isinstance(noise, tuple)  # nodes are of one release
     return {"coins": [[coin.numerator, coin.bits] for coin in noise]}
 
 

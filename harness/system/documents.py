@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from harness.errors import FairSharesError
+from harness.system.spelling import similar
 
 T = TypeVar("T")
 
@@ -119,9 +120,7 @@ def _check_known(found: Any, made: Any, refusal: Refusal) -> None:
         known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}
         for name, value in found.items():
             if name not in known:
-                close = get_close_matches(name, list(known), 1)
-                meant = f" (did you mean {close[0]}?)" if close else ""
-                refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{meant}")
+                refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{similar(name, known)}")
             _check_known(value, known[name], refusal)
     elif isinstance(found, list):
         for value, one in zip(found, made, strict=True):

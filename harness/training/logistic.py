@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from harness.training.fairness import FairGrad
+from harness.training.updates import Floats, Integers
 from protocols.accounting.calibration import PrivacyUnit
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
 
 CLIP = 1.0  # of a record's gradient; what `fit` takes unless told, good on data that is no longer private
@@ -24,8 +23,9 @@ MOMENTUM = 0.9
 class Examples:
     """Records to train on: n of M clients.
 
-    Attributes: features: shape (n, p), as `features.FeatureSchema.encode` makes them; label: shape (n,), in
-    [0, labels); client: shape (n,), in [0, clients); weight: shape (n,), not negative; None: 1 each.
+    Attributes: features: shape (n, p), as `features.Features.encode` makes them; label: shape (n,), in
+    [0, labels); client: shape (n,), in [0, clients); weight: shape (n,), None: 1 each; group: shape (n,), for
+    `FairGrad` only.
     """
 
     features: Floats
@@ -34,6 +34,7 @@ class Examples:
     clients: int
     labels: int
     weight: Floats | None = None
+    group: Integers | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -56,29 +57,47 @@ class Examples:
     def _share(self) -> Floats:  # of a record in its client's mean
         return 1 / np.bincount(self.client, minlength=self.clients)[self.client]
 
-    def updates(self, parameters: Floats, clip: float, largest_weight: float, unit: PrivacyUnit) -> Floats:
+    def updates(
+        self,
+        parameters: Floats,
+        clip: float,
+        largest_weight: float,
+        unit: PrivacyUnit,
+        fairgrad: FairGrad | None = None,
+        weights: Floats | None = None,
+    ) -> Floats:
         """Return an update per protected unit: clipped, then weighed, not yet rounded.
 
         Computes: a record's gradient of the negative log-likelihood, shortened to the L2 norm `clip` where it
-        is longer, times its weight, at most `largest_weight`; a client's: the mean of its records'.
-        Guarantees: no row is longer than clip * largest_weight.
-        [test: tests/harness/training/test_logistic.py]
+        is longer, times its weight, from -largest_weight to `largest_weight`; with `fairgrad` that of its
+        group and label, and after it the record's counts. A client's: the mean of its records'.
+        Guarantees: no row is longer than N = clip * largest_weight; with counts N / sqrt(1 - share).
+        [test: tests/harness/training/test_logistic.py, test_fairness.py]
         Edge cases: a client without records has the update 0.
-        Returns: shape (n, d) where records are the unit, (M, d) where clients are; d parameters.
+        Args: weights: of groups and labels, shape (k, m).
+        Returns: shape (n, d) where records are the unit, (M, d) where clients are; d parameters, and counts.
         """
-        off = probabilities(parameters, self._inputs)[:, 1:] - self._of_label
+        found = probabilities(parameters, self._inputs)
+        off = found[:, 1:] - self._of_label
         # The gradient is the outer product of both, so that its norm is that of their norms.
         norms = np.linalg.norm(off, axis=1) * self._lengths
         scale = np.minimum(1, clip / np.maximum(norms, clip))
-        if self.weight is not None:
-            scale = scale * np.minimum(self.weight, largest_weight)
+        share = self._share if unit is PrivacyUnit.CLIENT else np.ones(len(self.label))
+        weight = self.weight if weights is None else weights[self.group, self.label]
+        if weight is not None:
+            scale = scale * np.clip(weight, -largest_weight, largest_weight)
+        rows = _outer(off * (scale * share)[:, np.newaxis], self._inputs)
+        if fairgrad is not None:
+            assert self.group is not None
+            right = (found.argmax(axis=1) == self.label).astype(np.int64)
+            told = share * fairgrad.unit(clip * largest_weight)
+            rows = np.hstack([rows, told[:, np.newaxis] * fairgrad.counts(self.group, self.label, right)])
         if unit is PrivacyUnit.RECORD:
-            return _outer(off * scale[:, np.newaxis], self._inputs)
-        of_record = off * (scale * self._share)[:, np.newaxis]
-        found = np.zeros((self.clients, of_record.shape[1] * self._inputs.shape[1]))
+            return rows
+        of_clients = np.zeros((self.clients, rows.shape[1]))
         order, starts, present = self._by_client
-        found[present] = np.add.reduceat(_outer(of_record[order], self._inputs[order]), starts)
-        return found
+        of_clients[present] = np.add.reduceat(rows[order], starts)
+        return of_clients
 
     @cached_property
     def _by_client(self) -> tuple[Integers, Integers, Integers]:
@@ -97,23 +116,29 @@ def fit(
     largest_weight: float = 1.0,
     learning_rate: float = LEARNING_RATE,
     momentum: float = MOMENTUM,
+    fairgrad: FairGrad | None = None,
 ) -> Floats:
     """Train by so many noisy sums, in each of which everybody takes part.
 
     Computes: gradient descent with heavy-ball momentum on the noisy sums, divided by the number of clients,
     which is public; and of its steps the mean of the later half, over which the noise averages out.
     Args: sum_of: from updates to their noisy sum, for example `SumSession.add`; nothing else reads them.
-    largest_weight: public, fixed beforehand; larger weights count as this.
+    largest_weight: public, fixed beforehand; larger weights count as this. fairgrad: weighs groups, in place
+    of records' weights, by the counts of each round's model.
     Returns: parameters, shape (k - 1, p + 1), for `probabilities`.
     """
     parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
-    total = np.zeros(examples.shape)
+    total, weights = np.zeros(examples.shape), None
+    counts = np.zeros(fairgrad.cells if fairgrad else 0)
     for done in range(rounds):
-        noisy = sum_of(examples.updates(parameters, clip, largest_weight, unit))
-        velocity = momentum * velocity + noisy.reshape(examples.shape) / examples.clients
+        noisy = sum_of(examples.updates(parameters, clip, largest_weight, unit, fairgrad, weights))
+        velocity = momentum * velocity + noisy[: total.size].reshape(examples.shape) / examples.clients
         parameters = parameters - learning_rate * velocity
         if done >= rounds // 2:
             total += parameters
+        if fairgrad is not None:
+            counts += noisy[total.size :]
+            weights = fairgrad.weights(counts, done + 1)
     return total / (rounds - rounds // 2)
 
 

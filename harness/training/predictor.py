@@ -16,7 +16,8 @@ from harness.inputs.tables import read_table
 from harness.system.documents import as_type
 from harness.system.result_files import SCHEMA, not_result, read_result, result_path
 from harness.training.features import Features, features_from_json
-from harness.training.logistic import Floats, probabilities, with_constant
+from harness.training.logistic import probabilities, with_constant
+from harness.training.updates import Floats
 
 FILE = "model.json"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -28,10 +29,12 @@ from harness.releases.score_curves import ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import Model
 from harness.system.result_files import new_directory, write_json
+from harness.training.fairness import FairGrad
 from harness.training.features import Features
-from harness.training.logistic import Examples, Floats, fit, probabilities, with_constant
+from harness.training.logistic import Examples, fit, probabilities, with_constant
 from harness.training.predictor import FILE, LogisticModel
 from harness.training.session import SumSession
+from harness.training.updates import Floats
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, compose
 from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import exp_bounds
@@ -41,6 +44,7 @@ from protocols.spec import SHARES, SPLIT
 
 TASK = "train"
 HELD_OUT = 4  # one of so many clients is kept for thresholds
+_COUNTED = " and of the records that the model gets right and wrong, by group and label"
 _SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate", "momentum")
 
 S = TypeVar("S", bound=Statistic[Any])
@@ -64,7 +68,9 @@ class Training:
     """What is trained, and how much of it may be known; all of it public, fixed before data are seen.
 
     Attributes: guarantee: that the model's rounds keep to together; clip, largest_weight, learning_rate,
-    momentum: as for `logistic.fit`; grid: of scores, for thresholds; weights, thresholds: None for none.
+    momentum: as for `logistic.fit`; grid: of scores, for thresholds; weights, thresholds: None for none;
+    fairness: what groups are weighed for while the model is trained, None for nothing; positive: the label
+    whose rates that is about, the last one if empty.
     """
 
     model: Model
@@ -81,6 +87,8 @@ class Training:
     grid: Grid
     weights: Planned[WeightsStatistic] | None = None
     thresholds: Planned[ThresholdsStatistic] | None = None
+    fairness: str | None = None
+    positive: str = ""
 
     @property
     def relation(self) -> NeighboringRelation:
@@ -88,11 +96,25 @@ class Training:
         of_records = self.unit is PrivacyUnit.RECORD
         return NeighboringRelation.ADD_OR_REMOVE_ONE if of_records else NeighboringRelation.ZERO_OUT_ONE
 
-    @property
-    def hyperparameters(self) -> dict[str, Any]:
+    def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
+        """How groups are weighed. Raises: OptionError, RecordDomainError: not with these labels."""
+        if self.fairness is None:
+            return None
+        sizes = len(domain.groups), len(domain.labels)
+        return FairGrad(self.fairness, *sizes, domain.positive(self.positive))
+
+    def hyperparameters(self, fairgrad: FairGrad | None) -> dict[str, Any]:
         """What a manifest says of how the model was trained."""
         names = ("rounds", "clip", "largest_weight", "learning_rate", "momentum")
-        return {name: getattr(self, name) for name in names}
+        said = {name: getattr(self, name) for name in names}
+        if fairgrad is None:
+            return said
+        return {
+            **said,
+            "fairness": fairgrad.fairness,
+            "fairness_share": fairgrad.share,
+            "fairness_step": fairgrad.step,
+        }
 
 
 @dataclass(frozen=True)
@@ -141,7 +163,10 @@ def train(
             )
 
         progress("plan")
-        session = _session(chosen, domain, features, of_training.clients, lambda: charging.start(whole))
+        fairgrad = chosen.fairgrad(domain)
+        session = _session(
+            chosen, domain, features, fairgrad, of_training.clients, lambda: charging.start(whole)
+        )
         session.check_supported()
         total = session.plan.exact
         if chosen.thresholds:
@@ -161,6 +186,7 @@ def train(
             of_training.clients,
             len(domain.labels),
             table[of_training.group, of_training.label],
+            of_training.group,
         )
         progress("train")
         with session:
@@ -173,6 +199,7 @@ def train(
                 largest_weight=chosen.largest_weight,
                 learning_rate=chosen.learning_rate,
                 momentum=chosen.momentum,
+                fairgrad=fairgrad,
             )
         thresholds = None
         if chosen.thresholds:
@@ -195,7 +222,7 @@ def train(
                 "in_training": examples.clients,
                 "max_count": domain.max_count,
             },
-            "training": chosen.hyperparameters,
+            "training": chosen.hyperparameters(fairgrad),
             "wall_s": time.monotonic() - started,
         }
         of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
@@ -238,15 +265,24 @@ def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRec
 
 
 def _session(
-    chosen: Training, domain: RecordDomain, features: Features, clients: int, starting: Callable[[], None]
+    chosen: Training,
+    domain: RecordDomain,
+    features: Features,
+    fairgrad: FairGrad | None,
+    clients: int,
+    starting: Callable[[], None],
 ) -> SumSession:
     of_client = domain.max_count if chosen.unit is PrivacyUnit.RECORD else 1
+    norm = chosen.clip * chosen.largest_weight  # of what is added, which is clipped and weighed already
+    coordinates = (len(domain.labels) - 1) * (features.columns + 1)
+    if fairgrad is not None:
+        norm, coordinates = math.hypot(norm, fairgrad.unit(norm)), coordinates + fairgrad.cells
     return SumSession(
         chosen.model.name,
         clients=clients * of_client,
-        coordinates=(len(domain.labels) - 1) * (features.columns + 1),
+        coordinates=coordinates,
         rounds=chosen.rounds,
-        clip=chosen.clip * chosen.largest_weight,  # what is added is clipped and weighed already
+        clip=norm,
         epsilon=chosen.guarantee.epsilon,
         delta=chosen.guarantee.delta,
         unit=str(chosen.unit),
@@ -274,7 +310,7 @@ def _own_manifest(
         program_hash=engine.program_hash(session.job, chosen.model),
         compile_options=(),
     )
-    size = examples.shape[0] * examples.shape[1]
+    size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
     privacy = {
         **_stated(exact, False),
         "epsilon_requested": str(chosen.guarantee.epsilon),
@@ -284,9 +320,12 @@ def _own_manifest(
         "input_form": "sums",
         "input_path": SHARES.described,
         **(own_noise_fields(noise, SPLIT) if isinstance(noise, OwnNoise) else {}),
-        "revealed": [f"{chosen.rounds} noisy sums of {size} numbers each, of clients' updates of the model"],
+        "revealed": [
+            f"{chosen.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
+        ],
         "public": [
             *("number of clients", "features and their ranges", *_SAID),
+            *(["fairness"] if counted else []),
             *([INFERRED] if inferred else []),
         ],
     }

@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from harness.privacy.ledger.charge import UNCHARGED, Account, chosen_ledger, ent
 from harness.privacy.ledger.populations import PrivacyEvent, listed
 from harness.security_models import Model
 from harness.system.files import scratch_directory
-from harness.training.updates import MAX_WEIGHT, MIN_WEIGHT, Floats, Integers, UpdateRule, units_for
+from harness.training.updates import Floats, Integers, UpdateRule, units_for
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
@@ -87,7 +88,7 @@ class SumSession:
         rows: str | None = None,
         noise: str = "joint",
         population: str | None = None,
-        budget: tuple[Number, Number] | None = None,
+        budget: Number | tuple[Number, Number] | None = None,
         ledger: Path | str | None = None,
         starting: Callable[[], None] | None = None,
         timeout: float = 600,
@@ -104,7 +105,7 @@ class SumSession:
             unit, rows: who is protected, "client" or "record"; and whose vector each row is. Where records
                 are protected and rows are clients', noise is doubled.
             noise: "joint", which nobody knows, or "own": each party adds Gaussian noise, for long vectors.
-            population, budget, ledger: who is charged; their (epsilon, delta) in all; the file that it is
+            population, budget, ledger: who is charged; their ε in all, or (ε, δ); the file that it is
                 written to, by default the commands'. "none": nobody counts; None: likewise, unless the
                 ledger holds budgets.
             starting: charges in place of these, where the rounds are a part of a larger run; called once,
@@ -113,7 +114,8 @@ class SumSession:
         Raises: FairSharesError: a subclass for each mistake; the message has the value, and the way out.
         """
         self.model, self.clients, self.rounds, self._timeout_s = choose_model(model), clients, rounds, timeout
-        if not (1 <= rounds <= MAX_ROUNDS and clients >= 1):
+        whole = hasattr(rounds, "__index__") and hasattr(clients, "__index__")
+        if not (whole and 1 <= rounds <= MAX_ROUNDS and clients >= 1):
             raise OptionError(
                 f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
             )
@@ -124,10 +126,10 @@ class SumSession:
         if noise == "own":
             self._spec = _own_rounds()
             own = self.model.parties, self.model.parties - self.model.corruptions
-        fits = coordinates > 0 and MIN_WEIGHT <= largest_weight <= MAX_WEIGHT  # or is refused below
-        units = units_for(coordinates, largest_weight) if fits else 1
+        self.rule = UpdateRule(coordinates, clip, largest_weight, 1, protected, of_rows)
+        units = units_for(coordinates, largest_weight)
         while True:
-            self.rule = UpdateRule(coordinates, clip, largest_weight, units, protected, of_rows)
+            self.rule = replace(self.rule, units=units)
             try:
                 self.plan: RoundsPlan = plan_rounds(
                     self.rule.squares, coordinates, rounds, _exact(epsilon), _exact(delta), own
@@ -197,7 +199,7 @@ class SumSession:
             raise OptionError("This session is not open; use it in a `with` block, or call open() first.")
         number = len(self.seconds) + 1
         if number > self.rounds:
-            raise OptionError(f"All {self.rounds} rounds were opened; declare more for another session.")
+            raise OptionError(f"All {self.rounds} rounds were used; declare more for another session.")
         encoded = self.rule.encode(updates, weights)
         if len(encoded) > self.clients:
             raise OptionError(
@@ -286,7 +288,7 @@ def _own_rounds() -> ProtocolSpec:
 
 
 def _account(
-    population: str | None, budget: tuple[Number, Number] | None, ledger: Path | str | None
+    population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
     """Return who is charged, by the rules of commands. Raises: OptionError, PopulationError."""
     found = chosen_ledger(None if ledger is None else Path(ledger))
@@ -298,7 +300,12 @@ def _account(
             f"{found.path} holds budgets, for {listed(guarded)}. Name the population whose data these are, "
             f"or {UNCHARGED!r}: that nobody counts what is spent."
         )
-    limit = None if budget is None else Budget(_exact(budget[0]), _exact(budget[1]))
+    limit = None
+    if budget is not None:
+        parts = [_exact(each) for each in (budget if isinstance(budget, tuple | list) else (budget,))]
+        if not 1 <= len(parts) <= 2:
+            raise OptionError(f"A budget is a total ε, or (ε, δ), not {budget}.")
+        limit = Budget(parts[0], parts[1] if len(parts) > 1 else None)
     return Account(found, None if population == UNCHARGED else population, limit)
 
 

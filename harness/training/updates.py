@@ -51,11 +51,13 @@ class UpdateRule:
     rows: PrivacyUnit
 
     def __post_init__(self) -> None:
-        if not 1 <= self.coordinates <= MAX_COORDINATES:
+        if not (hasattr(self.coordinates, "__index__") and 1 <= self.coordinates <= MAX_COORDINATES):
             raise OptionError(f"A sum has 1 to {MAX_COORDINATES} coordinates, not {self.coordinates}.")
-        if not (0 < self.clip < math.inf):
+        if not (hasattr(self.clip, "__float__") and 0 < self.clip < math.inf):
             raise OptionError(f"The clipping norm is a positive number, not {self.clip}.")
-        if not MIN_WEIGHT <= self.largest_weight <= MAX_WEIGHT:
+        if not (
+            hasattr(self.largest_weight, "__float__") and MIN_WEIGHT <= self.largest_weight <= MAX_WEIGHT
+        ):
             raise OptionError(
                 f"The largest weight is from {MIN_WEIGHT:g} to {MAX_WEIGHT}, not {self.largest_weight}."
             )

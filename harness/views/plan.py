@@ -28,6 +28,7 @@ from harness.views.run import at_every_epsilon
 from protocols.accounting.rounding import digits_up, float_up
 
 _MOST_ROWS = 20
+_OF_THE_WALL_CLOCK = ("wall_s", "start_s", "read_s", "share_s", "compile_s")
 _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
     "No ε was spent."
@@ -218,6 +219,25 @@ def _costs(
         f"{_PARTIES_HERE} Measured on {machine.get('cores')} cores, {str(units.measured['time'])[:10]}; "
         "docs/explanation/planning.md says how good such predictions were."
     )
+    yield from _wall_clock(plans)
+
+
+def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
+    """View how long a command on records would take, and what for; nothing where there is none."""
+    walls = {each.model.name: each.wall for each in plans if each.wall is not None}
+    if not walls:
+        return
+    yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
+    rows = [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()]
+    yield Table(["model", "in all", "start", "read", "share, add up", "compile", "compute"], rows, "lrrrrrr")
+    yield (
+        "With all roles on this machine, where starting, reading and sharing were tried out; a program is "
+        "compiled once, and kept."
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
 
 
 def _bytes(count: float) -> str:
@@ -242,6 +262,7 @@ def to_json(
         "task": asked.task,
         "protocol": asked.statistic.spec.name,
         "input_form": asked.release.form.name,
+        "input_path": asked.release.form.path.name,
         "from_records": asked.held is not None,
         "clients": asked.clients,
         "records": None if sized else asked.clients if valued else asked.records,
@@ -328,6 +349,7 @@ def _model_json(stages: Sequence[PlanRequest], each: ModelPlan) -> dict[str, Any
         "model": each.model.name,
         "tolerates": each.model.tolerates,
         **_cost_json(each.cost),
+        **{name: getattr(each.wall, name, None) for name in _OF_THE_WALL_CLOCK},
         **runs,
         "reason": each.refusal,
         "available": each.missing is None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # their libraries take a second to load
 STEPS = {
     **run.STEPS,
     **{f"weights {key}": name for key, name in weights_view.STEPS.items()},
-    "train": "rounds of training: clients send updates, parties open noisy sums",
+    "train": "rounds of training: clients send updates, parties reveal noisy sums",
     **{f"thresholds {key}": name for key, name in thresholds_view.STEPS.items()},
     "write": "write the model",
 }
@@ -38,6 +38,11 @@ def training(
     )
     yield Findings([summary])
     yield summary
+    if "fairness" in said:
+        yield (
+            f"Groups and labels were weighed for {said['fairness']}, by noisy counts of what each round's "
+            "model got right."
+        )
     columns = [*model.features.named, "intercept"]
     yield Table(
         ["feature", *model.labels[1:]],
@@ -47,6 +52,8 @@ def training(
     )
     if weights is not None:
         yield Heading("Weights")
+        if weights.weights.max() > (most := said["largest_weight"]):
+            yield f"In training a weight above {most:g}, the largest that was declared, counted as {most:g}."
         yield from weights_view.weights(weights)
     if thresholds is not None:
         yield Heading("Thresholds")

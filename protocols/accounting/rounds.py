@@ -61,7 +61,7 @@ def plan_rounds(
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
-    total = _largest_rho(epsilon, delta * (1 - _LOST))
+    total = largest_rho(epsilon, delta * (1 - _LOST))
     if renyi_delta(total, epsilon) > delta:
         raise ValueError("so small an epsilon takes a larger delta, by the bound that is used")
     lost = delta * _LOST / (1 + exp_bounds(epsilon)[1]) / rounds  # what a round may be apart
@@ -105,18 +105,18 @@ def zcdp(
     return rounds * squares * unit**2 / 2, rounds * apart
 
 
-def _moved(squares: int, coordinates: int) -> int:
-    """Return by how much whole coordinates move in all, at most (Cauchy and Schwarz)."""
-    return min(squares, math.isqrt(squares * coordinates))
-
-
-def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return about the largest rho whose delta at epsilon is at most this."""
     low, high = 1e-12, float(epsilon)
     for _ in range(50):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if renyi_delta(Fraction(middle), epsilon) <= delta else (low, middle)
     return Fraction(low)
+
+
+def _moved(squares: int, coordinates: int) -> int:
+    """Return by how much whole coordinates move in all, at most (Cauchy and Schwarz)."""
+    return min(squares, math.isqrt(squares * coordinates))
 
 
 def _coins(

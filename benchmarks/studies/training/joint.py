@@ -8,8 +8,9 @@ training leaves out, so that of both the larger part counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -23,10 +24,11 @@ from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_o
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.training.fairness import SHARE, STEP, FairGrad
 from harness.training.logistic import Examples, fit, probabilities, with_constant
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.own_noise import renyi_delta
+from protocols.accounting.rounds import largest_rho
 
 DELTA = Fraction(1, 100_000)
 
@@ -38,7 +40,8 @@ class Scheme:
     """What is trained and released.
 
     Attributes: private: False: no noise and no clipping; weights: a scheme of `reweighing`, or none;
-    largest_weight: larger ones count as this; thresholds: whether there are any.
+    largest_weight: larger ones count as this; thresholds: whether there are any; fairness, step, share: of
+    `FairGrad`, or none.
     """
 
     name: str
@@ -46,6 +49,9 @@ class Scheme:
     weights: str = ""
     largest_weight: float = 1.0
     thresholds: bool = False
+    fairness: str = ""
+    step: float = STEP
+    share: float = SHARE
 
 
 @dataclass(frozen=True)
@@ -69,14 +75,11 @@ CHOSEN = Choices()
 
 
 @lru_cache
-def rho_of(epsilon: float, delta: Fraction = DELTA) -> float:
-    """Return the largest rho, to 10^-4 of it, whose zCDP is (epsilon, delta)-differential privacy."""
-    low, high = 0.0, float(epsilon)
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2
-        enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= delta
-        low, high = (middle, high) if enough else (low, middle)
-    return low
+def rho_of(epsilon: float) -> float:
+    """Return the largest rho, to 10^-4 of it, whose zCDP is (epsilon, 10^-5)-differential privacy."""
+    found = float(largest_rho(Fraction(epsilon), DELTA))
+    step = epsilon / 2 ** math.ceil(math.log2(epsilon / found / 1e-4))
+    return float(found // step * step)  # on a grid
 
 
 def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
@@ -92,7 +95,7 @@ class Trained:
     """A model and its rules. Attributes: parameters: shape (p + 1,); rules: by group, none: 0.5 for all."""
 
     parameters: Floats
-    rules: Mapping[str, ThresholdRule]
+    rules: Mapping[str, ThresholdRule] = field(default_factory=dict)
 
 
 def train(
@@ -117,7 +120,7 @@ def train(
         out = np.isin(people.client, order[:cut])
         held, size = people.of_rows(out), size * (1 - choices.held)
         people, weight = people.of_rows(~out), weight if weight is None else weight[~out]
-    parameters = _fit(people, weight, scheme.largest_weight, size, rho - counting, rng, choices)
+    parameters = _fit(people, weight, scheme, size, rho - counting, rng, choices)
     return Trained(
         parameters, _rules(held, parameters, rho - counting, rng, choices) if scheme.thresholds else {}
     )
@@ -131,8 +134,7 @@ def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Float
     scale, share = 1, np.ones(len(people.label))
     if people.unit is PrivacyUnit.CLIENT:
         scale, share = 1024, 1024 / np.bincount(people.client, minlength=people.clients)[people.client]
-    counts = np.zeros((len(people.groups), 2))
-    np.add.at(counts, (people.group, people.label), share)
+    counts = people.counted(people.group, len(people.groups), share)
     # Of a client's parts the squares add up to at most (1 + sqrt(cells) / 2 / scale)^2, rounding included.
     squares = 1 if scale == 1 else (scale + np.sqrt(counts.size) / 2) ** 2
     found = noisy(np.rint(counts), squares, rho, rng) / scale
@@ -142,16 +144,20 @@ def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Float
 def _fit(
     people: People,
     weight: Floats | None,
-    most: float,
+    scheme: Scheme,
     size: float,
     rho: float,
     rng: np.random.Generator,
     choices: Choices,
 ) -> Floats:
-    examples = Examples(people.features, people.label, people.client, people.clients, 2, weight)
-    coordinates = people.features.shape[1] + 1
-    units = units_for(coordinates, most)
-    rule = UpdateRule(coordinates, choices.clip, most, units, people.unit, people.unit)
+    examples = Examples(people.features, people.label, people.client, people.clients, 2, weight, people.group)
+    coordinates, clip = people.features.shape[1] + 1, choices.clip if rho else _UNCLIPPED
+    most, fairgrad, norm = scheme.largest_weight, None, choices.clip
+    if scheme.fairness:
+        groups = len(people.groups)
+        fairgrad = FairGrad(scheme.fairness, groups, 2, 1, step=scheme.step, share=scheme.share)
+        coordinates, norm = coordinates + fairgrad.cells, math.hypot(norm, fairgrad.unit(norm))
+    rule = UpdateRule(coordinates, norm, most, units_for(coordinates, most), people.unit, people.unit)
     scale = rule.units / rule.clip
 
     def sum_of(updates: Floats) -> Floats:
@@ -167,10 +173,11 @@ def _fit(
         sum_of,
         rounds=choices.rounds,
         unit=people.unit,
-        clip=choices.clip if rho else _UNCLIPPED,
+        clip=clip,
         largest_weight=most,
         learning_rate=step,
         momentum=choices.momentum,
+        fairgrad=fairgrad,
     )[0]
     return found
 

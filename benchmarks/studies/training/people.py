@@ -92,6 +92,11 @@ class People:
         found = self.of_rows(np.isin(self.client, chosen))
         return replace(found, client=np.unique(found.client, return_inverse=True)[1])
 
+    def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
+        """Return counts by group, or another number, and label. Args: each: what a record counts; None: 1."""
+        cells = 2 * of + self.label
+        return np.bincount(cells, each, 2 * rows).reshape(rows, 2).astype(float)
+
     def drawn(self, clients: int, rng: np.random.Generator) -> People:
         """Return so many clients, drawn without replacement, each group's share kept, to the nearest."""
         who, first = np.unique(self.client, return_index=True)

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 import dp_accounting
 import numpy as np
-from dp_accounting import pld
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.special import expit
 
 from benchmarks.studies.training.people import Floats, People
 from harness.training.logistic import with_constant
@@ -41,29 +39,14 @@ class Recipe:
 PAPERS = Recipe()
 
 
-def epsilon_of_gaussians(noise: float, steps: int, delta: float = DELTA) -> float:
-    """Return epsilon at delta of so many sums with Gaussian noise, each over all records.
+def epsilon_of_gaussians(noise: float, steps: int) -> float:
+    """Return epsilon at 10^-5 of so many sums with Gaussian noise, each over all records.
 
     Source: Balle and Wang 2018, theorem 8: together they are one with mu = sqrt(steps) / noise.
     [test: tests/benchmarks/studies/test_training.py, against dp_accounting]
     Args: noise: its standard deviation over what one unit changes.
     """
-    mu = np.sqrt(steps) / noise
-
-    def excess(epsilon: float) -> float:
-        other = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
-        return float(ndtr(mu / 2 - epsilon / mu) - other) - delta
-
-    return float(brentq(excess, 0, mu**2 + 10 * mu)) if excess(0) > 0 else 0.0
-
-
-def epsilon_of_batches(noise: float, steps: int, sampled: float, delta: float = DELTA) -> float:
-    """Return the same where a record is in each batch with this probability, numerically (dp_accounting).
-
-    Batches that are shuffled, as in the published code, have no such amplification.
-    """
-    event = dp_accounting.PoissonSampledDpEvent(sampled, dp_accounting.GaussianDpEvent(noise))
-    return float(pld.PLDAccountant().compose(event, steps).get_epsilon(delta))
+    return float(dp_accounting.get_epsilon_gaussian(noise / np.sqrt(steps), DELTA))
 
 
 def centralised(people: People, rng: np.random.Generator, recipe: Recipe = PAPERS) -> Floats:
@@ -74,7 +57,7 @@ def centralised(people: People, rng: np.random.Generator, recipe: Recipe = PAPER
         order = rng.permutation(len(inputs))
         for at in range(0, len(order), recipe.batch):
             rows = order[at : at + recipe.batch]
-            off = sigmoid(inputs[rows] @ parameters) - people.label[rows]
+            off = expit(inputs[rows] @ parameters) - people.label[rows]
             parameters = parameters - recipe.centralised_rate * (off @ inputs[rows]) / len(rows)
     return parameters
 
@@ -96,7 +79,7 @@ def federated(
         for inputs, label, weight, lengths, size in blocks:
             local = np.repeat(parameters[np.newaxis], len(size), axis=0)
             for _ in range(recipe.local_epochs):
-                off = weight * (sigmoid(inputs @ local) - label)
+                off = weight * (expit(inputs @ local) - label)
                 if private:
                     off /= np.maximum(1, np.abs(off) * lengths / recipe.clip)
                 gradient = inputs.swapaxes(1, 2) @ off
@@ -114,8 +97,7 @@ def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Fl
     Source: footnote 5, after Abay et al. 2020: Laplace noise on the client's counts, randomised response for
     its group. Each takes epsilon, as the text does not divide it: 2 epsilon in all.
     """
-    counts = np.zeros((people.clients, 2))
-    np.add.at(counts, (people.client, people.label), 1)
+    counts = people.counted(people.client, people.clients)
     present = np.flatnonzero(counts.sum(axis=1))
     group = np.zeros(people.clients, dtype=np.int64)
     group[people.client] = people.group
@@ -124,18 +106,6 @@ def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Fl
     found = np.zeros((len(people.groups), 2))
     np.add.at(found, told[present], (counts + rng.laplace(0, 1 / epsilon, counts.shape))[present])
     return found
-
-
-def counts_of(people: People) -> Floats:
-    """Return the records per group and label, shape (k, 2)."""
-    found = np.zeros((len(people.groups), 2))
-    np.add.at(found, (people.group, people.label), 1)
-    return found
-
-
-def sigmoid(scores: Floats) -> Floats:
-    """Return 1 / (1 + exp(-score)) of each."""
-    return np.asarray(0.5 * (1 + np.tanh(scores / 2)))
 
 
 def _start(parameters: int, rng: np.random.Generator) -> Floats:

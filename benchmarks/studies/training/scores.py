@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from benchmarks.studies.training.people import Floats, Integers, People
 from benchmarks.studies.utility.curves import UNMITIGATED
@@ -56,24 +57,17 @@ def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, fl
     found = {
         "accuracy": np.mean(truth == predicted),
         "constant": max(np.mean(positive), np.mean(~positive)),
-        "balanced": (np.mean(predicted[positive]) + np.mean(1 - predicted[~positive])) / 2,
-        "auc": _auc(scores, positive),
+        "balanced": balanced_accuracy_score(truth, predicted),
+        "auc": roc_auc_score(positive, scores),
         **{name: getattr(published, name) for name in PUBLISHED},
         ODDS: corrected.delta_eodd,
         "parity": corrected.delta_sp,
-        **_each("tpr", people.groups, rates.true_positive_rate),
-        **_each("selected", people.groups, rates.selection_rate),
+        **{
+            f"tpr, {group}": rate for group, rate in zip(people.groups, rates.true_positive_rate, strict=True)
+        },
+        **{
+            f"selected, {group}": rate
+            for group, rate in zip(people.groups, rates.selection_rate, strict=True)
+        },
     }
     return {name: round(float(value), 6) if np.isfinite(value) else None for name, value in found.items()}
-
-
-def _each(rate: str, groups: Sequence[str], values: Floats) -> dict[str, float]:
-    return {f"{rate}, {name}": value for name, value in zip(groups, values.tolist(), strict=True)}
-
-
-def _auc(scores: Floats, positive: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
-    """Return the share of pairs that the scores rank right, ties by half."""
-    _, place, size = np.unique(scores, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(size) - (size - 1) / 2)[place]
-    ones = positive.sum()
-    return float((rank[positive].sum() - ones * (ones + 1) / 2) / (ones * (len(scores) - ones)))

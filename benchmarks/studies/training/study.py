@@ -22,7 +22,7 @@ from benchmarks.measure.samples import append, whole_lines
 from benchmarks.papers import table3
 from benchmarks.studies.outcome import SUMMARY, Outcome, rounded
 from benchmarks.studies.training import recipe
-from benchmarks.studies.training.joint import CHOSEN, DELTA, Scheme, rho_of, scores, train
+from benchmarks.studies.training.joint import CHOSEN, DELTA, Scheme, Trained, rho_of, scores, train
 from benchmarks.studies.training.people import MOVIELENS_CLIENTS, Floats, People
 from benchmarks.studies.training.scores import PUBLISHED, figures, predictions, rules_of
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
@@ -50,8 +50,6 @@ SCHEMES = (
 BY_PAPER, JOINT = "paper", "joint"
 ONE = 1.0  # the epsilon of Table 3, and of targets
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
-
-Model = tuple[Floats, Mapping[str, ThresholdRule]]
 
 
 @dataclass(frozen=True)
@@ -122,38 +120,43 @@ def _seeds(way: str, epsilon: float, extent: Extent) -> int:
 def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Extent) -> Run:
     """Draw clients and a split by the seed, the same for all ways, and train each scheme's model."""
     rng = np.random.default_rng(seed)
-    if people.name.startswith("MovieLens"):
-        people = people.drawn(MOVIELENS_CLIENTS, rng)
-    training, tests = people.split(rng)
+    training, tests = drawn_and_split(people, rng)
     if way == JOINT:
         trained = _jointly(training, epsilon, rng)
     else:
         trained = by_recipe(training, epsilon, rng, extent.recipe, whole=epsilon == ONE)
     models = {}
-    for name, (parameters, rules) in trained:
-        of = scores(tests, parameters)
-        models[name] = figures(tests, of, predictions(of, tests, rules, rng))
+    for name, model in trained:
+        of = scores(tests, model.parameters)
+        models[name] = figures(tests, of, predictions(of, tests, model.rules, rng))
     return Run(people.name, way, epsilon, seed, models)
+
+
+def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
+    """Return records for training and for tests; of MovieLens as many clients as in the paper."""
+    if people.name.startswith("MovieLens"):
+        people = people.drawn(MOVIELENS_CLIENTS, rng)
+    return people.split(rng)
 
 
 def by_recipe(
     people: People, epsilon: float, rng: np.random.Generator, by: recipe.Recipe, *, whole: bool
-) -> Iterator[tuple[str, Model]]:
+) -> Iterator[tuple[str, Trained]]:
     """Yield a model by each row of Table 3; of those without epsilon only if the `whole` table is wanted."""
     if whole:
-        yield CL, (recipe.centralised(people, rng, by), {})
+        yield CL, Trained(recipe.centralised(people, rng, by))
         equal = np.ones((len(people.label), 1))
-        yield FL, (recipe.federated(people, equal, rng, private=False, recipe=by)[0], {})
-    exact = recipe.counts_of(people)
+        yield FL, Trained(recipe.federated(people, equal, rng, private=False, recipe=by)[0])
+    exact = people.counted(people.group, len(people.groups))
     told = recipe.local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
     weights = [weights_of_counts(table, BALANCED)[people.group, people.label] for table in told]
     weights.insert(0, np.ones(len(people.label)))
     plain, local, pre = recipe.federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
     if whole:
-        yield DP_SGD, (plain, {})
-    yield LOCAL, (local, {})
-    yield PRE, (pre, {})
-    yield POST, (plain, published_rules(people, plain, epsilon, rng))
+        yield DP_SGD, Trained(plain)
+    yield LOCAL, Trained(local)
+    yield PRE, Trained(pre)
+    yield POST, Trained(plain, published_rules(people, plain, epsilon, rng))
 
 
 def published_rules(
@@ -175,13 +178,12 @@ def published_rules(
     return rules_of(curves_of(people.groups, np.array(GRID_OF_SCORES), counts))
 
 
-def _jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, Model]]:
+def _jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, Trained]]:
     for scheme in SCHEMES:
         if (scheme.private or epsilon == ONE) and (
             not scheme.thresholds or people.unit is PrivacyUnit.RECORD
         ):
-            model = train(people, scheme, epsilon, rng)
-            yield scheme.name, (model.parameters, model.rules)
+            yield scheme.name, train(people, scheme, epsilon, rng)
 
 
 @dataclass(frozen=True)
@@ -280,7 +282,6 @@ def spent(scheme: str, epsilon: float, records: int, by: recipe.Recipe) -> float
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent, left_out: str) -> Outcome:
     """Return means, intervals, targets and pictures; `left_out` says which data there were none of."""
     rows = rows_of(runs)
-    flat = [_flat(row) for row in rows]
     judged = [(target, found) for target in TARGETS if (found := target.judged(runs))]
     about = {
         "data": {people.name: {"records": len(people.label), "clients": people.clients} for people in sets},
@@ -294,17 +295,22 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent, left_ou
         | {"less_no_dp": each.less, "mean": rounded(found.value), "half": rounded(found.half), "met": met}
         for each, (found, met) in judged
     ]
-    columns = list(dict.fromkeys(name for row in flat for name in row))
-    table = [{name: row.get(name, "") for name in columns} for row in flat]
     return Outcome(
         about | {"targets": more},
-        {"rows": flat, "targets": more},
+        {"rows": [*map(_flat, rows)], "targets": more},
         view(rows, judged, sets, extent, left_out),
-        tables={SUMMARY: table},
+        tables={SUMMARY: summary(rows)},
         figures={
             f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, people) for people in sets
         },
     )
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of `summary.csv`, all with the same columns."""
+    told = [*map(_flat, rows)]
+    columns = dict.fromkeys(name for row in told for name in row)
+    return [{name: row.get(name, "") for name in columns} for row in told]
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -37,15 +38,17 @@ _OF_SHARES = ("clients", "records", "groups", "labels")
 
 def plan(options: PlanOptions) -> None:
     """Say what to expect of a release."""
-    shown, found = planned(options)
+    shown, found = planned(options, process_time())
     title = f"Plan of {options.task}"
     tell("plan", title, shown, lambda: found, plot=options.plot, as_json=options.json)
 
 
-def planned(options: PlanOptions) -> tuple[Sequence[Part], dict[str, Any]]:
+def planned(options: PlanOptions, started_s: float = 0.0) -> tuple[Sequence[Part], dict[str, Any]]:
     """Return what to expect of a release, as people and as machines read it.
 
-    Nothing is run, and nothing is read but unit costs. Raises: FairSharesError: it cannot be run so.
+    No party is started, and nothing is read but unit costs and the file that may be named.
+    Args: started_s: how long a command takes to begin, as this one did; 0: there is none to begin.
+    Raises: FairSharesError: it cannot be run so.
     """
     stages, network = requests(options), options.network
     target = options.error or float(DEFAULT_ERROR)
@@ -59,7 +62,7 @@ def planned(options: PlanOptions) -> tuple[Sequence[Part], dict[str, Any]]:
             largest = Cap(caps_to_choose_from(each.asked.max_count)[-1])
             if each.asked.cap is not None:
                 _ = replace(each.asked, cap=largest).prepared
-    plans = [plan_model(stages, model, units, network) for model in models]
+    plans = [plan_model(stages, model, units, network, started_s) for model in models]
     told = (stages, releases, plans, network, units)
     return list(show_plan.plan(*told)), show_plan.to_json(*told)
 
@@ -70,7 +73,7 @@ def requests(options: PlanOptions) -> list[PlanRequest]:
     Raises: OptionError.
     """
     of_all = ("epsilon", "delta", "neighboring_relation", "privacy_unit", "input_form", "cap", "cap_epsilon")
-    chosen = options.read_by_the_task(**options.given(*of_all, "noise", "law"))
+    chosen = options.read_by_the_task(**options.given(*of_all, "input_path", "noise", "law"))
     _refuse_strangers(options)
     request = _request(options, chosen)
     return _after_cap(chosen, request) if options.chooses_cap else [request]
@@ -91,7 +94,7 @@ def _request(options: PlanOptions, chosen: ReleaseOptions) -> PlanRequest:
     max_count = options.max_count or DEFAULT_MAX_COUNT
     release = Release(
         options.model or next(iter(MODELS.values())),
-        chosen_form(spec.input_forms, chosen.input_form),
+        chosen_form(spec.input_forms, chosen.input_form, chosen.input_path),
         chosen.epsilon,
         chosen.delta,
         chosen.neighboring_relation,
@@ -155,7 +158,7 @@ def _after_cap(options: ReleaseOptions, request: PlanRequest) -> list[PlanReques
     """Return the release of a cap, and the one that it is for, with what that leaves."""
     of_cap, left = cap_and_release(options)
     release = replace(request.release, epsilon=left.epsilon, delta=left.delta)
-    exchangeable, form = release.form.exchangeable, PI_CAP.input_forms[SLOTS.name]
+    exchangeable, form = release.form.exchangeable, PI_CAP.input_forms[SLOTS.name].by(release.form.path)
     target = CapTarget(options.task, left.epsilon, left.delta, request.thresholds, exchangeable)
     first = replace(
         request,

@@ -1,4 +1,4 @@
-"""`weights`, `confusion`, `gap` and `count`; and what all commands that release a statistic do alike."""
+"""`confusion`, `gap` and `count`; and what all commands that release a statistic do alike."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from harness.cli.release_options import (
     CountOptions,
     GapOptions,
     ReleaseOptions,
-    WeightsOptions,
 )
 from harness.cli.report import write_beside
 from harness.cli.terminal import show
@@ -57,15 +56,12 @@ from harness.views import run as run_view
 from harness.views.ledger import charge
 from harness.views.parts import Part, View
 from harness.views.releases import cap as cap_view
-from harness.views.releases import confusion as confusion_view
-from harness.views.releases import counts as counts_view
-from harness.views.releases import gaps as gaps_view
-from harness.views.releases import weights as weights_view
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.noise.truncated import Guarantee
 from protocols.spec import (
     CLIENTS,
     PI_CAP,
+    REPLICATED,
     SHARES,
     SLOTS,
     ProtocolSpec,
@@ -81,19 +77,10 @@ _ANY = ("a", "b")  # groups or labels, where nothing depends on which there are
 T = TypeVar("T")
 
 
-def weights(options: WeightsOptions) -> None:
-    """Run π_RW on a records file or on shares."""
-    if options.reveal == "weights":
-        run, out = released(options, weights_view.WEIGHTS_ONLY_STEPS)
-        shown = weights_view.opened_weights(run.found)
-    else:
-        run, out = released(options, weights_view.STEPS)
-        shown = weights_view.weights(run.found.weights)
-    conclude(options, run, out, shown, "weights")
-
-
 def confusion(options: ConfusionOptions) -> None:
     """Run π_CF on a records file or on shares."""
+    from harness.views.releases import confusion as confusion_view  # each command pays for its own
+
     cut = score_cut(options)
     if cut is not None and options.shares:
         raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
@@ -104,12 +91,16 @@ def confusion(options: ConfusionOptions) -> None:
 
 def gap(options: GapOptions) -> None:
     """Run π_GAP on a file of clients' values or on shares."""
+    from harness.views.releases import gaps as gaps_view
+
     run, out = released(options, gaps_view.STEPS)
     conclude(options, run, out, gaps_view.gaps(run.found), "gaps")
 
 
 def count(options: CountOptions) -> None:
     """Run π_COUNT on a records file or on shares."""
+    from harness.views.releases import counts as counts_view
+
     run, out = released(options, counts_view.STEPS)
     conclude(options, run, out, counts_view.counts(run.found), "counts")
 
@@ -174,10 +165,15 @@ def _check_sources(options: ReleaseOptions) -> None:
         raise OptionError("--clients-per-upload is about uploads; it goes with --shares.")
     if bool(options.invite) != bool(options.clients):
         raise OptionError("--invite and --clients (how many) go together.")
-    if options.shares and options.input_path is CLIENTS:
+    if (options.shares or (options.hosts and not options.invite)) and options.input_path is CLIENTS:
         raise OptionError(
-            "--shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
+            "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
             "replicated if they are."
+        )
+    if options.invite and options.input_path is REPLICATED:
+        raise OptionError(
+            "--input-path replicated is of shares that wait for the run, and --invite has clients send "
+            "during it; leave out one of them."
         )
     if options.wants_chosen_cap and not options.chooses_cap:
         parse_cap(AUTO)  # which says why not
@@ -208,7 +204,7 @@ def release(
         if settings.hosts is not None:
             return _run_on_hosts(options, statistic, settings, target, begin), target
         if options.shares:
-            source = SharesSource(options.shares, _policy(options, statistic, settings))
+            source = SharesSource(options.shares, policy_of(options, statistic, settings))
             return run_release(statistic, source, settings, target, begin), target
         if options.invite:
             return run_release(statistic, _invited(options, settings), settings, target, begin), target
@@ -266,7 +262,7 @@ def _check_unread(
     check_unread(statistic, settings, with_cap(domain, cap, unit), target, total)
 
 
-def _policy(options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings) -> UploadPolicy:
+def policy_of(options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings) -> UploadPolicy:
     """Return what uploads have to be."""
     if any(options.given("groups", "labels", "max_count", "range", "steps", "cap").values()):
         raise OptionError(
@@ -321,7 +317,7 @@ def _run_on_hosts(
     if options.invite:
         source = _invited(options, settings)
     else:
-        source = HostsSource(hosts, _policy(options, statistic, settings))
+        source = HostsSource(hosts, policy_of(options, statistic, settings))
     asked = asked_of(statistic, settings.release, settings.account.population)
     with hosts.connected(asked, begin):
         return run_release(statistic, source, settings, target, begin)

@@ -101,6 +101,10 @@ def _sentences(terms: Terms) -> list[str]:
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
     honest, parties = model.parties - model.corruptions, model.parties
     own = OWN.format(law=release.law, honest_parties=honest, parties=parties, shifted=SHIFTED)
+    early = (
+        "What you send is with the parties while they run only. Values that were shared before, by share "
+        f"--input-path replicated, any {model.corruptions + 1} of them can read together while they wait."
+    )
     return [
         f"The run reveals: {revealed}. Guarantee: (ε, δ)-differential privacy with ε = "
         f"{digits_up(release.epsilon, 4)} and δ = {digits_up(release.delta, 4)} in total, for "
@@ -108,6 +112,7 @@ def _sentences(terms: Terms) -> list[str]:
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
         *([own] if release.law else []),
+        *([early] if model.replicated else []),
     ]
 
 

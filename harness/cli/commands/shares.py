@@ -7,8 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from harness.cli.commands.choices import chosen_form, declared_domain, score_cut, with_cap
-from harness.cli.options import AggregateOptions, ShareOptions, UploadsOptions
-from harness.cli.parsers import parse_choice
+from harness.cli.options import ACCEPTED_DELTA, AggregateOptions, ShareOptions, UploadsOptions
+from harness.cli.parsers import parse_choice, parse_delta
 from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, UnsupportedError
@@ -24,6 +24,7 @@ from harness.inputs.aggregation import (
     write_uploads,
 )
 from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.counted import of_what_is_left
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind, read_domain
 from harness.inputs.records import read_records
@@ -38,8 +39,6 @@ from protocols.spec import REPLICATED, SLOTS
 
 # What shares can be for; counts with a relative error take those of weights.
 TASKS = {name: statistic for name, statistic in STATISTICS.items() if name != "count"}
-
-DELTA = Fraction(1, 2**30)  # that a client's policy has unless it says another; that of `send`
 
 
 def share(options: ShareOptions) -> None:
@@ -62,6 +61,8 @@ def share(options: ShareOptions) -> None:
     cut = score_cut(options)
     if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
+    if options.counted and (domain.cap is None or domain.cap.weight_one):
+        raise OptionError("--counted keeps all uploads of a client to one cap: give --cap, a number, too.")
     policy = _policy(options, kind)
     with steps(STEPS) as begin:
         begin("records")
@@ -72,6 +73,8 @@ def share(options: ShareOptions) -> None:
             say(f"{len(found.client):,} records of {clients} would be shared; nothing was.")
             return
         begin("share")
+        if options.counted and domain.cap:
+            found = of_what_is_left(found, domain.cap, options.counted)
         over = shared_over(form, model.domain)
         batches = share_in_parts(found, form, over, model.parties, options.out, policy)
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
@@ -107,7 +110,8 @@ def _policy(options: ShareOptions, kind: RecordKind) -> ClientPolicy | None:
     fitting = [name for name, statistic in STATISTICS.items() if statistic.kind is kind]
     tasks = [parse_choice("--for-tasks", task, fitting) for task in options.for_tasks or fitting]
     unit = options.privacy_unit or PrivacyUnit.RECORD
-    return ClientPolicy(tuple(tasks), str(options.epsilon), str(options.delta or DELTA), unit)
+    delta = options.delta or parse_delta(ACCEPTED_DELTA)
+    return ClientPolicy(tuple(tasks), str(options.epsilon), str(delta), unit)
 
 
 def uploads(options: UploadsOptions) -> None:

@@ -18,11 +18,11 @@ from harness.cli.commands.releases import present, settings_of
 from harness.cli.train_options import TrainOptions
 from harness.engines.base import Progress
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, even_grid
-from harness.inputs.records import read_records
-from harness.inputs.tables import read_table
+from harness.inputs.records import records_from_frame
+from harness.inputs.tables import TABLE, read_table
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.system.result_files import check_new, default_out
-from harness.training.features import Features, read_features
+from harness.training.features import RESERVED, Features, read_features
 from harness.training.predictor import FILE
 from harness.training.run import TASK, Planned, Trained, Training
 from harness.training.run import train as run_training
@@ -71,7 +71,8 @@ def trained(
         guarantee=options.of_model,
         rounds=options.rounds,
         clip=options.clip,
-        largest_weight=options.largest_weight or (2.0 if "weights" in parts else 1.0),
+        largest_weight=options.largest_weight
+        or (2.0 if "weights" in parts else 1.25 if options.sought else 1.0),
         learning_rate=options.learning_rate,
         momentum=options.momentum,
         noise=options.noise,
@@ -79,9 +80,12 @@ def trained(
         timeout_s=options.timeout,
         grid=(domain and domain.thresholds) or even_grid(),
         **parts,
+        fairness=options.sought,
+        positive=options.positive_label or "",
     )
     begin("records")
-    records = read_records(source, domain, options.max_count or DEFAULT_MAX_COUNT)
+    table, rows = read_table(source, [*RESERVED, *features.by_name])  # once: it may be a pipe
+    where = str(source) if isinstance(source, Path) else TABLE
+    records = records_from_frame(table, domain, options.max_count or DEFAULT_MAX_COUNT, where, rows)
     records = replace(records, domain=with_cap(records.domain, options.cap, options.privacy_unit))
-    table, _ = read_table(source, list(features.by_name))
     return run_training(records, features, features.encode(table), chosen, target, begin)

@@ -65,6 +65,11 @@ def cache_directory() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
 
 
+def is_cached(digest: str) -> bool:
+    """Return whether the program of this hash is there, compiled to the end."""
+    return (cache_directory() / digest / _ESTIMATE).is_file()
+
+
 def compile_options(job: Job, model: Model) -> tuple[str, ...]:
     """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used.
 
@@ -92,7 +97,7 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     bytecode = Bytecode(final / "Programs", name, digest, 0.0)
     started = time.monotonic()
     try:
-        if not (final / _ESTIMATE).is_file():
+        if not is_cached(digest):
             _fill(final, job, home, options)
             bytecode = replace(bytecode, compile_s=time.monotonic() - started)
         _check_trusted(cache.parent, cache, final)

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.engines.base import Address, Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
-from harness.engines.mpspdz.compiler import compile_options, compile_program
+from harness.engines.mpspdz.compiler import compile_options, compile_program, is_cached
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.program_hash import program_hash
 from harness.errors import UnsupportedError
@@ -55,6 +55,9 @@ class MpSpdzEngine(Engine):
         installation = find_installation()
         version = installation.full_version if isinstance(installation, Installation) else ""
         return program_hash(job, (*compile_options(job, model), version))
+
+    def is_compiled(self, job: Job, model: Model) -> bool:
+        return is_cached(self.program_hash(job, model))
 
     @contextmanager
     def _program(self, job: Job, model: Model) -> Iterator[Prepared]:

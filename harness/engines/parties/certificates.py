@@ -6,7 +6,6 @@ OpenSSL looks a trusted certificate up by the hash of its subject, so installing
 from __future__ import annotations
 
 import hashlib
-import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
     """
     copy = directory / certificate.name
     if copy != certificate:
-        shutil.copyfile(certificate, copy)
+        copy.write_bytes(certificate.read_bytes())
     subject = check(copy.read_bytes(), common_name, certificate.name).subject
     (directory / f"{subject_hash(subject)}.0").symlink_to(copy.name)
 

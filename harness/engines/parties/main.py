@@ -16,7 +16,6 @@ import os
 import resource
 import secrets
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -194,6 +193,8 @@ def _link_to_memory(place: Path, content: bytes) -> None:
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("secrets")
+    import tempfile  # takes as long to load as half of this module
+
     with tempfile.TemporaryFile(dir=DATA) as file:  # unlinked from the start
         return os.dup(file.fileno())
 

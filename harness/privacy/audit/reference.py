@@ -8,7 +8,9 @@ from fractions import Fraction
 from harness.privacy.audit.local import audit_m_l, audit_m_r
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_protocol_4
 from harness.privacy.audit.samplers import DELTAS, Audited, audit_published, audit_sampler, audit_truncated
+from harness.releases.base import WITH_OWN_NOISE
 from protocols.accounting.calibration import NeighboringRelation
+from protocols.noise.tables import NoiseLaw
 
 _DELTA = DELTAS["2^-40"]
 
@@ -36,6 +38,11 @@ def _release(name: str, relation: NeighboringRelation) -> Callable[[], Audited]:
     return lambda: audit_command(name, {}, relation, Fraction(1), _DELTA)
 
 
+def _own(name: str, law: NoiseLaw) -> Callable[[], Audited]:
+    three = (law, 3, 1)  # parties, one of which may be corrupt
+    return lambda: audit_command(name, {}, RELEASES[name].relations[0], Fraction(1), _DELTA, own=three)
+
+
 # Add what is to be audited by default here; `./inv audit` and its tests take it from here alone.
 _REFERENCE: tuple[Callable[[], Audited], ...] = (
     _ours("default", Fraction(1), ".1"),
@@ -50,6 +57,8 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     _published(Fraction(1, 10), "ideal", rounded=True, end=".1_10"),
     audit_truncated,
     *(_release(name, relation) for name, release in RELEASES.items() for relation in release.relations),
+    # At this ε a gap's values are too wide for any table.
+    *(_own(name, law) for name in WITH_OWN_NOISE if name != "gap" for law in NoiseLaw),
     _protocol_4(NeighboringRelation.ADD_OR_REMOVE_ONE),
     _protocol_4(NeighboringRelation.REPLACE_ONE),
     lambda: audit_m_r("1_1", Fraction(1), repaired=False),

@@ -11,7 +11,14 @@ from typing import Any
 
 from harness.errors import LedgerError
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import NOT_STARTED, Population, PrivacyEvent, Status, exact_json
+from harness.privacy.ledger.populations import (
+    NOT_STARTED,
+    Population,
+    PrivacyEvent,
+    Status,
+    exact_json,
+    key_of,
+)
 from protocols.accounting.calibration import Budget
 from protocols.accounting.rounding import digits_up
 
@@ -36,6 +43,14 @@ class Account:
     population: str | None = None
     budget: Budget | None = None
 
+    @property
+    def declared(self) -> bool:
+        """Whether all of the population's runs are declared to be alike."""
+        of_it = [
+            each for each in self.ledger.populations() if key_of(each.name) == key_of(self.population or "")
+        ]
+        return any(budget and budget.runs for budget in (self.budget, *(each.budget for each in of_it)))
+
 
 class Entry:
     """One run's place in the ledger: empty until `start`, settled when the run ends.
@@ -52,11 +67,11 @@ class Entry:
 
     def check(self, release: PrivacyEvent) -> None:
         """Raise what `start` would raise now, before a run does any work."""
-        account, release = self.account, self.whole or release
+        account, release = self.account, self.of(release)
         if self._charged_before:
             return
         if account.population is not None or release.uploads:
-            with _nothing_started():
+            with nothing_started():
                 account.ledger.check(account.population, account.budget, release)
 
     def start(self, release: PrivacyEvent) -> None:
@@ -64,20 +79,24 @@ class Entry:
 
         A run that is counted for nobody leaves a mark only that its uploads were used.
         """
-        account, release = self.account, self.whole or release
+        account, release = self.account, self.of(release)
         if self._charged_before:
             return
         self.out = str(release.out)
         SPENT.append(_spent(account, release))  # first, as it may be interrupted right after the charge
         if account.population is not None or release.uploads:
             try:
-                with _nothing_started():
+                with nothing_started():
                     self._charge, self.population = account.ledger.charge(
                         account.population, account.budget, release
                     )
             except LedgerError:
                 SPENT.pop()
                 raise
+
+    def of(self, release: PrivacyEvent) -> PrivacyEvent:
+        """Return what is charged for a run: what it opens, or the whole that it is a part of."""
+        return self.whole or release
 
     @property
     def _charged_before(self) -> bool:
@@ -94,6 +113,7 @@ class Entry:
             "runs": len(self.population.charges),
             "spent": exact_json(self.population.spent),
             "budget": exact_json(self.population.budget),
+            **({"renyi": renyi} if (renyi := self.population.renyi) else {}),
         }
 
     def settle(self, status: Status, timeout_s: float) -> None:
@@ -114,7 +134,8 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
 
 
 @contextmanager
-def _nothing_started() -> Iterator[None]:
+def nothing_started() -> Iterator[None]:
+    """Say of what the ledger refuses meanwhile that no party was started."""
     try:
         yield
     except LedgerError as error:
@@ -122,12 +143,13 @@ def _nothing_started() -> Iterator[None]:
 
 
 @contextmanager
-def entry(account: Account) -> Iterator[Entry]:
+def entry(account: Account, made: Entry | None = None) -> Iterator[Entry]:
     """Yield a run's entry; settle it as done, or as aborted if the run ends in an exception.
 
+    Args: made: an entry of its own kind.
     Raises: LedgerError: the run came to its end, but that could not be written.
     """
-    made = Entry(account)
+    made = made or Entry(account)
     try:
         yield made
     except BaseException:

@@ -11,7 +11,7 @@ import os
 import shlex
 import socket
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from harness.privacy.ledger.populations import (
     refuse_misspelt,
     refuse_overspending,
     refuse_uncovered,
+    spent_text,
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
@@ -159,6 +160,23 @@ class Ledger:
             number = _insert(connection, name, release)
             return number, None if name is None else self._find(connection, name)
 
+    def add(
+        self, name: str | None, release: PrivacyEvent, before: Collection[str]
+    ) -> tuple[int, Population | None]:
+        """Write that more uploads went into what a charge covers, without a new one; return as `charge`.
+
+        Guarantees: nobody adds to a charge who does not know all that was added before.
+        [test: tests/harness/privacy/test_ledger_added.py]
+        Args: name: as for `charge`; release: as it was charged, but for the uploads, which are new ones;
+        before: those that went into it, so far as its user knows, even where a crash kept them from here.
+        Raises: LedgerError: there is no such charge, or it has others than those before; PopulationError;
+        BudgetError; UsedUploadsError: another run had one. Nothing is written then.
+        """
+        with self._database.writing() as connection:
+            number, key, uploads = self._charge_for_more(connection, name, release, before)
+            _use(connection, number, uploads)
+            return number, None if key is None else self._read(connection, key)[0]
+
     def settle(self, charge: int, status: Status) -> None:
         """Write what became of a run. Whatever it is, its charge stays."""
         with self._database.writing() as connection:
@@ -234,6 +252,50 @@ class Ledger:
         with self._sound_entries():
             spent = _spent_on(connection, release.policies)
         refuse_uncovered(release, spent)
+
+    def _charge_for_more(
+        self, connection: sqlite3.Connection, name: str | None, release: PrivacyEvent, before: Collection[str]
+    ) -> tuple[int, str | None, list[str]]:
+        """Return the number of the charge that covers a release, its population's key, and what to add.
+
+        Raises: as `add`.
+        """
+        out, exact = release.out.absolute(), release.exact
+        found: tuple[int, str | None] | None = connection.execute(
+            "SELECT id, population FROM charges WHERE (task, out, epsilon, delta) = (?, ?, ?, ?) "
+            "ORDER BY id DESC",
+            (release.task, str(out), str(exact.epsilon), str(exact.delta)),
+        ).fetchone()
+        if found is None:
+            raise self._database.error(
+                f"it has no charge of {spent_text(exact)} for {out}; go on with the ledger, the version and "
+                "the place that it was begun with"
+            )
+        number, key = found
+        if name is not None and key != key_of(name):
+            raise PopulationError(
+                f"{out} was not charged to {name!r}; name the population that it was begun with, or none."
+            )
+        uses = connection.execute(
+            f"SELECT id FROM ({_uses_in(connection, 'main')}) WHERE charge = ?", (number,)
+        )
+        had = {upload for (upload,) in uses}
+        if unknown := had - {*before}:
+            raise self._database.error(
+                f"{len(unknown)} uploads went into an epoch that {out} does not know, which is a copy from "
+                "before it; go on with the latest one"
+            )
+        uploads = sorted({*before, *release.uploads} - had)  # those of an epoch that was killed, too
+        others = [use for use in _uses(connection, uploads) if use.key is None or use.key != key]
+        if others:
+            raise UsedUploadsError(
+                f"{sum(use.uploads for use in others)} of these {len(uploads)} new uploads went into "
+                f"another run before ({others[-1].out}), which {out} is not charged with; "
+                f"{_sent_again(others[-1])}."
+            )
+        with self._sound_entries():
+            refuse_uncovered(release, _spent_on(connection, release.policies))
+        return number, key, uploads
 
     def _find(self, connection: sqlite3.Connection, name: str) -> Population | None:
         return next(iter(self._read(connection, key_of(name))), None)
@@ -338,16 +400,21 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
     )
     number = inserted.lastrowid
     assert number is not None
+    _use(connection, number, release.uploads)
+    return number
+
+
+def _use(connection: sqlite3.Connection, number: int, uploads: Sequence[str]) -> None:
+    """Write that a charge is the last one that these uploads went into."""
     connection.execute(_EARLIER)
     connection.executemany(
         "INSERT OR IGNORE INTO earlier_uses SELECT id, charge FROM uploads WHERE id = ?",
-        ((upload,) for upload in release.uploads),
+        ((upload,) for upload in uploads),
     )
     connection.executemany(
         "INSERT INTO uploads VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET charge = excluded.charge",
-        ((upload, number) for upload in release.uploads),
+        ((upload, number) for upload in uploads),
     )
-    return number
 
 
 def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:

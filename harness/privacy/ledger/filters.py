@@ -77,12 +77,30 @@ def left(budget: Budget, spent: Sequence[Spent]) -> Budget:
     return Budget(budget.epsilon * low / _PARTS, order=budget.order)
 
 
-def _renyi_deltas(order: int, spent: Sequence[Spent], epsilon: Fraction) -> tuple[Fraction, Fraction]:
-    """Return the mass that is lost in all runs, and delta at epsilon of the rest by its Renyi divergences."""
+def renyi_spent(order: int, spent: Sequence[Spent]) -> tuple[float, Fraction]:
+    """Return rho and delta' of runs: but for masses of delta' in all, a divergence of order * rho at most.
+
+    Computes: for this order alone, by theorem 5's moments; rho in floats, rounded up.
+    [test: tests/harness/privacy/test_ledger_rules.py]
+    """
+    moment, lost = _moments(order, spent)
+    near = moment < 2 * _ONE
+    nats = math.log1p((moment - _ONE) / _ONE) if near else math.log(moment) - math.log(_ONE)
+    return nats * (1 + 2**-40) / (order * (order - 1)), lost
+
+
+def _moments(order: int, spent: Sequence[Spent]) -> tuple[int, Fraction]:
+    """Return the product of all runs' moments in fixed point, and the mass that is lost in all."""
     moment, lost = _ONE, Fraction(0)
     for one, times in Counter(spent).items():
         more, apart = _moment(one, order)
         moment, lost = _product(moment, _power(more, times)), lost + times * apart
+    return moment, lost
+
+
+def _renyi_deltas(order: int, spent: Sequence[Spent], epsilon: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the mass that is lost in all runs, and delta at epsilon of the rest by its Renyi divergences."""
+    moment, lost = _moments(order, spent)
     shrunk = _power(_up(1 / exp_bounds(epsilon)[0]), order - 1)
     factor = _power(_up(Fraction(order - 1, order)), order - 1)
     return lost, Fraction(_product(_product(moment, shrunk), factor), _ONE * order)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from harness.errors import BudgetError, PopulationError
 from harness.inputs.client_policy import ClientPolicy
@@ -107,6 +108,15 @@ class Population:
     def left(self) -> Budget | None:
         """What its budget leaves; None where it has no budget."""
         return None if self.budget is None else filters.left(self.budget, [*map(_spent, self.charges)])
+
+    @property
+    def renyi(self) -> dict[str, Any] | None:
+        """What its runs spent by the filter that keeps its budget, as JSON; None where none does."""
+        order = self.budget.order if self.budget else None
+        if order is None:
+            return None
+        rho, apart = filters.renyi_spent(order, [*map(_spent, self.charges)])
+        return {"order": str(order), "rho": rho, "delta": str(apart)}
 
 
 def _spent(run: Charge | PrivacyEvent) -> filters.Spent:

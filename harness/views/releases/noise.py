@@ -21,7 +21,7 @@ def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, 
     """View a summary of so many samples, what one of them protects while it is secret, and the cost."""
     extremes = zip(("least", "largest"), summary.extremes, summary.exact_extremes, strict=True)
     yield Table(
-        [f"{samples:,} samples, sampler {sampler.name}", "opened", "exact law"],
+        [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact law"],
         [
             ["mean", f"{summary.mean:,.4f}", f"{summary.exact_mean:,.4f}"],
             ["mean square around it", f"{summary.mean_square:,.4f}", f"{summary.exact_mean_square:,.4f}"],

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from harness.releases.expected_errors import by_cell
 from harness.views import run
@@ -33,7 +33,7 @@ def weights(found: GroupWeights) -> Iterator[Part]:
             weight = f"{found.weights[s, y]:,.4f}"
             rows.append([group, label, count, weight, interval_shown(low, high, 4)])
     heading, interval = f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"
-    halves = "Counts end in .5: half is added to the revealed integer, as the noise's mean is −½. "
+    halves = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
     if not (found.noisy_counts % 1).any():  # noise of the parties' own, whose mean is 0
         halves = ""
     yield Table(
@@ -49,6 +49,15 @@ def weights(found: GroupWeights) -> Iterator[Part]:
             f"A noisy count below {step} was raised to {step}, so its weight means little. More records or "
             "a larger ε help."
         )
+
+
+def arrivals(manifest: Mapping[str, Any]) -> str:
+    """Say which epochs the counts are of."""
+    found = manifest["arrivals"]
+    said = f"Epoch {found['epoch']} of {found['horizon']}: the counts are of all epochs so far together"
+    if found["missing"]:
+        said += f", but for what epochs {', '.join(map(str, found['missing']))} were the first to count"
+    return f"{said}. All ε was charged before the first epoch; the others charge nothing."
 
 
 def opened_weights(found: OpenedWeights) -> Iterator[Part]:

@@ -1,0 +1,199 @@
+"""What `./inv plan` says that commands take, and what they take, from Enter to the prompt.
+
+Each command is planned and run twice: when its program has to be compiled first, and when that is kept. Unit
+costs were fitted to none of them. Records are made up.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import shlex
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.studies.outcome import Outcome, rounded
+from harness.engines.base import PROJECT
+from harness.errors import FairSharesError
+from harness.forecast.wall_clock import childrens_processor_s
+from harness.privacy.ledger.charge import LEDGER_VARIABLE
+from harness.views.parts import Part, Table
+
+FACTOR = 1.5
+_SEED = 20_220_523  # any; fixed, so that all machines have the same records
+_ONLY_OF_RUNS = {"gap": "--groups g0,g1 --range 0,1"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command. Attributes: options: of it and of its plan; the others: of its records."""
+
+    task: str
+    options: str
+    clients: int
+    records: int
+    groups: int = 2
+    labels: int = 2
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        of = "" if self.task == "gap" else f" {self.records:,} records,"
+        return f"{self.task} {self.options},{of} {self.clients:,} clients"
+
+
+CASES = (
+    Case("weights", "--model ring", 100, 400),
+    Case("weights", "--model ring", 2_000, 20_000, 3),
+    Case("weights", "--model semi2k", 20_000, 200_000),
+    Case("weights", "--model spdz2k", 100, 400),
+    Case("weights", "--model ps-rep-ring", 300, 3_000),
+    Case("weights", "--model rep4-ring", 100, 400, 5, 3),
+    Case("weights", "--model mpyc", 100, 400),
+    Case("weights", "--model ring --noise own", 1_000, 10_000),
+    Case("weights", "--model spdz2k --noise own", 1_000, 10_000),
+    Case("weights", "--model ring --input-form product", 1_500, 6_000),
+    Case("weights", "--model ring --privacy-unit client --cap 5", 1_000, 10_000),
+    Case("confusion", "--model sy-rep-ring", 500, 5_000),
+    Case("confusion", "--model semi2k", 500, 5_000, 2, 3),
+    Case("confusion", "--model rep4-ring --noise own", 500, 5_000),
+    Case("thresholds", "--model ring", 500, 20_000),
+    Case("thresholds", "--model semi2k", 5_000, 20_000),
+    Case("thresholds", "--model ps-rep-ring --noise own", 500, 20_000),
+    Case("gap", "--model ring", 5_000, 5_000),
+    Case("count", "--model ring", 300, 3_000),
+    Case("cap", "--model semi2k --release-epsilon 1", 1_000, 10_000),
+)
+QUICK = (CASES[0], CASES[6])
+
+
+@dataclass(frozen=True)
+class Took:
+    """A case, planned and run.
+
+    Attributes: compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs; load: before.
+    """
+
+    case: Case
+    compiled: bool
+    planned: dict[str, float]
+    walls: tuple[float, ...]
+    cpu_s: float
+    load: float
+
+    @property
+    def wall_s(self) -> float:
+        """The median of the runs."""
+        return statistics.median(self.walls)
+
+    @property
+    def ratio(self) -> float:
+        """Planned over measured."""
+        return self.planned["wall_s"] / self.wall_s
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a line of the results."""
+        return {**vars(self), "case": self.case.title, "wall_s": self.wall_s, "ratio": rounded(self.ratio, 3)}
+
+
+def write_records(case: Case, path: Path) -> None:
+    """Write a case's records: groups, labels and clients even, scores higher with the last label."""
+    rng = random.Random(_SEED)
+    with path.open("w", encoding="utf-8") as file:
+        more = {"gap": "value", "thresholds": "label,score", "confusion": "label,prediction"}
+        file.write(f"client_id,group,{more.get(case.task, 'label')}\n")
+        for i in range(case.records):
+            group, label = i % case.groups, i // case.groups % case.labels
+            cells = {
+                "gap": f"{rng.random():.3f}",
+                "thresholds": f"l{label},{(rng.random() + label) / case.labels:.4f}",
+                "confusion": f"l{label},l{rng.randrange(case.labels)}",
+            }
+            file.write(f"c{i % case.clients},g{group},{cells.get(case.task, f'l{label}')}\n")
+
+
+def run(cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None]) -> list[Took]:
+    """Plan and run each case, first with an empty cache of programs. Raises: FairSharesError: one failed."""
+    found = []
+    for number, case in enumerate(cases):
+        tell(number, len(cases))
+        with TemporaryDirectory() as name:
+            scratch = Path(name)
+            write_records(case, scratch / "records.csv")
+            found += [_took(case, scratch, compiled, repetitions) for compiled in (False, True)]
+    return found
+
+
+def _took(case: Case, scratch: Path, compiled: bool, repetitions: int) -> Took:
+    load, common = os.getloadavg()[0], [*shlex.split(case.options), "--epsilon", "1"]
+    asked = ["plan", "--task", case.task, "--from-records", "records.csv", *common, "--json"]
+    (planned,) = json.loads(_inv(asked, scratch)[2])["models"]
+    own = [*common, *shlex.split(_ONLY_OF_RUNS.get(case.task, ""))]
+    walls, cpus = [], []
+    for i in range(repetitions if compiled else 1):
+        out = ["--out", f"{compiled}-{i}"]
+        wall_s, cpu_s, _ = _inv([case.task, "--records", "records.csv", *own, *out], scratch)
+        walls.append(wall_s)
+        cpus.append(cpu_s)
+    parts = ("wall_s", "start_s", "read_s", "share_s", "compile_s", "mpc_s")
+    predicted = {name: planned[name] for name in parts}
+    return Took(case, compiled, predicted, tuple(walls), statistics.median(cpus), load)
+
+
+def _inv(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
+    """Run a command; return how long it took, how much of processors, and what it printed.
+
+    Its compiled programs and its ledger are in the directory `scratch`, where it runs.
+    """
+    own = {"XDG_CACHE_HOME": str(scratch / "cache"), LEDGER_VARIABLE: str(scratch / "ledger")}
+    before, started = childrens_processor_s(), time.monotonic()
+    done = subprocess.run(
+        [str(PROJECT / "inv"), *arguments],
+        cwd=scratch,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    took = time.monotonic() - started
+    if done.returncode:
+        raise FairSharesError(f"`./inv {shlex.join(arguments)}` failed: {done.stderr.strip()[-500:]}")
+    return took, childrens_processor_s() - before, done.stdout
+
+
+def view(found: Sequence[Took]) -> Iterator[Part]:
+    """View each case, and how many plans were right."""
+    rows = [
+        [
+            each.case.title,
+            "kept" if each.compiled else "compiled",
+            f"{each.planned['wall_s']:.2f}",
+            f"{each.wall_s:.2f}",
+            f"{each.ratio:.2f}",
+            f"{each.cpu_s:.2f}",
+            f"{each.load:.1f}",
+        ]
+        for each in found
+    ]
+    columns = ["./inv …", "program", "planned, s", "took, s", "ratio", "processors, s", "load before"]
+    yield Table(columns, rows, "llrrrrr")
+    right = sum(abs(math.log(each.ratio)) <= math.log(FACTOR) for each in found)
+    yield (
+        f"{right} of {len(found)} plans are within a factor of {FACTOR}; the median ratio is "
+        f"{statistics.median(each.ratio for each in found):.2f}. Load is of the minute before; what other "
+        "programs take of the processors is not in a plan."
+    )
+
+
+def outcome(found: Sequence[Took]) -> Outcome:
+    """Return what was planned and taken, a line for each."""
+    lines = [each.to_json() for each in found]
+    return Outcome({"factor": FACTOR}, lines, view(found), samples=lines)

@@ -1,0 +1,151 @@
+"""Models by DecLearn's algorithms for fairness, with secure aggregation, on what `fairness splits` wrote.
+
+Runs in an environment of DecLearn's own, `pip install "declearn[websockets]==2.9.1" scikit-learn`, without
+anything of this project. Clients are silos of people, since all of DecLearn's have to stay to the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from declearn.communication import NetworkClientConfig, NetworkServerConfig
+from declearn.fairness.api import FairnessControllerServer
+from declearn.fairness.core import FairnessInMemoryDataset
+from declearn.fairness.fairbatch import FairbatchControllerServer
+from declearn.fairness.fairfed import FairfedControllerServer
+from declearn.fairness.fairgrad import FairgradControllerServer
+from declearn.main import FederatedClient, FederatedServer
+from declearn.main.config import FLRunConfig
+from declearn.model.sklearn import NumpyVector, SklearnSGDModel
+from declearn.secagg.utils import IdentityKeys
+from scipy.special import expit
+
+PORT = 8765
+SILOS, ROUNDS, EPOCHS, BATCH = 5, 20, 4, 64
+FAIRNESS = "equalized_odds"
+# By algorithm, so that each is as fast as averages of updates at 0.5: all but FairFed's are sums over silos.
+RATES = {"Fed-FairGrad": 5.0, "Fed-FairGrad, mended": 2.5, "FedFB": 0.5, "FairFed": 0.5}
+ETA, ALPHA, BETA = 0.1, 0.003, 1000.0
+
+
+class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type information
+    """Records whose group's weight counts once: DecLearn's own multiply it by the group's local size.
+
+    So its loss has each group by the square of its size, and on `wagepan` the model selects nobody.
+    """
+
+    typekey = "mended"
+
+    def set_sensitive_group_weights(self, weights: Any, adjust_by_counts: bool = False) -> None:  # noqa: ARG002
+        """Give each record the weight of its group, times the silo's size."""
+        size = len(self.data)
+        super().set_sensitive_group_weights({group: size * weight for group, weight in weights.items()})
+
+
+def controller_of(algorithm: str) -> FairnessControllerServer:
+    """Return what the server carries out; its hyperparameter was chosen on `wagepan`."""
+    if algorithm == "FedFB":
+        return FairbatchControllerServer(FAIRNESS, alpha=ALPHA, fedfb=True)
+    if algorithm == "FairFed":
+        return FairfedControllerServer(FAIRNESS, beta=BETA, strict=True)
+    return FairgradControllerServer(FAIRNESS, eta=ETA)
+
+
+class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type information
+    """DecLearn's logistic regression, with the gradients of a batch at once, which is much faster."""
+
+    typekey = "logistic"
+
+    def compute_batch_gradients(self, batch: Any, **_: Any) -> NumpyVector:
+        """Return the mean of the records' gradients, each times its weight."""
+        inputs, label, weight = self._unpack_batch(batch)
+        found = self.get_weights().coefs
+        off = expit(inputs @ found["coef"][0] + found["intercept"]) - label
+        off = (off if weight is None else off * weight) / len(off)
+        return NumpyVector({"intercept": off.sum(keepdims=True), "coef": (off @ inputs)[np.newaxis]})
+
+
+def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDataset]:
+    """Return each silo's records: of people drawn at random."""
+    kind = Mended if algorithm == "Fed-FairGrad, mended" else FairnessInMemoryDataset
+    silo = np.random.default_rng(seed).permutation(data["client"].max() + 1)[data["client"]] % SILOS
+    return [
+        kind(
+            data=data["features"][silo == each],
+            s_attr=data["group"][silo == each][:, np.newaxis],
+            target=data["label"][silo == each],
+            expose_classes=True,
+            seed=seed,
+        )
+        for each in range(SILOS)
+    ]
+
+
+async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
+    """Train by masked sums. Returns: coefficients, the intercept last."""
+    own = [Ed25519PrivateKey.generate() for _ in silos]
+    keys = [IdentityKeys(key, trusted=[each.public_key() for each in own]) for key in own]
+    model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
+    share = 1.0 if algorithm == "FairFed" else 1.0 / len(silos)
+    optim = {"client_opt": RATES[algorithm], "server_opt": share, "fairness": controller_of(algorithm)}
+    secagg = {"secagg_type": "masking"}
+    network = {"protocol": "websockets", "host": "127.0.0.1", "port": port, "heartbeat": 0.01}
+    server = FederatedServer(model, NetworkServerConfig.from_params(**network), optim, secagg=secagg)
+    at = {"protocol": "websockets", "server_uri": f"ws://127.0.0.1:{port}"}
+    config = FLRunConfig.from_params(
+        rounds=ROUNDS,
+        register={"min_clients": len(silos), "max_clients": len(silos), "timeout": 600},
+        training={"n_epoch": EPOCHS, "batch_size": BATCH},
+        evaluate={"frequency": ROUNDS, "batch_size": 4096},
+        fairness={"batch_size": 4096},
+    )
+    clients = [
+        FederatedClient(
+            NetworkClientConfig.from_params(**at, name=f"silo-{number}"),
+            train_data=silo,
+            verbose=False,
+            secagg={**secagg, "id_keys": keys[number]},
+        ).async_run()
+        for number, silo in enumerate(silos)
+    ]
+    await asyncio.gather(server.async_run(config), *clients)
+    found = server.model.get_weights().coefs
+    return [*found["coef"][0].tolist(), float(found["intercept"][0])]
+
+
+async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
+    """Return the model by each algorithm, trained side by side since all mostly wait."""
+    at_once = [
+        trained(silos_of(data, algorithm, seed), algorithm, PORT + number)
+        for number, algorithm in enumerate(RATES)
+    ]
+    return dict(zip(RATES, await asyncio.gather(*at_once), strict=True))
+
+
+def main(directory: Path) -> None:
+    """Write a file of models beside each file of records that has none, and one of versions."""
+    told: dict[str, Any] = {name: version(name) for name in ("declearn", "numpy", "scikit-learn")}
+    told |= {"silos": SILOS, "rounds": ROUNDS, "epochs": EPOCHS, "batch": BATCH, "rates": RATES}
+    told |= {"eta": ETA, "alpha": ALPHA, "beta": BETA}
+    (directory / "declearn.json").write_text(json.dumps(told))
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    for file in sorted(directory.glob("*.npz")):
+        out, seed = file.with_suffix(".json"), int(file.stem.rpartition("-")[2])
+        if not out.exists():
+            data = np.load(file)
+            out.write_text(json.dumps(asyncio.run(by_all(data, seed))))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,111 @@
+"""How long a command takes from Enter to the prompt, by what it does.
+
+The computation and the compiler are predicted by unit costs. How long processes take to start here, and
+records to be read, shared and added up, is tried out on a few made-up ones, in processor time: so it is that
+of a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
+
+from harness.engines.base import PROJECT
+from harness.forecast.unit_costs import sum_if_known
+from harness.inputs.record_schema import RecordKind
+from harness.inputs.records import read_records
+from harness.inputs.synthetic import Federation
+from harness.pipeline.party_inputs import share_and_add_up
+from harness.releases.base import Release
+
+_RECORDS = 2000  # that are read
+_CLIENTS = 64  # that share, or four times as many until it takes long enough to be told
+_ENOUGH_S = 0.03
+_MOST_RECORDS = 10**6  # of those clients
+# What a party's process imports before it begins.
+_OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
+_OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.tables")
+_OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
+_CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """Seconds of a command, by what they are for.
+
+    Attributes: start_s: until the command, and then its parties, have started; read_s: reading the records;
+    share_s: clients' sharing and the parties' adding up; compile_s: 0 where an earlier run's program is kept,
+    None where it was not measured; mpc_s: the computation.
+    """
+
+    start_s: float
+    read_s: float
+    share_s: float
+    compile_s: float | None
+    mpc_s: float
+
+    @property
+    def wall_s(self) -> float | None:
+        """All of them together."""
+        return sum_if_known(list(vars(self).values()))
+
+
+def starting_s(release: Release) -> float:
+    """Return how long a run's parties take to start here, as many at once as there are processors."""
+    model, more = release.model, _OF_OWN_NOISE if release.law else ()
+    one = _import_s((*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more))
+    return one * model.parties / min(model.parties, os.cpu_count() or 1)
+
+
+@cache
+def _import_s(modules: Sequence[str]) -> float:
+    """Return the processor time of a Python that imports these modules and ends."""
+    command = [sys.executable, "-P", "-c", f"import {', '.join(modules)}"]
+    before = childrens_processor_s()
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, capture_output=True, check=False)
+    return childrens_processor_s() - before
+
+
+def childrens_processor_s() -> float:
+    """Return how many seconds of processors all processes took that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@cache
+def reading_s(kind: RecordKind) -> float:
+    """Return how long reading a record takes here, by reading some."""
+    domain = Federation(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
+    names = [*(["group"] if domain.values else ["group", "label"]), *([str(kind)] if kind.of_each else [])]
+    row = ",".join(_CELLS[name] for name in names)
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch, "records.csv")
+        path.write_text(
+            "\n".join([",".join(["client_id", *names]), *(f"{i},{row}" for i in range(_RECORDS))])
+        )
+        before = process_time()
+        read_records(path, domain, kind=kind)
+        return (process_time() - before) / _RECORDS
+
+
+def sharing_s(federation: Federation, release: Release) -> float:
+    """Return how long all clients' sharing and the parties' adding up take here, by those of some clients."""
+    clients = min(_CLIENTS, federation.clients)
+    while True:
+        some = min(max(1, federation.records * clients // federation.clients), _MOST_RECORDS)
+        records = replace(federation, clients=clients, records=some).made_up()
+        with TemporaryDirectory() as scratch:
+            before = process_time()
+            share_and_add_up(records, release.form, release.model, Path(scratch), lambda _: None)
+            took = process_time() - before
+        if took >= _ENOUGH_S or clients == federation.clients:
+            return took * federation.clients / clients
+        clients = min(4 * clients, federation.clients)

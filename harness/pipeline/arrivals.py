@@ -1,0 +1,343 @@
+"""Weights while records arrive: a release in each epoch, and from all of them the counts so far.
+
+All epochs have one charge, made before the first. A folder keeps what was fixed then, which uploads each
+epoch was the first to count, and what was revealed: nothing that is secret. Uploads stay where they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.engines.base import Progress
+from harness.errors import FairSharesError, OptionError, ResultFileError, ShareError, UsedUploadsError
+from harness.inputs.aggregation import read_header
+from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.record_schema import RecordDomain, domain_from_json
+from harness.inputs.shares import SUFFIX
+from harness.pipeline.manifest import SCHEMA
+from harness.pipeline.party_inputs import PartyInputs, SharesSource, Uncovered, Uploads, all_covered
+from harness.pipeline.run import Run, RunSettings, result_files, run_release
+from harness.postprocessing.noisy_counts import NoisyCounts
+from harness.postprocessing.reweighing.formulas import REWEIGHINGS
+from harness.privacy.ledger.charge import SPENT, Entry, entry, nothing_started
+from harness.privacy.ledger.populations import PrivacyEvent, exact_json, uncovered
+from harness.privacy.statement import end_to_end
+from harness.releases.base import PreparedRelease, Release
+from harness.releases.weights import Weights, WeightsStatistic
+from harness.system.documents import Refusal, as_type, read_json
+from harness.system.files import held_alone, write_whole
+from harness.system.result_files import new_directory, write_json
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.accounting.rounding import float_up
+from protocols.mechanisms.counts_so_far import Part, Schedule
+from protocols.noise.added import Several
+from protocols.spec import HONEST
+
+STATE, EPOCH = "arrivals.json", "epoch"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch that began. Attributes: uploads: that it was the first to count; counts: what it revealed."""
+
+    uploads: list[str]
+    counts: list[float] | None = None
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What the folder keeps, as JSON has it.
+
+    Attributes: options: fixed by the first epoch, for whoever runs the others; parts: of the schedule, each
+    with its first epoch and its share; domain: of all uploads; epochs: those that began.
+    """
+
+    options: dict[str, str]
+    parts: list[tuple[int, str]]
+    domain: dict[str, Any] = field(default_factory=dict)
+    epochs: list[Epoch] = field(default_factory=list)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """What each epoch releases. Raises: ValueError: there is no such schedule."""
+        return Schedule(tuple(Part(first, Fraction(share)) for first, share in self.parts))
+
+    @cached_property
+    def uploads(self) -> frozenset[str]:
+        """All that were counted, or were to be."""
+        return frozenset(upload for epoch in self.epochs for upload in epoch.uploads)
+
+    def save(self, folder: Path) -> None:
+        """Write it, all or nothing. Raises: OSError."""
+        text = json.dumps({"schema": SCHEMA, **asdict(self)}, separators=(",", ":"))
+        write_whole(folder / STATE, text.encode() + b"\n")
+
+
+def read_arrivals(folder: Path) -> Arrivals | None:
+    """Return what a folder keeps, None before its first epoch. Raises: ResultFileError: it is damaged."""
+    path = folder / STATE
+    if not path.exists():
+        return None
+    refusal = Refusal(ResultFileError, str(path), "as an epoch left it", "restore it, as the last epoch did")
+    found = as_type(Arrivals, read_json(path, refusal, SCHEMA), refusal)
+    if not found.epochs:
+        return None
+    try:
+        horizon, cells = len(found.schedule.parts), domain_from_json(found.domain, str(path)).cells
+    except (ValueError, ArithmeticError, FairSharesError):
+        refusal.say("its parts or its domain make no sense")
+    sizes = {len(epoch.counts) for epoch in found.epochs if epoch.counts is not None}
+    counted = sum(len(epoch.uploads) for epoch in found.epochs)
+    if len(found.epochs) > horizon or counted != len(found.uploads) or sizes - {cells}:
+        refusal.say("its epochs are too many, have an upload twice, or revealed other counts")
+    return found
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[Path]:
+    """Keep other epochs off a folder meanwhile, which is made if it is not there; yield where it really is.
+
+    Raises: OptionError: another one is going on, or it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = held_alone(folder)
+    except OSError as error:
+        raise OptionError(f"Cannot use --arrivals {folder}: {error.strerror}.") from None
+    if lock is None:
+        raise OptionError(f"Another epoch of {folder} is going on; run this one when that has ended.")
+    try:
+        yield folder.resolve()
+    finally:
+        with suppress(OSError):  # it holds what an epoch left
+            folder.rmdir()
+        os.close(lock)
+
+
+class _Charging(Entry):
+    """An epoch's place in the ledger: the first charges all, later ones add their uploads to that.
+
+    The folder is told first: whatever happens then, the epoch has begun, and its release is not made again.
+    """
+
+    def __init__(self, settings: RunSettings, folder: Path, before: Arrivals) -> None:
+        super().__init__(settings.account)
+        self.folder, self.before, self.now = folder, before, before
+
+    def of(self, release: PrivacyEvent) -> PrivacyEvent:
+        assert self.whole is not None
+        new = tuple(upload for upload in release.uploads if upload not in self.before.uploads)
+        policies = {upload: release.policies[upload] for upload in new if upload in release.policies}
+        return replace(self.whole, uploads=new, policies=policies)
+
+    def check(self, release: PrivacyEvent) -> None:
+        if not self.before.epochs:
+            super().check(release)
+
+    def start(self, release: PrivacyEvent) -> None:
+        event = self.of(release)
+        self.now = replace(self.now, epochs=[*self.before.epochs, Epoch(sorted(event.uploads))])
+        self.now.save(self.folder)
+        try:
+            if self.before.epochs:
+                with nothing_started():
+                    self._charge, self.population = self.account.ledger.add(
+                        self.account.population, event, self.before.uploads
+                    )
+            else:
+                super().start(release)
+        except FairSharesError:
+            self.before.save(self.folder)
+            raise
+        SPENT.append(
+            f"Epoch {len(self.now.epochs)} of {len(self.now.parts)} in {self.folder} had begun and is not "
+            "repeated: what it was the first to count is missing until a later epoch counts it again."
+        )
+
+
+@dataclass(frozen=True)
+class _Arriving(SharesSource):
+    """The uploads of an epoch: new ones, and those of epochs before it that its part counts again.
+
+    Attributes: settings: of all epochs together; known: releases that were prepared.
+    """
+
+    statistic: WeightsStatistic = field(kw_only=True)
+    settings: RunSettings = field(kw_only=True)
+    charging: _Charging = field(kw_only=True)
+    known: dict[tuple[Fraction, RecordDomain], PreparedRelease[Weights]] = field(default_factory=dict)
+
+    @property
+    def part(self) -> Part:
+        """What the epoch releases."""
+        return self.charging.before.schedule.parts[len(self.charging.before.epochs)]
+
+    def released(self, share: Fraction) -> Release:
+        """Return a release with this share of epsilon and delta."""
+        whole = self.settings.release
+        return replace(whole, epsilon=whole.epsilon * share, delta=whole.delta * share)
+
+    def prepared(self, share: Fraction, domain: RecordDomain) -> PreparedRelease[Weights]:
+        """Work out such a release."""
+        if (share, domain) not in self.known:
+            self.known[share, domain] = self.statistic.prepare(self.released(share), domain)
+        return self.known[share, domain]
+
+    def whole(self, domain: RecordDomain) -> PrivacyEvent:
+        """Return what a ledger is told of all epochs together. Raises: OptionError: they cannot be."""
+        release, before = self.settings.release, self.charging.before
+        if domain.cap and domain.cap.weight_one:
+            raise OptionError(
+                "--arrivals takes no uploads with --cap weight-one: what a record weighs would depend on its "
+                "client's later ones; share with a number, --cap 10 for example."
+            )
+        if release.unit is PrivacyUnit.CLIENT and release.law:
+            raise OptionError(
+                "--arrivals with --privacy-unit client takes joint noise only: what own noise protects of a "
+                "client in several epochs is not worked out; leave out --noise."
+            )
+        plan = self.prepared(self.part.share, domain).plan
+        exact = before.schedule.total(lambda share: self.prepared(share, domain).plan.exact)
+        kind = self.statistic.name, release.model.name, exact, plan.unit, plan.relation
+        return PrivacyEvent(*kind, self.charging.folder)
+
+    def describe(
+        self,
+        release: Release,
+        scratch: Path,
+        progress: Progress,
+        uncovered: Uncovered = all_covered,  # noqa: ARG002
+    ) -> PartyInputs:
+        if any(self.directory.glob("party-*.aggregate")):
+            raise ShareError(
+                f"{self.directory} has aggregates, and --arrivals needs the uploads, of which later epochs "
+                "count some again; name the directory that `share` wrote."
+            )
+        found = super().describe(release, scratch, progress, self._uncovered)
+        self.charging.whole = self.whole(found.domain)
+        self.charging.now = replace(self.charging.before, domain=found.domain.to_json())
+        return found
+
+    def _uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
+        """Return the new uploads whose clients do not allow all epochs; the others were asked before."""
+        before = self.charging.before.uploads
+        new = {batch: policy for batch, policy in policies.items() if batch not in before}
+        return uncovered(new, self.whole(domain), self.settings.account.ledger.spent_on(new))
+
+    def taken(self, uploads: Uploads) -> Uploads:
+        own = [self.directory / f"party-{i}" for i in range(len(uploads))]
+        listed = [
+            sorted(place.glob(f"*{SUFFIX}")) if paths is None else paths
+            for place, paths in zip(own, uploads, strict=True)
+        ]
+        found = [{read_header(path).batch: path for path in paths} for paths in listed]
+        before, there = self.charging.before, frozenset[str]().union(*found)
+        again = {upload for epoch in before.epochs[self.part.first :] for upload in epoch.uploads}
+        if there <= before.uploads:
+            raise UsedUploadsError(
+                f"All {len(there)} uploads in {self.directory} went into epochs of {self.charging.folder} "
+                "before. To count the same records again would spend more ε, and tell less than the counts "
+                "that there are; go on when others have arrived."
+            )
+        if missing := again - there:
+            raise ShareError(
+                f"{len(missing)} uploads that this epoch counts again are not in {self.directory}, or not as "
+                f"they were; {min(missing)} is one. Bring them back."
+            )
+        wanted = there - before.uploads | again
+        return [[paths[upload] for upload in sorted(wanted & paths.keys())] for paths in found]
+
+    def together(self, privacy: Mapping[str, Any], domain: RecordDomain) -> dict[str, Any]:
+        """Return the `privacy` of all epochs together. Args: privacy: of this one alone."""
+        schedule, bits = self.charging.before.schedule, privacy["mpc_statistical_security_bits"]
+        exact, horizon = self.whole(domain).exact, len(schedule.parts)
+        found = {
+            **privacy,
+            "epsilon": float_up(exact.epsilon),
+            "delta": float_up(exact.delta),
+            "epsilon_exact": str(exact.epsilon),
+            "delta_exact": str(exact.delta),
+            "epsilon_requested": str(self.settings.release.epsilon),
+            "mpc_statistical_security_bits": None if bits is None else bits - (horizon - 1).bit_length(),
+            "revealed": [
+                f"{revealed}: in each of {horizon} epochs, of its records and those of some before it"
+                for revealed in privacy["revealed"]
+            ],
+            "public": [*privacy["public"], "which uploads each epoch counts"],
+        }
+        if "if_replaced" in privacy:
+            both = schedule.total(lambda share: self.prepared(share, domain).plan.if_replaced)
+            found["if_replaced"] = exact_json(both)
+        if "cap_kept_by" in privacy:
+            found["cap_kept_by"] = HONEST  # a form keeps one upload to it, and a client may have several
+        return {**found, "end_to_end": end_to_end(found, self.settings.release.model, horizon)}
+
+
+def run_epoch(
+    statistic: WeightsStatistic,
+    shares: SharesSource,
+    settings: RunSettings,
+    folder: Path,
+    before: Arrivals,
+    out: Path,
+    progress: Progress,
+) -> Run[Weights]:
+    """Count what arrived since the last epoch; write the counts so far, and the weights that follow.
+
+    Guarantees: all epochs together spend what the first one charged, whatever becomes of any of them: a
+    release that was begun is never made again.  [test: tests/harness/pipeline/test_arrivals.py]
+    Args: settings: of all epochs together; folder: nobody else changes it meanwhile; before: what it keeps.
+    Raises: FairSharesError: `out` does not exist then; once the parties had started, the epoch is lost: no
+    count has its uploads until a later epoch counts them again.
+    """
+    horizon, number, started = len(before.parts), len(before.epochs) + 1, time.monotonic()
+    if number > horizon:
+        raise OptionError(
+            f"All {horizon} epochs of {folder} are over, and their ε is spent; for more, begin with another "
+            "folder, which has an ε of its own."
+        )
+    charging = _Charging(settings, folder, before)
+    policy = shares.policy
+    if before.epochs:
+        policy = replace(policy, domain=domain_from_json(before.domain, str(folder)))
+    source = _Arriving(shares.directory, policy, statistic=statistic, settings=settings, charging=charging)
+    own = replace(settings, release=source.released(source.part.share))
+    with entry(settings.account, charging), new_directory(out) as partial:
+        run = run_release(statistic, source, own, partial / EPOCH, progress, within=charging)
+        domain, last = run.found.counts.domain, charging.now.epochs[-1]
+        last = replace(last, counts=run.found.counts.table.ravel().tolist())
+        now = replace(charging.now, epochs=[*before.epochs, last])
+        now.save(folder)
+        lost = [t for t, epoch in enumerate(now.epochs) if epoch.counts is None]
+        added, missing = now.schedule.adds_up(number, lost)
+        table = np.sum([np.array(now.epochs[t].counts) for t in added], axis=0).reshape(domain.shape)
+        plans = [source.prepared(now.schedule.parts[t].share, domain).plan for t in added]
+        counts = NoisyCounts(domain, table, Several(tuple(plan.noise for plan in plans)))
+        found = Weights(counts, REWEIGHINGS[statistic.reweighing](counts))
+        manifest = {
+            **run.manifest,
+            "privacy": source.together(run.manifest["privacy"], domain),
+            "arrivals": {
+                "folder": str(folder),
+                "epoch": number,
+                "horizon": horizon,
+                "counts_from": source.part.first + 1,
+                "missing": [t + 1 for t in sorted(missing)],
+            },
+            "wall_s": time.monotonic() - started,
+        }
+        for name, fields in result_files(statistic, found, manifest["privacy"]).items():
+            write_json(partial / name, fields)
+        write_json(partial / "manifest.json", manifest)
+        return Run(found, manifest, charging)

@@ -1,0 +1,13 @@
+"""What somebody may have meant who misspelt a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """Return the known name that a word is like, as a question to add; empty if there is none."""
+    from difflib import get_close_matches  # only mistakes should pay for it
+
+    close = get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""

@@ -1,0 +1,94 @@
+"""Fairness while training: weights of groups that follow noisy counts of what the model gets right."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import OptionError
+from harness.postprocessing.thresholds.choose import CONSTRAINTS
+from harness.postprocessing.thresholds.search import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS
+from harness.training.updates import Floats, Integers
+
+STEP = 0.01  # both chosen on data that is no longer private
+SHARE = 0.1
+
+ACCURACY_PARITY = "accuracy_parity"
+FAIRNESS = (*CONSTRAINTS, ACCURACY_PARITY)
+
+_RAREST = 100
+
+
+@dataclass(frozen=True)
+class FairGrad:
+    """Weights of groups and labels in the loss, by how far the model is from a definition of fairness.
+
+    Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A
+    definition is that gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, k' a group and a label. Each round
+    the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian.
+    Attributes: fairness: of `FAIRNESS`; groups, labels: how many; positive: the label whose rates count, in
+    definitions with one; share: of what the rounds spend, in zCDP, for counts.
+    Raises: OptionError: demographic parity does not follow from accuracies.
+    """
+
+    fairness: str
+    groups: int
+    labels: int
+    positive: int
+    step: float = STEP
+    share: float = SHARE
+
+    def __post_init__(self) -> None:
+        if self.fairness == DEMOGRAPHIC_PARITY and self.labels != 2:
+            raise OptionError(
+                f"Training for {self.fairness} takes two labels, not {self.labels}; choose another fairness."
+            )
+
+    @property
+    def cells(self) -> int:
+        """How many counts follow an update: right, then wrong, by group and label."""
+        return 2 * self.groups * self.labels
+
+    def counts(self, group: Integers, label: Integers, right: Integers) -> Floats:
+        """Return each record's counts, shape (n, cells): 1 in one cell. Args: right: 0 or 1, shape (n,)."""
+        cells = ((1 - right) * self.groups + group) * self.labels + label
+        return np.asarray(np.eye(self.cells)[cells])
+
+    def unit(self, norm: float) -> float:
+        """Return what a count of 1 is beside updates up to this norm, so that counts have their `share`."""
+        return norm * math.sqrt(self.share / (1 - self.share))
+
+    def weights(self, counts: Floats, rounds: int) -> Floats:
+        """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
+
+        Computes: multipliers, `step` times the sum of all rounds' gaps, taken as `rounds` times that of all
+        counts so far, in which their noise averages out; a record's weight is 1, less n times what one more
+        right answer of its group and label adds to all gaps, each times its multiplier.
+        Edge cases: a group that seems rarer than 1 % of all that was counted counts as that.
+        Args: counts: the sum over so many rounds, shape (cells,), in any unit.
+        """
+        right, wrong = counts.reshape(2, self.groups, self.labels)
+        totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / _RAREST)
+        pools, sign = self._pools
+        chosen, of = np.where(sign > 0, right, wrong) @ pools, totals @ pools
+        gaps = np.clip(chosen / of, 0, 1) - np.clip(chosen.sum(axis=0) / of.sum(axis=0), 0, 1)
+        multipliers = self.step * rounds * gaps
+        pushed = multipliers / of - multipliers.sum(axis=0) / of.sum(axis=0)
+        return np.asarray(1 - totals.sum() * sign * (pushed @ pools.T))
+
+    @property
+    def _pools(self) -> tuple[Floats, Floats]:
+        """Return which labels a gap is of, shape (labels, gaps), and of which answers, shape (labels,).
+
+        That is 1: of right ones; -1: of wrong ones, which are predicted positive where their label is not.
+        """
+        each, sign = np.eye(self.labels), np.ones(self.labels)
+        if self.fairness == EQUALIZED_ODDS:
+            return each, sign
+        if self.fairness == EQUAL_OPPORTUNITY:
+            return each[:, [self.positive]], sign
+        if self.fairness == DEMOGRAPHIC_PARITY:
+            sign = 2 * each[self.positive] - 1
+        return np.ones((self.labels, 1)), sign
