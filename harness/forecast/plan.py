@@ -17,7 +17,7 @@ from harness.engines.registry import engine_of
 from harness.errors import OptionError, PlanError
 from harness.forecast.operation_counts import counts_of
 from harness.forecast.unit_costs import Cost, UnitCosts, sum_if_known, total_cost
-from harness.forecast.wall_clock import WallClock, reading_s, sharing_s, starting_s
+from harness.forecast.wall_clock import WallClock, parties_start_s, reading_s, sharing_s
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
@@ -213,7 +213,7 @@ def plan_model(
         return ModelPlan(model, tuple(costs), None, missing)
     last = asked_here[-1]
     wall = WallClock(
-        started_s + sum(starting_s(asked.release) for asked in asked_here),
+        started_s + sum(parties_start_s(asked.release) for asked in asked_here),
         last.records * reading_s(last.statistic.kind),
         sum(sharing_s(asked.federation, asked.release) for asked in asked_here),
         sum_if_known(compiling),

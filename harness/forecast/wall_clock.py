@@ -30,7 +30,8 @@ _RECORDS = 2000  # that are read
 _CLIENTS = 64  # that share, or four times as many until it takes long enough to be told
 _ENOUGH_S = 0.03
 _MOST_RECORDS = 10**6  # of those clients
-# What a party's process imports before it begins.
+# What processes import before they begin: a command's, and then those of its parties.
+OF_A_COMMAND = ("harness.cli.app", "harness.cli.commands.releases")
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
 _OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.tables")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
@@ -58,19 +59,19 @@ class WallClock:
         return sum_if_known(list(vars(self).values()))
 
 
-def starting_s(release: Release) -> float:
+def parties_start_s(release: Release) -> float:
     """Return how long a run's parties take to start here, as many at once as there are processors."""
     model, more = release.model, _OF_OWN_NOISE if release.law else ()
-    one = _import_s((*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more))
+    one = starting_s((*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more))
     return one * model.parties / min(model.parties, os.cpu_count() or 1)
 
 
 @cache
-def _import_s(modules: Sequence[str]) -> float:
+def starting_s(modules: Sequence[str]) -> float:
     """Return the processor time of a Python that imports these modules and ends."""
     command = [sys.executable, "-P", "-c", f"import {', '.join(modules)}"]
     before = childrens_processor_s()
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, capture_output=True, check=False)
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, capture_output=True, check=True)
     return childrens_processor_s() - before
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import PlanRequest, expected_cap, plan_model
 from harness.forecast.unit_costs import RECORDED, read_units
+from harness.forecast.wall_clock import OF_A_COMMAND, starting_s
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
 from harness.inputs.records import MOST_INFERRED
@@ -38,7 +38,7 @@ _OF_SHARES = ("clients", "records", "groups", "labels")
 
 def plan(options: PlanOptions) -> None:
     """Say what to expect of a release."""
-    shown, found = planned(options, process_time())
+    shown, found = planned(options, starting_s(OF_A_COMMAND))
     title = f"Plan of {options.task}"
     tell("plan", title, shown, lambda: found, plot=options.plot, as_json=options.json)
 
@@ -47,7 +47,7 @@ def planned(options: PlanOptions, started_s: float = 0.0) -> tuple[Sequence[Part
     """Return what to expect of a release, as people and as machines read it.
 
     No party is started, and nothing is read but unit costs and the file that may be named.
-    Args: started_s: how long a command takes to begin, as this one did; 0: there is none to begin.
+    Args: started_s: how long a command takes to begin; 0: there is none to begin.
     Raises: FairSharesError: it cannot be run so.
     """
     stages, network = requests(options), options.network

@@ -15,7 +15,7 @@ from harness.engines.registry import engine_of
 from harness.forecast import wall_clock
 from harness.forecast.plan import PlanRequest, plan_model
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
-from harness.forecast.wall_clock import WallClock, reading_s, sharing_s, starting_s
+from harness.forecast.wall_clock import WallClock, parties_start_s, reading_s, sharing_s
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.synthetic import Federation
 from harness.releases.base import Release
@@ -61,23 +61,23 @@ def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pyte
         imported.append(modules)
         return 0.1
 
-    monkeypatch.setattr(wall_clock, "_import_s", load)
+    monkeypatch.setattr(wall_clock, "starting_s", load)
     monkeypatch.setattr("harness.forecast.wall_clock.os.cpu_count", lambda: 2)
-    of_three, of_two = (starting_s(replace(RELEASE, model=MODELS[name])) for name in ("ring", "semi2k"))
+    of_three, of_two = (parties_start_s(replace(RELEASE, model=MODELS[name])) for name in ("ring", "semi2k"))
     assert of_three == pytest.approx(0.15) and of_two == pytest.approx(0.1)
-    starting_s(replace(RELEASE, law=NoiseLaw.LAPLACE))
-    starting_s(replace(RELEASE, model=MODELS["mpyc"]))
+    parties_start_s(replace(RELEASE, law=NoiseLaw.LAPLACE))
+    parties_start_s(replace(RELEASE, model=MODELS["mpyc"]))
     ours, _, own, mpyc = imported
     assert set(ours) < set(own) and "mpyc.runtime" in mpyc and "mpyc.runtime" not in own
 
 
 def test_what_parties_import_is_there() -> None:
-    assert wall_clock._import_s((*wall_clock._OF_A_PARTY, *wall_clock._OF_OWN_NOISE)) > 0
+    assert wall_clock.starting_s((*wall_clock._OF_A_PARTY, *wall_clock._OF_OWN_NOISE)) > 0
 
 
 def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("harness.forecast.plan.starting_s", lambda _: 0.125)
+    monkeypatch.setattr("harness.forecast.plan.parties_start_s", lambda _: 0.125)
     units, model = read_units(RECORDED), MODELS["ring"]
 
     def planned() -> WallClock:
@@ -95,7 +95,7 @@ def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: 
 
 
 def test_what_was_not_measured_or_is_of_a_network_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.forecast.plan.starting_s", lambda _: 0.125)
+    monkeypatch.setattr("harness.forecast.plan.parties_start_s", lambda _: 0.125)
     monkeypatch.setenv("XDG_CACHE_HOME", "/nonexistent")
     recorded, ring = read_units(RECORDED), MODELS["ring"]
     of_ring = recorded.models["ring"]
