@@ -2,53 +2,105 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.training.logistic import Examples, fit
-from harness.training.updates import UpdateRule, units_for
+import harness.training.session
+from harness.engines.base import PROGRAMS
+from harness.training.logistic import Examples, SumOf, fit
+from harness.training.session import SumSession
+from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.empirical import Tally, estimate_delta
-from protocols.accounting.rounds import plan_rounds
-from protocols.noise.added import offset, simulated_noise
+from protocols.noise.added import simulated_noise
 
-ROUNDS, TRIALS, RECORD = 3, 1000, PrivacyUnit.RECORD
-EPSILON, DELTA, FALSE_ALARM = 1, 1e-5, 1e-9
+ROUNDS, RECORD = 3, PrivacyUnit.RECORD
+EPSILON, DELTA, FALSE_ALARM = 1, "1e-5", 1e-9
 TARGET = np.array([100.0, -100.0])  # so long that its gradient is clipped
-DIRECTION = -np.append(TARGET, 1.0) / np.linalg.norm(np.append(TARGET, 1.0))
-RULE = UpdateRule(3, 1.0, 1.0, units_for(3, 1.0), RECORD, RECORD)
-NOISE = plan_rounds(RULE.squares, 3, ROUNDS, Fraction(EPSILON), Fraction(DELTA), None).noise
+DIRECTION = -TARGET / np.linalg.norm(TARGET)  # of that gradient, whose intercept is a hundredth
+OTHERS = 2  # who have the features of a target, beside it
 
 
-def evidence(rng: np.random.Generator, there: bool, scale: float) -> float:
-    """Train once; return how far sums lie in the target's direction. Args: scale: of the noise, 1 as made."""
-    features = np.vstack([TARGET, rng.uniform(-1, 1, (20, 2))])
-    label, weight = np.array([1, *rng.integers(0, 2, 20)]), np.array([float(there), *[1.0] * 20])
-    found = 0.0
+def session_for(targets: int, model: str = "mpyc", noise: str = "joint") -> SumSession:
+    rows, coordinates = targets * (1 + OTHERS), 2 * targets + 1
+    told: dict[str, Any] = {
+        "clients": rows,
+        "coordinates": coordinates,
+        "rounds": ROUNDS,
+        "clip": 1.0,
+        "epsilon": EPSILON,
+    }
+    return SumSession(model, **told, delta=DELTA, unit="record", noise=noise)
 
-    def sum_of(rows):
-        nonlocal found
-        noise = scale * (simulated_noise(NOISE, rng, (3,)) + offset(NOISE))
-        noisy = RULE.decode(RULE.encode(rows).sum(axis=0) + noise)
-        found += float((noisy - rows[1:].sum(axis=0)) @ DIRECTION)
-        return noisy
 
-    of = Examples(features, label, np.arange(21), 21, 2, weight)
-    fit(of, sum_of, rounds=ROUNDS, unit=RECORD, learning_rate=1e-6)  # so that nothing is learned by heart
-    return found
+def attack(targets: int, sum_of: SumOf) -> Tally:
+    """Train once, and guess of each target whether it was there, as the first half of them was.
+
+    Each has two features of its own, so that all are apart, as if there were a training for each.
+    """
+    rng = np.random.default_rng(7)
+    records = np.concatenate(
+        [np.tile(TARGET, (targets, 1, 1)), rng.uniform(-1, 1, (targets, OTHERS, 2))], axis=1
+    )
+    features = (np.eye(targets)[:, np.newaxis, :, np.newaxis] * records[:, :, np.newaxis]).reshape(
+        targets * (1 + OTHERS), 2 * targets
+    )
+    label, there = rng.integers(0, 2, (targets, 1 + OTHERS)), np.ones((targets, 1 + OTHERS))
+    label[:, 0], there[targets // 2 :, 0] = 1, 0
+    others, seen = np.tile([False, *[True] * OTHERS], targets), np.zeros(2 * targets)
+
+    def told(rows: Floats) -> Floats:
+        opened = sum_of(rows)
+        seen[:] += (opened - rows[others].sum(axis=0))[:-1]
+        return opened
+
+    number = np.arange(len(features))
+    of = Examples(features, label.ravel(), number, len(number), 2, there.ravel())
+    fit(of, told, rounds=ROUNDS, unit=RECORD, learning_rate=1e-6)  # so that nothing is learned by heart
+    guessed = seen.reshape(targets, 2) @ DIRECTION >= 0.9 * ROUNDS
+    return Tally(targets // 2, guessed[: targets // 2].sum(), guessed[targets // 2 :].sum())
+
+
+def lost(tally: Tally) -> float:
+    """Return what delta is at least, at `EPSILON`, but for a probability of 10^-9."""
+    return estimate_delta(tally, EPSILON, 1 - FALSE_ALARM).low
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1, 0.0])
-def test_an_attack_stays_below_what_is_guaranteed_and_no_noise_is_noticed(scale: float) -> None:
+def test_an_attack_stays_below_what_is_guaranteed_and_too_little_noise_is_noticed(scale: float) -> None:
     """It finds nothing beyond (epsilon, delta), but for a probability of 10^-9."""
-    rng = np.random.default_rng(7)
-    hits, moved = (
-        sum(evidence(rng, there, scale) >= 0.9 * ROUNDS for _ in range(TRIALS)) for there in (True, False)
-    )
-    found = estimate_delta(Tally(TRIALS, hits, moved), EPSILON, 1 - FALSE_ALARM)
-    if scale == 1.0:
-        assert found.low <= DELTA
-    else:
-        assert found.low > 0.05
+    session, rng = session_for(1000), np.random.default_rng(7)
+
+    def sum_of(rows: Floats) -> Floats:
+        made = scale * simulated_noise(session.plan.noise, rng, rows.shape[1:])
+        return session.rule.decode(session.rule.encode(rows).sum(axis=0) + made)
+
+    found = lost(attack(1000, sum_of))
+    assert (found > float(DELTA)) == (scale < 1)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(
+    ("model", "noise"),
+    [
+        ("mpyc", "own"),
+        *(pytest.param("ring", each, marks=pytest.mark.mpspdz("ring")) for each in ("joint", "own")),
+    ],
+)
+def test_an_attack_on_a_program_without_noise_succeeds_and_on_the_real_one_does_not(
+    model: str, noise: str, missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both run on the model's engine; the first is the second's text, but that it reveals bare sums."""
+    if missing:
+        text = (PROGRAMS / "pi_rounds.mpc").read_text()
+        assert text.count("(sums + noise).reveal()") == 1
+        (tmp_path / "pi_rounds.mpc").write_text(text.replace("(sums + noise).reveal()", "sums.reveal()"))
+        monkeypatch.setattr(harness.training.session, "PROGRAMS", tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with session_for(200, model, noise) as session:
+        found = lost(attack(200, session.add))
+    assert (found > float(DELTA)) == missing
