@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -45,12 +46,18 @@ from protocols.noise.added import Several
 from protocols.spec import HONEST
 
 STATE, EPOCH = "arrivals.json", "epoch"
+MOST_BYTES = 1 << 28  # of the former: the identities of four million uploads, read in 4 s and 1.6 GB
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch that began. Attributes: uploads: that it was the first to count; counts: what it revealed."""
+    """One epoch that began.
 
+    Attributes: id: random, by which a ledger knows it; uploads: that it was the first to count; counts: what
+    it revealed.
+    """
+
+    id: str
     uploads: list[str]
     counts: list[float] | None = None
 
@@ -79,9 +86,14 @@ class Arrivals:
         return frozenset(upload for epoch in self.epochs for upload in epoch.uploads)
 
     def save(self, folder: Path) -> None:
-        """Write it, all or nothing. Raises: OSError."""
-        text = json.dumps({"schema": SCHEMA, **asdict(self)}, separators=(",", ":"))
-        write_whole(folder / STATE, text.encode() + b"\n")
+        """Write it, all or nothing. Raises: OSError; OptionError: a later epoch could not read it."""
+        text = json.dumps({"schema": SCHEMA, **asdict(self)}, separators=(",", ":")).encode()
+        if len(text) > MOST_BYTES:
+            raise OptionError(
+                f"{folder} would keep the identities of {len(self.uploads)} uploads, more than its "
+                f"{MOST_BYTES >> 20} MiB hold; begin another series for these, with an ε of its own."
+            )
+        write_whole(folder / STATE, text)
 
 
 def read_arrivals(folder: Path) -> Arrivals | None:
@@ -90,7 +102,7 @@ def read_arrivals(folder: Path) -> Arrivals | None:
     if not path.exists():
         return None
     refusal = Refusal(ResultFileError, str(path), "as an epoch left it", "restore it, as the last epoch did")
-    found = as_type(Arrivals, read_json(path, refusal, SCHEMA), refusal)
+    found = as_type(Arrivals, read_json(path, refusal, SCHEMA, MOST_BYTES), refusal)
     if not found.epochs:
         return None
     try:
@@ -147,13 +159,14 @@ class _Charging(Entry):
 
     def start(self, release: PrivacyEvent) -> None:
         event = self.of(release)
-        self.now = replace(self.now, epochs=[*self.before.epochs, Epoch(sorted(event.uploads))])
+        began = [*self.before.epochs, Epoch(event.epoch, sorted(event.uploads))]
+        self.now = replace(self.now, epochs=began)
         self.now.save(self.folder)
         try:
             if self.before.epochs:
                 with nothing_started():
                     self._charge, self.population = self.account.ledger.add(
-                        self.account.population, event, self.before.uploads
+                        self.account.population, event, {epoch.id: epoch.uploads for epoch in began}
                     )
             else:
                 super().start(release)
@@ -210,7 +223,7 @@ class _Arriving(SharesSource):
         plan = self.prepared(self.part.share, domain).plan
         exact = before.schedule.total(lambda share: self.prepared(share, domain).plan.exact)
         kind = self.statistic.name, release.model.name, exact, plan.unit, plan.relation
-        return PrivacyEvent(*kind, self.charging.folder)
+        return PrivacyEvent(*kind, self.charging.folder, epoch=secrets.token_hex(16))
 
     def describe(
         self,

@@ -40,9 +40,12 @@ class Refusal:
         raise self.error(f"{self.where} is not {self.what}: {fault}; {self.way_out}.") from None
 
 
-def read_json(path: Path, refusal: Refusal, schema: int | None = None) -> Any:
-    """Return what a file of JSON holds. Raises: the refusal's error: no file to be read; as `parse_json`."""
-    return parse_json(_read(path, refusal), refusal, schema)
+def read_json(path: Path, refusal: Refusal, schema: int | None = None, most: int = MAX_BYTES) -> Any:
+    """Return what a file of JSON holds. Args: most: bytes that it may have.
+
+    Raises: the refusal's error: no file to be read; as `parse_json`.
+    """
+    return parse_json(_read(path, refusal, most), refusal, schema)
 
 
 def read_toml(path: Path, refusal: Refusal) -> Any:
@@ -141,13 +144,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read(path: Path, refusal: Refusal) -> bytes:
+def _read(path: Path, refusal: Refusal, most: int = MAX_BYTES) -> bytes:
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
+            text = file.read(most + 1)
     except OSError as error:
         why = f"Cannot read {refusal.where}: {error.strerror}; {refusal.way_out}."
         raise refusal.error(why) from None
-    if len(text) > MAX_BYTES:
-        refusal.say(f"it is larger than {MAX_BYTES >> 20} MiB")
+    if len(text) > most:
+        refusal.say(f"it is larger than {most >> 20} MiB")
     return text

@@ -92,6 +92,17 @@ def held_alone(directory: Path) -> int | None:
     return None
 
 
+@contextmanager
+def in_turn(directory: Path) -> Iterator[None]:
+    """Wait until nobody else is in this directory by this, and keep others off meanwhile. Raises: OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _is_still(directory: Path, descriptor: int) -> bool:
     """Return whether what was opened is still there under that name."""
     try:

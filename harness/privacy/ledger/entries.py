@@ -11,7 +11,7 @@ import os
 import shlex
 import socket
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,7 +35,6 @@ from harness.privacy.ledger.populations import (
     refuse_misspelt,
     refuse_overspending,
     refuse_uncovered,
-    spent_text,
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
@@ -73,12 +72,19 @@ CREATE TABLE uploads (
     charge INTEGER NOT NULL REFERENCES charges
 ) WITHOUT ROWID;
 """
-# What `uploads` says of an upload no longer. Ledgers of earlier versions get it when they are written to.
+# Ledgers of earlier versions get these when they are written to. What `uploads` says of an upload no longer:
 _EARLIER = """
 CREATE TABLE IF NOT EXISTS earlier_uses (
     id TEXT,
     charge INTEGER REFERENCES charges,
     PRIMARY KEY (id, charge)
+) WITHOUT ROWID;
+"""
+# and which epochs of a series began under its charge.
+_EPOCHS = """
+CREATE TABLE IF NOT EXISTS epochs (
+    id TEXT PRIMARY KEY,
+    charge INTEGER REFERENCES charges
 ) WITHOUT ROWID;
 """
 _OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
@@ -161,20 +167,29 @@ class Ledger:
             return number, None if name is None else self._find(connection, name)
 
     def add(
-        self, name: str | None, release: PrivacyEvent, before: Collection[str]
+        self, name: str | None, release: PrivacyEvent, epochs: Mapping[str, Sequence[str]]
     ) -> tuple[int, Population | None]:
-        """Write that more uploads went into what a charge covers, without a new one; return as `charge`.
+        """Write that one more epoch begins of a series whose first one was charged; return as `charge`.
 
-        Guarantees: nobody adds to a charge who does not know all that was added before.
-        [test: tests/harness/privacy/test_ledger_added.py]
-        Args: name: as for `charge`; release: as it was charged, but for the uploads, which are new ones;
-        before: those that went into it, so far as its user knows, even where a crash kept them from here.
-        Raises: LedgerError: there is no such charge, or it has others than those before; PopulationError;
+        Guarantees: of copies of what a series keeps only one goes on, and it is the latest.
+        [test: tests/harness/privacy/test_ledger_series.py]
+        Args: name: as for `charge`; release: the new epoch's; epochs: all that began, this one last: by
+        identity, which uploads each was the first to count. A crash may have kept some from here.
+        Raises: LedgerError: another ledger has the charge, or this one knows of more epochs; PopulationError;
         BudgetError; UsedUploadsError: another run had one. Nothing is written then.
         """
         with self._database.writing() as connection:
-            number, key, uploads = self._charge_for_more(connection, name, release, before)
+            number, key, new = self._charge_of(connection, name, release, epochs)
+            uploads = sorted(upload for epoch in new for upload in epochs[epoch])
+            _refuse_elsewhere(connection, key, release, uploads)
+            with self._sound_entries():
+                refuse_uncovered(release, _spent_on(connection, release.policies))
             _use(connection, number, uploads)
+            connection.executemany("INSERT INTO epochs VALUES (?, ?)", ((epoch, number) for epoch in new))
+            connection.execute(
+                "UPDATE charges SET status = ?, process = ? WHERE id = ?",
+                (str(Status.RUNNING), json.dumps(_process(os.getpid())), number),
+            )
             return number, None if key is None else self._read(connection, key)[0]
 
     def settle(self, charge: int, status: Status) -> None:
@@ -253,49 +268,39 @@ class Ledger:
             spent = _spent_on(connection, release.policies)
         refuse_uncovered(release, spent)
 
-    def _charge_for_more(
-        self, connection: sqlite3.Connection, name: str | None, release: PrivacyEvent, before: Collection[str]
+    def _charge_of(
+        self,
+        connection: sqlite3.Connection,
+        name: str | None,
+        release: PrivacyEvent,
+        epochs: Mapping[str, Sequence[str]],
     ) -> tuple[int, str | None, list[str]]:
-        """Return the number of the charge that covers a release, its population's key, and what to add.
-
-        Raises: as `add`.
-        """
-        out, exact = release.out.absolute(), release.exact
+        """Return a series' charge, its population's key, and the epochs that it lacks. Raises: as `add`."""
+        connection.execute(_EPOCHS)
         found: tuple[int, str | None] | None = connection.execute(
-            "SELECT id, population FROM charges WHERE (task, out, epsilon, delta) = (?, ?, ?, ?) "
-            "ORDER BY id DESC",
-            (release.task, str(out), str(exact.epsilon), str(exact.delta)),
+            "SELECT charges.id, population FROM epochs JOIN charges ON charges.id = charge "
+            "WHERE epochs.id = ?",
+            (next(iter(epochs)),),
         ).fetchone()
         if found is None:
             raise self._database.error(
-                f"it has no charge of {spent_text(exact)} for {out}; go on with the ledger, the version and "
-                "the place that it was begun with"
+                f"it has no charge for the series in {release.out}; go on with the ledger that it was begun "
+                "with"
             )
         number, key = found
         if name is not None and key != key_of(name):
             raise PopulationError(
-                f"{out} was not charged to {name!r}; name the population that it was begun with, or none."
+                f"{release.out} was not charged to {name!r}; name the population that it was begun with, or "
+                "none."
             )
-        uses = connection.execute(
-            f"SELECT id FROM ({_uses_in(connection, 'main')}) WHERE charge = ?", (number,)
-        )
-        had = {upload for (upload,) in uses}
-        if unknown := had - {*before}:
+        rows = connection.execute("SELECT id FROM epochs WHERE charge = ?", (number,))
+        began = {epoch for (epoch,) in rows}
+        if unknown := began - epochs.keys():
             raise self._database.error(
-                f"{len(unknown)} uploads went into an epoch that {out} does not know, which is a copy from "
-                "before it; go on with the latest one"
+                f"{len(unknown)} epochs began that {release.out} does not know, which is a copy from before "
+                "them; go on with the latest one"
             )
-        uploads = sorted({*before, *release.uploads} - had)  # those of an epoch that was killed, too
-        others = [use for use in _uses(connection, uploads) if use.key is None or use.key != key]
-        if others:
-            raise UsedUploadsError(
-                f"{sum(use.uploads for use in others)} of these {len(uploads)} new uploads went into "
-                f"another run before ({others[-1].out}), which {out} is not charged with; "
-                f"{_sent_again(others[-1])}."
-            )
-        with self._sound_entries():
-            refuse_uncovered(release, _spent_on(connection, release.policies))
-        return number, key, uploads
+        return number, key, [epoch for epoch in epochs if epoch not in began]
 
     def _find(self, connection: sqlite3.Connection, name: str) -> Population | None:
         return next(iter(self._read(connection, key_of(name))), None)
@@ -401,6 +406,9 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
     number = inserted.lastrowid
     assert number is not None
     _use(connection, number, release.uploads)
+    if release.epoch:
+        connection.execute(_EPOCHS)
+        connection.execute("INSERT INTO epochs VALUES (?, ?)", (release.epoch, number))
     return number
 
 
@@ -434,7 +442,8 @@ def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> N
 def _move(connection: sqlite3.Connection, old: Path) -> None:
     """Copy charges and uploads from `old.…`; charges keep their numbers where there are none here.
 
-    Raises: PopulationError: an upload was used in both, unless what it spent is one population's in both.
+    Raises: PopulationError: an upload was used in both, unless what it spent is one population's in both; or
+    an epoch began in both.
     """
     (twice,) = connection.execute(
         "SELECT COUNT(*) FROM uploads JOIN old.uploads AS theirs USING (id) "
@@ -460,6 +469,15 @@ def _move(connection: sqlite3.Connection, old: Path) -> None:
         (last,),
     )
     connection.execute("INSERT OR IGNORE INTO uploads SELECT id, charge + ? FROM old.uploads", (last,))
+    if connection.execute("SELECT 1 FROM old.sqlite_master WHERE name = 'epochs'").fetchone():
+        connection.execute(_EPOCHS)
+        try:
+            connection.execute("INSERT INTO epochs SELECT id, charge + ? FROM old.epochs", (last,))
+        except sqlite3.IntegrityError:
+            raise PopulationError(
+                "An epoch is in both ledgers, so one is a copy of the other: nobody can tell which of them a "
+                f"series goes on with. Go on with the old ledger by --ledger {shlex.quote(str(old))}."
+            ) from None
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -486,6 +504,18 @@ def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploa
         raise PopulationError(
             f"Some of these uploads were charged to {listed(sorted({use.name for use in others}))}, not to "
             f"{name!r}: a record has one population. Correct --population; {_sent_again(others[-1])}."
+        )
+
+
+def _refuse_elsewhere(
+    connection: sqlite3.Connection, key: str | None, release: PrivacyEvent, uploads: Sequence[str]
+) -> None:
+    """Raise UsedUploadsError where another population's run, or nobody's, had uploads of a series."""
+    others = [use for use in _uses(connection, uploads) if use.key is None or use.key != key]
+    if others:
+        raise UsedUploadsError(
+            f"{sum(use.uploads for use in others)} of these {len(uploads)} new uploads went into another run "
+            f"before ({others[-1].out}), which {release.out} is not charged with; {_sent_again(others[-1])}."
         )
 
 

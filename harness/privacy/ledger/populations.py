@@ -51,7 +51,7 @@ class PrivacyEvent:
     """What a run is about to open.
 
     Attributes: noise: None where it is of another kind; uploads: their identities; policies: of those whose
-    clients have one, by identity.
+    clients have one, by identity; epoch: its identity, "" where the run is of no series.
     """
 
     task: str
@@ -63,6 +63,7 @@ class PrivacyEvent:
     noise: NoiseEvent | None = None
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    epoch: str = ""
 
 
 @dataclass(frozen=True)

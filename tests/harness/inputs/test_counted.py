@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import RecordsError
+from harness.inputs import counted
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.counted import of_what_is_left
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
+from harness.system.files import write_whole
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100, cap=Cap(3))
 
@@ -60,6 +63,28 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(RecordsError, match=r"is not what share --counted writes: .*; restore it"):
         of_what_is_left(records(0), Cap(1), file)
     assert file.read_text() == text
+
+
+def test_of_two_at_once_the_second_sees_what_the_first_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is held up where it has read the file and has not written it yet."""
+    file, held, reading = tmp_path / "counted.json", [], threading.Event()
+    second = threading.Thread(target=lambda: held.append(of_what_is_left(records(0, 0), Cap(3), file)))
+
+    def then_the_second(path: Path, text: bytes) -> None:
+        if not reading.is_set():
+            reading.set()
+            second.start()
+            second.join(0.2)  # which it does not end in, unless it goes on without waiting
+            assert not held
+        write_whole(path, text)
+
+    monkeypatch.setattr(counted, "write_whole", then_the_second)
+    held.append(of_what_is_left(records(0, 0), Cap(3), file))
+    second.join()
+    assert [len(each.client) for each in held] == [2, 1]
+    assert json.loads(file.read_text())["records"] == {"c0": 3}
 
 
 def test_nothing_is_shared_that_cannot_be_written_down(tmp_path: Path) -> None:

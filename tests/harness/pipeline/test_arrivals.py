@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import share
+from harness.pipeline import arrivals
 from harness.pipeline.arrivals import EPOCH, STATE, Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.party_inputs import SharesSource
 from harness.pipeline.run import Run, RunSettings
@@ -259,21 +261,54 @@ def test_a_folder_that_is_older_than_the_ledger_is_refused(place: Place) -> None
                 file.unlink()
             place.upload(*new)
         with pytest.raises(
-            LedgerError, match=r"a copy from before it; go on with the latest one\. No party was"
+            LedgerError, match=r"a copy from before them; go on with the latest one\. No party was"
         ):
             place.epoch()
         assert (place.folder / STATE).read_bytes().split() == before.split()  # as it was: no epoch has begun
     assert place.runner.counted == [1, 2]
 
 
-def test_a_folder_that_was_copied_elsewhere_is_refused(place: Place) -> None:
+def test_of_two_copies_of_a_folder_one_goes_on(place: Place) -> None:
+    """Wherever it lies; the other one knows nothing of the epoch that began."""
     place.upload(0)
     place.epoch()
+    copytree(place.folder, place.at / "copy")
     place.folder.rename(place.at / "moved")
     place.folder = place.at / "moved"
     place.upload(1)
-    with pytest.raises(LedgerError, match=r"it has no charge of .* for .*/moved"):
+    assert counts(place.epoch()) == [1, 1, 0, 0]
+    place.folder = place.at / "copy"
+    with pytest.raises(LedgerError, match=r"1 epochs began that .*/copy does not know"):
         place.epoch()
+
+
+def test_a_folder_goes_on_with_its_own_ledger_alone(place: Place) -> None:
+    place.upload(0)
+    place.epoch()
+    place.upload(1)
+    place.account = Account(Ledger(place.at / "other.sqlite", timeout_s=0.2), "people", Budget(Fraction(1)))
+    with pytest.raises(LedgerError, match=r"it has no charge for the series in .*/series; go on with"):
+        place.epoch()
+    assert len(place.state["epochs"]) == 1 and place.runner.counted == [1]
+
+
+def test_a_series_that_was_begun_anew_at_the_same_place_is_another(place: Place) -> None:
+    """With the same terms, and uploads that are all of the first one's."""
+    place.account = replace(place.account, budget=Budget(Fraction(2)))
+    place.upload(0)
+    place.epoch()
+    place.folder.rename(place.at / "first")
+    place.epoch()
+    place.upload(1)
+    place.folder = place.at / "first"
+    place.epoch()
+    place.folder = place.at / "series"
+    place.epoch()
+    uploads = place.state["epochs"][1]["uploads"]
+    assert [status for _, status in place.charges] == [Status.DONE] * 2
+    assert {each.epsilon for each in place.ledger.spent_on(uploads).values()} == {
+        sum(epsilon for epsilon, _ in place.charges)
+    }
 
 
 def test_what_the_budget_does_not_hold_begins_nothing(place: Place) -> None:
@@ -282,6 +317,26 @@ def test_what_the_budget_does_not_hold_begins_nothing(place: Place) -> None:
     with pytest.raises(FairSharesError, match=r"has ε = 0\.5 left of its budget"):
         place.epoch()
     assert not place.folder.exists()
+
+
+def test_a_series_of_more_uploads_than_its_folder_holds_is_refused_beforehand(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the next epoch, which could not read it when ε is spent; up to there it is read."""
+    place.upload(0)
+    place.epoch()
+    size, epoch = ((place.folder / STATE).stat().st_size, len(json.dumps(place.state["epochs"][0])))
+    monkeypatch.setattr(arrivals, "MOST_BYTES", size + epoch + 1)
+    place.upload(0)
+    place.epoch()
+    place.upload(0)
+    with pytest.raises(
+        OptionError, match=r"identities of 3 uploads, more than its 0 MiB hold; begin another"
+    ):
+        place.epoch()
+    assert len(place.state["epochs"]) == 2 and place.charges[0][1] is Status.DONE
+    monkeypatch.undo()
+    assert counts(place.epoch()) == [3, 0, 0, 0]
 
 
 def test_uploads_that_are_counted_again_have_to_be_there(place: Place) -> None:
@@ -375,7 +430,10 @@ def test_a_folder_that_cannot_be_made_is_refused(place: Place) -> None:
         lambda state: {**state, "parts": [[0, 1]]},
         lambda state: {**state, "parts": []},
         lambda state: {**state, "epochs": state["epochs"] * 2},
-        lambda state: {**state, "epochs": [{"uploads": [str(i)], "counts": None} for i in range(4)]},
+        lambda state: {
+            **state,
+            "epochs": [{"id": str(i), "uploads": [str(i)], "counts": None} for i in range(4)],
+        },
         lambda state: {**state, "epochs": [{**state["epochs"][0], "counts": [1.0]}]},
         lambda state: {**state, "epochs": [{**state["epochs"][0], "counts": ["1"] * 4}]},
         lambda state: None,
