@@ -240,7 +240,7 @@ def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
 
 
 def _settings(cell: Mapping[str, Level], form: InputForm) -> RunSettings:
-    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
+    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "--delta")
     network = parse_network(str(cell["network"]))
     of_clients = cell.get("cap") or cell["protocol"] == PI_CAP.name
     unit = PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD
@@ -259,7 +259,7 @@ def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Feder
 
 def sampler_of(cell: Mapping[str, Level]) -> Sampler:
     """Return what makes the samples of a cell of π_LAP."""
-    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA)
+    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "--delta")
     return choose_sampler(str(cell["variant"]), epsilon, delta, rounded=False)
 
 

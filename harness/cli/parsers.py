@@ -73,12 +73,42 @@ def parse_epsilon(text: str, option: str = "--epsilon") -> Fraction:
     return value
 
 
-def parse_delta(text: str, option: str = "--delta") -> Fraction:
-    """Read a total delta: `2^-40` or `1e-12`. Raises: OptionError."""
-    value = _between(text, lambda value: 0 < value < 1)
-    if value is None:
-        raise OptionError(f"{option} must be a number between 0 and 1, for example 2^-40; got {text!r}.")
-    return value
+def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], Fraction]:
+    """Return a parser of numbers. Args: what: they have to be, in words; good: whether one is that."""
+
+    def parse(text: str, option: str) -> Fraction:
+        value = _between(text, good)
+        if value is None:
+            raise OptionError(f"{option} must be {what}; got {text[: 2 * _LONGEST_NAME]!r}.")
+        return value
+
+    return parse
+
+
+def decimal(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], float]:
+    """Return a parser of numbers that need not be exact. Args: as `number`."""
+    return lambda text, option: float(number(what, good)(text, option))
+
+
+parse_delta = number("a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1)
+parse_seconds = decimal(
+    f"a number of seconds above 0 and at most {_MAX_SECONDS}", lambda value: 0 < value <= _MAX_SECONDS
+)
+parse_tolerance = decimal("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1)
+parse_share = decimal("a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1)
+parse_momentum = decimal("a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1)
+parse_positive = decimal("a number above 0, at most 1e6, for example 1", lambda value: 0 < value <= 10**6)
+parse_error = decimal("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1)
+parse_threshold = decimal("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1)
+
+
+def parse_max_count(text: str, option: str = "--max-count") -> int:
+    """Read a count such as `1000` or `2^31`. Raises: OptionError."""
+    count = number(
+        "a whole number of at least 1, for example 2^31",
+        lambda value: value >= 1 and value.denominator == 1,
+    )
+    return count(text, option).numerator
 
 
 def parse_budget(text: str, option: str = "--budget") -> Budget:
@@ -121,20 +151,13 @@ def parse_population(text: str, option: str = "--population") -> str:
     return text
 
 
-def parse_max_count(text: str, option: str = "--max-count") -> int:
-    """Read a count such as `1000` or `2^31`. Raises: OptionError."""
-    value = _between(text, lambda value: value >= 1 and value.denominator == 1)
-    if value is None:
-        raise OptionError(f"{option} must be a whole number of at least 1, for example 2^31; got {text!r}.")
-    return value.numerator
-
-
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`. Raises: OptionError."""
-    value = _between(text, lambda value: least <= value <= most and value.denominator == 1)
-    if value is None:
-        raise OptionError(f"{option} must be a whole number from {least} to {most}; got {text!r}.")
-    return value.numerator
+    good = number(
+        f"a whole number from {least} to {most}",
+        lambda value: least <= value <= most and value.denominator == 1,
+    )
+    return good(text, option).numerator
 
 
 def parse_clients(text: str, option: str = "--clients") -> int:
@@ -190,16 +213,6 @@ def parse_party(text: str, option: str = "--party") -> int:
     return int(text)
 
 
-def parse_seconds(text: str, option: str = "--timeout") -> float:
-    """Read a time limit in seconds. Raises: OptionError."""
-    value = _between(text, lambda value: 0 < value <= _MAX_SECONDS)
-    if value is None:
-        raise OptionError(
-            f"{option} must be a number of seconds above 0 and at most {_MAX_SECONDS}; got {text!r}."
-        )
-    return float(value)
-
-
 def parse_relation(text: str, option: str = "--neighboring-relation") -> NeighboringRelation:
     """Read a neighbouring relation's name. Raises: OptionError."""
     from protocols.accounting.calibration import NeighboringRelation
@@ -240,54 +253,6 @@ def parse_link(text: str, _option: str = "--network") -> Network | None:
     from harness.engines.emulated_network.profiles import parse_network
 
     return parse_network(text)
-
-
-def parse_tolerance(text: str, option: str = "--tolerance") -> float:
-    """Read a largest difference between rates, from 0 to 1. Raises: OptionError."""
-    value = _between(text, lambda value: 0 <= value <= 1)
-    if value is None:
-        raise OptionError(f"{option} must be a number from 0 to 1, for example 0.05; got {text!r}.")
-    return float(value)
-
-
-def parse_share(text: str, option: str) -> float:
-    """Read a share, above 0 and at most 1. Raises: OptionError."""
-    value = _between(text, lambda value: 0 < value <= 1)
-    if value is None:
-        raise OptionError(f"{option} must be a number above 0 and at most 1, for example 0.1; got {text!r}.")
-    return float(value)
-
-
-def parse_momentum(text: str, option: str) -> float:
-    """Read a number from 0, which is none, to below 1. Raises: OptionError."""
-    value = _between(text, lambda value: 0 <= value < 1)
-    if value is None:
-        raise OptionError(f"{option} must be a number from 0 to below 1, for example 0.9; got {text!r}.")
-    return float(value)
-
-
-def parse_positive(text: str, option: str) -> float:
-    """Read a number above 0 and at most a million. Raises: OptionError."""
-    value = _between(text, lambda value: 0 < value <= 10**6)
-    if value is None:
-        raise OptionError(f"{option} must be a number above 0, at most 1e6, for example 1; got {text!r}.")
-    return float(value)
-
-
-def parse_error(text: str, option: str = "--error") -> float:
-    """Read an error that is aimed at, between 0 and 1. Raises: OptionError."""
-    value = _between(text, lambda value: 0 < value < 1)
-    if value is None:
-        raise OptionError(f"{option} must be a share between 0 and 1, for example 0.01; got {text[:80]!r}.")
-    return float(value)
-
-
-def parse_threshold(text: str, option: str = "--threshold") -> float:
-    """Read a score, from 0 to 1. Raises: OptionError."""
-    value = _between(text, lambda value: 0 <= value <= 1)
-    if value is None:
-        raise OptionError(f"{option} must be a score from 0 to 1, for example 0.5; got {text!r}.")
-    return float(value)
 
 
 def parse_choice(option: str, text: str, choices: list[str]) -> str:

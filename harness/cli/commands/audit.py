@@ -32,7 +32,7 @@ from protocols.accounting.rounding import exact_text
 from protocols.noise.tables import NoiseLaw
 from protocols.spec import NO_INPUT
 
-DELTA = parse_delta(DEFAULT_DELTA)
+DELTA = parse_delta(DEFAULT_DELTA, "--delta")
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
 
 

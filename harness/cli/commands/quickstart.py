@@ -20,7 +20,9 @@ def quickstart(options: QuickstartOptions) -> None:
     """Run the main job on the mortgage applications and show what weights and thresholds do."""
     from harness.cli.quickstart import quickstart as run_quickstart  # scikit-learn is slow to import
 
-    release = Release(chosen_model(options.model), SPLIT, options.epsilon, parse_delta(DEFAULT_DELTA))
+    release = Release(
+        chosen_model(options.model), SPLIT, options.epsilon, parse_delta(DEFAULT_DELTA, "--delta")
+    )
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         found = run_quickstart(release, target, begin)

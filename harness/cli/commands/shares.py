@@ -110,7 +110,7 @@ def _policy(options: ShareOptions, kind: RecordKind) -> ClientPolicy | None:
     fitting = [name for name, statistic in STATISTICS.items() if statistic.kind is kind]
     tasks = [parse_choice("--for-tasks", task, fitting) for task in options.for_tasks or fitting]
     unit = options.privacy_unit or PrivacyUnit.RECORD
-    delta = options.delta or parse_delta(ACCEPTED_DELTA)
+    delta = options.delta or parse_delta(ACCEPTED_DELTA, "--delta")
     return ClientPolicy(tuple(tasks), str(options.epsilon), str(delta), unit)
 
 

@@ -93,13 +93,13 @@ def test_a_decimal_comma_is_told_its_point(text: str, example: str) -> None:
     ],
 )
 def test_delta(text: str, value: Fraction) -> None:
-    assert parse_delta(text) == value
+    assert parse_delta(text, "--delta") == value
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBER, "0", "1", "-0.5", "1.5", "2^0", "2^1", "1e400"])
 def test_no_delta(text: str) -> None:
     with pytest.raises(OptionError) as error:
-        parse_delta(text)
+        parse_delta(text, "--delta")
     assert str(error.value) == f"--delta must be a number between 0 and 1, for example 2^-40; got {text!r}."
 
 
@@ -123,14 +123,14 @@ def test_no_max_count(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("600", 600.0), ("0.5", 0.5), ("1e7", 1e7)])
 def test_seconds(text: str, value: float) -> None:
-    assert parse_seconds(text) == value
+    assert parse_seconds(text, "--timeout") == value
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBER, "0", "-5", "1e8", "1e400", "9e99"])
 def test_no_seconds(text: str) -> None:
     """More than a system call can wait for is refused here, not by the system call."""
     with pytest.raises(OptionError) as error:
-        parse_seconds(text)
+        parse_seconds(text, "--timeout")
     assert (
         str(error.value)
         == f"--timeout must be a number of seconds above 0 and at most 10000000; got {text!r}."
@@ -173,9 +173,9 @@ def test_model() -> None:
 @pytest.mark.parametrize(
     "parse", [parse_epsilon, parse_delta, parse_max_count, parse_seconds, parse_relation]
 )
-def test_what_was_typed_is_repeated_on_one_line(parse: Callable[[str], object]) -> None:
+def test_what_was_typed_is_repeated_on_one_line(parse: Callable[[str, str], object]) -> None:
     with pytest.raises(FairSharesError) as error:
-        parse("1\n2\x1b[31m")
+        parse("1\n2\x1b[31m", "--option")
     assert "\n" not in str(error.value)
     assert "\x1b" not in str(error.value)
 
