@@ -27,15 +27,16 @@ from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.system.result_files import new_directory, read_result, write_json
 from harness.training.predictor import FILE, LogisticModel
 from harness.training.run import TASK
-from harness.views import run as run_view
-from harness.views import training as training_view
+from harness.views import run as run_view, training as training_view
 from harness.views.parts import Part, Picture
-from harness.views.releases import cap as cap_view
-from harness.views.releases import confusion as confusion_view
-from harness.views.releases import counts as counts_view
-from harness.views.releases import gaps as gaps_view
-from harness.views.releases import thresholds as thresholds_view
-from harness.views.releases import weights as weights_view
+from harness.views.releases import (
+    cap as cap_view,
+    confusion as confusion_view,
+    counts as counts_view,
+    gaps as gaps_view,
+    thresholds as thresholds_view,
+    weights as weights_view,
+)
 from harness.views.rendering.html import fragment
 from harness.views.rendering.plots import WIDTH
 from harness.views.rendering.text import render

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from benchmarks.commands.options import CompareOptions, ExportOptions, ReportOptions, ValidateOptions
 from benchmarks.measure.samples import CONFIDENCE, load
-from benchmarks.report.compare import Change
-from benchmarks.report.compare import compare as changed
-from benchmarks.validation import Validation, multiplications, texts
-from benchmarks.validation import validate as validate_runs
+from benchmarks.report.compare import Change, compare as changed
+from benchmarks.validation import Validation, multiplications, texts, validate as validate_runs
 from benchmarks.validation.cells import Measured, name_of
 from benchmarks.validation.findings import Status
 from harness.cli.terminal import show, steps

@@ -17,14 +17,12 @@ from benchmarks.commands.options import (
     typed,
 )
 from benchmarks.measure.samples import SAMPLES
-from benchmarks.studies import groupwise as of_logarithms
-from benchmarks.studies import plans as of_plans
+from benchmarks.studies import groupwise as of_logarithms, plans as of_plans
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.population import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
 from benchmarks.studies.outcome import Outcome, carry_out
-from benchmarks.studies.training import people
-from benchmarks.studies.training import study as of_training
+from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.trust import study as of_trust
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal

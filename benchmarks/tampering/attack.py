@@ -21,8 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.tampering.operations import Integers, Operation
-from harness.engines.base import LOOPBACK, Job
-from harness.engines.base import PROGRAMS as PRODUCTION
+from harness.engines.base import LOOPBACK, PROGRAMS as PRODUCTION, Job
 from harness.engines.parties.certificates import make_key, trust
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import DATA, LOG, bits_file, certificate_file, values_file

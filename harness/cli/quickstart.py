@@ -36,8 +36,7 @@ from harness.releases.score_curves import (
 )
 from harness.releases.weights import WeightsStatistic
 from harness.system.result_files import new_directory, write_json
-from harness.views.quickstart import TITLE, Quickstart
-from harness.views.quickstart import quickstart as view
+from harness.views.quickstart import TITLE, Quickstart, quickstart as view
 from harness.views.rendering.html import write_page
 from protocols import reference
 from protocols.mechanisms.count_tree import CountTree

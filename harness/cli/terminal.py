@@ -13,8 +13,7 @@ from threading import Event, Thread
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress as RichProgress
-from rich.progress import SpinnerColumn, Task, TaskID, TextColumn
+from rich.progress import Progress as RichProgress, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
 from harness.errors import FairSharesError

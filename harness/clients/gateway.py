@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.clients import input_masks as masks
-from harness.clients import messages as wire
+from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from protocols.circuits.clients import DIGEST_WORDS, checks
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
-from harness.engines.parties.certificates import check as check_certificate
-from harness.engines.parties.certificates import fingerprint
+from harness.engines.parties.certificates import check as check_certificate, fingerprint
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import CertificateError, FairSharesError

@@ -24,8 +24,7 @@ from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Words, by_aes, by_shake
-from harness.inputs.shares import MAX_VALUES, SALT_BYTES, SUFFIX, Header, content_of
-from harness.inputs.shares import SCHEMA as SHARE_SCHEMA
+from harness.inputs.shares import MAX_VALUES, SALT_BYTES, SCHEMA as SHARE_SCHEMA, SUFFIX, Header, content_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import create_file, write_whole
 from harness.system.progress import tell

@@ -26,8 +26,7 @@ from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.noise import symmetric
-from protocols.noise import truncated as noise
+from protocols.noise import symmetric, truncated as noise
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log

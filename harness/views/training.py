@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.views import run
 from harness.views.parts import Findings, Heading, Part, Table
-from harness.views.releases import thresholds as thresholds_view
-from harness.views.releases import weights as weights_view
+from harness.views.releases import thresholds as thresholds_view, weights as weights_view
 
 if TYPE_CHECKING:  # their libraries take a second to load
     from harness.postprocessing.reweighing.formulas import GroupWeights

@@ -19,9 +19,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-from protocols.circuits.coins import Coin, design_coins, exp_bounds
-from protocols.circuits.coins import edge_mass as default_edge_mass
-from protocols.circuits.coins import worst_ratio as default_worst_ratio
+from protocols.circuits.coins import (
+    Coin,
+    design_coins,
+    edge_mass as default_edge_mass,
+    exp_bounds,
+    worst_ratio as default_worst_ratio,
+)
 from protocols.circuits.noise import flip, to_integer, xor_of_inputs
 
 _MOST_FLIPS = 160  # fair bits of the coin for zero

@@ -5,8 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 from protocols.circuits.symmetric import SymmetricCoins, edge_mass, worst_ratio
-from protocols.noise.truncated import Guarantee, log_upper_bound, magnitude_below, magnitude_moments
-from protocols.noise.truncated import probability_mass as default_probability_mass
+from protocols.noise.truncated import (
+    Guarantee,
+    log_upper_bound,
+    magnitude_below,
+    magnitude_moments,
+    probability_mass as default_probability_mass,
+)
 
 
 def guarantee(coins: SymmetricCoins) -> Guarantee:

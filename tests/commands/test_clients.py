@@ -17,8 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.clients import messages as wire
-from harness.clients import sender as sending
+from harness.clients import messages as wire, sender as sending
 from harness.clients.messages import Channel
 from harness.clients.session import Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge

@@ -18,8 +18,7 @@ from harness.clients.gateway import FAILED
 from harness.engines import base
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.output_parser import PartyLog, parse_outputs
-from harness.engines.parties import main as party
-from harness.engines.parties import supervisor as parties
+from harness.engines.parties import main as party, supervisor as parties
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports, run_parties
 from harness.engines.parties.working_directory import CLAIM, CONFIG, DATA, LOG

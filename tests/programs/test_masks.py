@@ -10,8 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from harness.clients import input_masks as masks
-from harness.clients import sender as sending
+from harness.clients import input_masks as masks, sender as sending
 from harness.engines.base import PROGRAMS
 from harness.security_models import Model
 from protocols.circuits.coins import design_coins

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from dataclasses import fields as fields_of
+from dataclasses import asdict, fields as fields_of
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

@@ -11,8 +11,7 @@ from protocols.accounting.rounding import digits_up
 from protocols.circuits.coins import design_coins, edge_mass
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.noise import symmetric
-from protocols.noise import truncated as noise
+from protocols.noise import symmetric, truncated as noise
 from protocols.noise.truncated import probability_mass
 from protocols.published_baselines import laplace_law, mp_spdz_log
 from tests.conftest import PROJECT

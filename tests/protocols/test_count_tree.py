@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
 from protocols.mechanisms.count_tree import CountTree, best_tree, neighbours, node_variance

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from protocols.accounting.calibration import NeighboringRelation, plan_noise
 from protocols.accounting.queries import each_cell_once

@@ -9,8 +9,7 @@ from fractions import Fraction
 
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from protocols.accounting.exact_privacy import (
     MAX_SENSITIVITY,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from protocols import reference
 from protocols.circuits.weights import LEAST_FRACTION_BITS, MOST_FRACTION_BITS, layout, weights

@@ -24,10 +24,8 @@ from harness.privacy.ledger.charge import UNCHARGED
 from harness.system.result_files import check_new, default_out
 from harness.training.features import RESERVED, Features, read_features
 from harness.training.predictor import FILE
-from harness.training.run import TASK, Planned, Trained, Training
-from harness.training.run import train as run_training
-from harness.views import run as run_view
-from harness.views import training as view
+from harness.training.run import TASK, Planned, Trained, Training, train as run_training
+from harness.views import run as run_view, training as view
 from harness.views.ledger import charge
 from harness.views.parts import Part
 

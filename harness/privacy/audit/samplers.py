@@ -23,8 +23,7 @@ from protocols.accounting.exact_privacy import (
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, design_coins, exp_bounds
 from protocols.circuits.symmetric import design_symmetric_coins
-from protocols.noise import symmetric
-from protocols.noise import truncated as noise
+from protocols.noise import symmetric, truncated as noise
 from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
 

@@ -10,8 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from dp_accounting.pld import common
-from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.pld import common, privacy_loss_distribution as pld
 
 from harness.privacy.ledger.populations import Charge, NoiseEvent
 from protocols.accounting.calibration import compose

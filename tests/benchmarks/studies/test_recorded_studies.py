@@ -16,8 +16,7 @@ from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.population import zipf
 from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, study
 from benchmarks.studies.gaps.reproduced import table1
-from benchmarks.studies.gaps.study import FIGURES, WHOLE
-from benchmarks.studies.gaps.study import RESULT as GAPS
+from benchmarks.studies.gaps.study import FIGURES, RESULT as GAPS, WHOLE
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.study import load, rows_of
 from benchmarks.studies.trust.models import MODELS

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.clients import input_masks as masks
-from harness.clients import messages as wire
+from harness.clients import input_masks as masks, messages as wire
 from harness.clients.gateway import ClientFailure
 from harness.clients.messages import Channel
 from harness.clients.sender import send_values

@@ -20,8 +20,7 @@ import pytest
 from harness.engines import engine as template
 from harness.engines.base import PROGRAMS, Job, no_charge
 from harness.engines.engine import PartyCosts
-from harness.engines.mpyc import engine as embedded
-from harness.engines.mpyc import party as mpyc_party
+from harness.engines.mpyc import engine as embedded, party as mpyc_party
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.party import _check_peers, common_name, listen_on_loopback
 from harness.engines.output_parser import PartyLog

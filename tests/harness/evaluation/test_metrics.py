@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import sklearn.metrics
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from harness.evaluation.metrics import (
     Assessment,

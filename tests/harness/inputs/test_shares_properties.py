@@ -19,12 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from harness.inputs import rings as domain_module
-from harness.inputs import shares as sharing
+from harness.inputs import rings as domain_module, shares as sharing
 from harness.inputs.aggregation import aggregate, extract_values
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords

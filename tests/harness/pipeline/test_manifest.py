@@ -10,8 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from harness.engines.base import PROJECT, EngineResult
 from harness.pipeline import manifest as report

@@ -11,16 +11,14 @@ import pytest
 
 from harness.engines.base import PROGRAMS, EngineResult
 from harness.errors import OptionError, OutputError
-from harness.pipeline.noise_samples import _read as read
-from harness.pipeline.noise_samples import noise_job
+from harness.pipeline.noise_samples import _read as read, noise_job
 from harness.releases.noise_samples import WARNING, Sampler, choose_sampler, distance, summarise, to_json
 from harness.security_models import MODELS, Model
 from protocols.accounting.exact_privacy import curve_of_law
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.noise import symmetric
-from protocols.noise import truncated as noise
+from protocols.noise import symmetric, truncated as noise
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC
 

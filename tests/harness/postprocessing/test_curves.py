@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.isotonic import isotonic_regression
 from sklearn.metrics import roc_curve
 

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from harness.errors import ThresholdRuleError
 from harness.postprocessing.thresholds.rules import ThresholdRule, mixture, rule_from_json

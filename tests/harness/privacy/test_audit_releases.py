@@ -10,8 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from protocols import reference
 from protocols.accounting.calibration import NeighboringRelation, nodes_changed

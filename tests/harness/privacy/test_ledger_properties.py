@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 from threading import Barrier
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from harness.errors import BudgetError
 from harness.privacy.ledger.entries import Ledger

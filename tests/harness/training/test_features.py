@@ -6,8 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from harness.errors import FeaturesError
 from harness.training.features import Feature, Features, features_from_json, read_features

@@ -27,8 +27,7 @@ from harness.releases.counts import CountStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS
-from harness.views import ledger as ledger_view
-from harness.views import run as run_view
+from harness.views import ledger as ledger_view, run as run_view
 from harness.views.audit import audit
 from harness.views.parts import Part, Table
 from harness.views.releases import cap, confusion, counts, gaps, thresholds, weights

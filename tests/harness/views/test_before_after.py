@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from harness.evaluation.before_after import METRICS, UNMITIGATED, Evaluation
-from harness.views.before_after import METRICS as NAMES
-from harness.views.before_after import TOLD, before_after, models
+from harness.views.before_after import METRICS as NAMES, TOLD, before_after, models
 from harness.views.parts import Picture, Sentences, Table
 from tests.harness.views.test_plots import drawn
 

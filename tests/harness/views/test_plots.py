@@ -21,8 +21,7 @@ from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.privacy.audit.samplers import audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
-from harness.views import audit as audit_view
-from harness.views import run as run_view
+from harness.views import audit as audit_view, run as run_view
 from harness.views.parts import Picture
 from harness.views.rendering.plots import WIDTH, caps, intervals, matrices, roc, spent, with_ends
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
