@@ -160,11 +160,9 @@ class Suite:
         for i, exclusion in enumerate(self.excluded, 1):
             for factor in exclusion.where:
                 _check_known(f"[[excluded]] {i}", "factor", factor, _FACTORS)
-        for quick in (False, True):
-            self.plan(quick=quick)
-        cells = [cell for grid in self.grid for cell in _cells({**self.factors, **grid.factors})]
+        whole, _ = self.plan(), self.plan(quick=True)
         for i, exclusion in enumerate(self.excluded, 1):
-            if not any(map(exclusion.covers, cells)):
+            if not any(exclusion.covers(planned.cell) for planned in whole):
                 raise ExperimentError(
                     f"[[excluded]] {i} covers no cell; leave it out, or correct its levels."
                 )

@@ -116,7 +116,11 @@ class Place:
             return None
         model = model_of(cell)
         engine = engine_of(model)
-        return Identity(engine.program_hash(job_of(cell), model), str(engine.version()))
+        return Identity(engine.program_hash(self.job_of(cell), model), str(engine.version()))
+
+    def job_of(self, cell: Mapping[str, Level]) -> Job:
+        """Return the job of a run of the cell, but for the clients' values."""
+        return job_of(cell)
 
     def about(self) -> dict[str, Any]:
         """Return what results are told of the place."""

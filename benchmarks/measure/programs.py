@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure.cell import Identity, Place, model_of
+from benchmarks.measure.cell import Place, model_of
 from benchmarks.measure.samples import Level
 from benchmarks.suites import PROGRAM
 from harness.engines.base import Job, Progress
 from harness.engines.emulated_network.profiles import parse_network
-from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.registry import engine_of
 from harness.inputs.synthetic import public_integers
@@ -22,7 +22,6 @@ from harness.pipeline import manifest as report
 from protocols.spec import ProtocolSpec
 
 _OUTPUT = re.compile(r"\bOUT ([A-Za-z_]\w*)")
-_COST = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
 
 
 class OwnPrograms(Place):
@@ -30,12 +29,6 @@ class OwnPrograms(Place):
 
     def __init__(self, place: Place, directory: Path) -> None:
         self._place, self._directory = place, directory
-
-    def identity(self, cell: Mapping[str, Level]) -> Identity | None:
-        if self._unsupported(cell) is not None:
-            return None
-        engine = engine_of(model_of(cell))
-        return Identity(engine.program_hash(self.job_of(cell), model_of(cell)), str(engine.version()))
 
     def about(self) -> dict[str, Any]:
         return self._place.about()
@@ -66,8 +59,7 @@ class OwnPrograms(Place):
         if not isinstance(found, Installation) or model.virtual_machine is None:
             return {}
         job = self.job_of(cell)
-        said = compilers_estimate(job, found.home, compile_options(job, model))
-        return {what: int(number) for number, what in _COST.findall(said)}
+        return counted(compilers_estimate(job, found.home, compile_options(job, model)))
 
     def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
         return self._place.unfit(cell) or engine_of(model_of(cell)).availability(model_of(cell))

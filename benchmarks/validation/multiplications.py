@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +11,7 @@ from pathlib import Path
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
 from harness.engines.base import PROGRAMS, Job
-from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
 from harness.engines.mpspdz.discovery import find_installation
 from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
@@ -20,7 +19,6 @@ from protocols.mechanisms.count_tree import CountTree
 from protocols.spec import PI_CF, PI_ROC, PI_ROC_PUBLISHED, PI_RW, PROTOCOLS, ProtocolSpec
 
 PRODUCTS, COMPARISONS, ANDS = "integer triples", "integer 3-way splits", "bit triples"
-_COUNT = re.compile(r"^ +(\d+) (\S.*)$", re.MULTILINE)
 _MODEL = get_model("ring")  # the program is the same in all of them
 _GROUPS = _LABELS = 2  # as in the paper
 _BLOCKS = "1.14.196"  # of π_ROC
@@ -150,8 +148,7 @@ def _compiled() -> tuple[Requirements, str]:
 def _count(name: str, arguments: tuple[str, ...], home: Path) -> Mapping[str, int]:
     spec = PROTOCOLS[name]
     job = Job(spec, PROGRAMS / f"{name}.mpc", arguments, ())
-    said = compilers_estimate(job, home, compile_options(job, _MODEL))
-    return {what: int(number) for number, what in _COUNT.findall(said)}
+    return counted(compilers_estimate(job, home, compile_options(job, _MODEL)))
 
 
 def _ands(noise: Mapping[str, object]) -> int:

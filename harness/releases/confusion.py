@@ -164,6 +164,3 @@ class ConfusionStatistic(Statistic[Confusion]):
         noise, domain = deviation(prepared.plan, prepared.domain), prepared.domain
         rates = noise * rate_errors(sizes, len(domain.labels))
         return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))
-
-    def files(self, found: Confusion) -> Mapping[str, Mapping[str, Any]]:
-        return {"confusion.json": found.to_json()}

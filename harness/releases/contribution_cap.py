@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -171,9 +170,6 @@ class CapStatistic(Statistic[ChosenCap]):
         return ExpectedCap(
             caps_to_choose_from(prepared.domain.max_count), above, comparison_noise(prepared.plan)
         )
-
-    def files(self, found: ChosenCap) -> Mapping[str, Mapping[str, Any]]:
-        return {"cap.json": found.to_json()}
 
 
 def comparison_noise(plan: NoisePlan) -> int:

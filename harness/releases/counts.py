@@ -144,6 +144,3 @@ class CountStatistic(Statistic[GroupCounts]):
             error = float(expected_errors(law, size, coins)) / size
             found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), coins))
         return ExpectedCounts(found, law, prepared.target)
-
-    def files(self, found: GroupCounts) -> Mapping[str, Mapping[str, Any]]:
-        return {"count.json": found.to_json()}

@@ -192,6 +192,3 @@ class GapStatistic(Statistic[Gaps]):
         means = noise * mean_errors(sizes, steps)
         each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
         return ExpectedError(noise / steps, "mean, share of the range", each, expected_gap(means))
-
-    def files(self, found: Gaps) -> Mapping[str, Mapping[str, Any]]:
-        return {"gap.json": found.to_json()}

@@ -174,9 +174,6 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return _expected_error(prepared.read(_nothing(prepared), 0), prepared.domain, sizes)
 
-    def files(self, found: NoisyCurves) -> Mapping[str, Mapping[str, Any]]:
-        return {"curves.json": found.to_json()}
-
 
 def _nothing(prepared: PreparedRelease[Any]) -> Opened:
     """What would be opened of no records, if there were no noise."""

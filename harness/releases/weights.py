@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +20,10 @@ class Weights:
 
     counts: NoisyCounts
     weights: GroupWeights
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of `weights.json` but for the privacy statement."""
+        return self.weights.to_json()
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,6 @@ class WeightsStatistic(Statistic[Weights]):
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return _expected_error(prepared, sizes, self.reweighing)
 
-    def files(self, found: Weights) -> Mapping[str, Mapping[str, Any]]:
-        return {"weights.json": found.weights.to_json()}
-
 
 @dataclass(frozen=True)
 class WeightsOnlyStatistic(Statistic[OpenedWeights]):
@@ -88,9 +88,6 @@ class WeightsOnlyStatistic(Statistic[OpenedWeights]):
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return _expected_error(prepared, sizes, self.reweighing)
-
-    def files(self, found: OpenedWeights) -> Mapping[str, Mapping[str, Any]]:
-        return {"weights.json": found.to_json()}
 
 
 def _expected_error(prepared: PreparedRelease[Any], sizes: Floats, reweighing: str) -> ExpectedError:

@@ -7,6 +7,7 @@ model could silently run another's. Here each combination has a directory of its
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from harness.system.processes import leashed
 KEPT = 500  # compiled programs, of about 200 kB each; the ones used last
 _TIMEOUT_S = 1800
 _ESTIMATE = "estimate"
+_COUNTED = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
 _LAST_LINES = 3  # of the compiler, in what is said of a program of the user's that it refuses
 
 
@@ -121,6 +123,11 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
             return _compile_in(directory, job, home, options)
     except OSError as error:
         raise CompileError(f"Cannot compile in {gettempdir()}: {error.strerror}.") from None
+
+
+def counted(said: str) -> dict[str, int]:
+    """Return how many of each thing the compiler counts in a program, by its words. Args: said: by it."""
+    return {what: int(number) for number, what in _COUNTED.findall(said)}
 
 
 def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
