@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import secrets
 import shutil
 import subprocess
@@ -35,12 +36,12 @@ PROGRAMS = Path(__file__).with_name("programs")
 TWO_PARTIES = PROGRAMS / "two_parties.mpc"
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
-_POLL_S = 0.02
+_POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties take steps, and when they do not
 _STILL_S = 1.5  # without a step of any party: MP-SPDZ waits a second at most of its own accord
 _GRACE_S = 0.5  # likewise, of the others after a party ended
 _LANES = 4  # for which batches are small
-_LONGEST_S = 120.0  # of an untouched run
-_TIMES = 20  # as long as that: then a party computes what has no end
+_LONGEST_S = 120  # that a party of an untouched run may compute
+_TIMES, _LEAST_S = 20, 2  # as long as all of that, or so long: then a party computes what has no end
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES, _CHANGED = "messages", "changed"
 
@@ -122,7 +123,7 @@ class Attack:
         self._built, self._work = built, work
         self._honest = [i for i in range(model.parties) if i != tamperer]
         self._inputs = (self._honest[0], tamperer if operation.law else self._honest[-1])
-        self._limit_s = _LONGEST_S
+        self._limit_s, self._spent_ns = _LONGEST_S, 0
         self._directories = [work / f"party-{i}" for i in range(model.parties)]
         for i, directory in enumerate(self._directories):
             data = directory / DATA
@@ -173,9 +174,8 @@ class Attack:
 
     def messages(self) -> list[Message]:
         """Return what the party sends in a run that it does not tamper with, whose result is right."""
-        began = time.monotonic()
         outcome, _, lines = self._run("")
-        self._limit_s = _TIMES * (time.monotonic() - began)
+        self._limit_s = max(_LEAST_S, _TIMES * self._spent_ns // 10**9)
         assert outcome is Outcome.RIGHT, (self.model.name, self.operation.name, outcome)
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
@@ -216,7 +216,7 @@ class Attack:
                                 env={**os.environ, **loaded},
                                 stdout=log,
                                 stderr=log,
-                                preexec_fn=die_with_parent,
+                                preexec_fn=self._on_a_leash,
                             )
                         )
                 self._wait(parties)
@@ -228,9 +228,14 @@ class Attack:
         sent = [(directory / _MESSAGES).read_text().splitlines() for directory in self._directories]
         return *self._outcome(codes), sent
 
+    def _on_a_leash(self) -> None:
+        """Have a party end with this process, and when it has computed for too long."""
+        die_with_parent()
+        resource.setrlimit(resource.RLIMIT_CPU, (self._limit_s, self._limit_s))
+
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
         """Wait until the honest parties have ended, or will not."""
-        began = moved = time.monotonic()
+        moved = time.monotonic()
         ended_at: float | None = None
         seen: list[tuple[tuple[str, ...] | None, int]] = []
         while any(parties[i].poll() is None for i in self._honest):
@@ -238,12 +243,13 @@ class Attack:
             if ended_at is None and any(party.poll() is not None for party in parties):
                 ended_at = now
             steps = [(idle_since(party.pid), _nanoseconds(party.pid)) for party in parties]
+            self._spent_ns = max(self._spent_ns, sum(spent for _, spent in steps))
             if steps != seen or any(waits is None for waits, _ in steps):
                 moved, seen = now, steps
             over = ended_at is not None and now - max(ended_at, moved) > _GRACE_S
-            if over or now - moved > _STILL_S or now - began > self._limit_s:
+            if over or now - moved > _STILL_S:
                 return
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_S if moved == now else _SLOW_POLL_S)
 
     def _outcome(self, codes: Sequence[int | None]) -> tuple[Outcome, Integers]:
         opened = {i: self._opened(i) for i in self._honest}

@@ -1,7 +1,8 @@
 """The walk: every message that a party sends while it computes one thing, changed once.
 
 What is changed, and how, follows from a seed; the order is random by the same seed, and in turn for each
-operation and party, so that a walk that was cut short has tried a random sample of the messages of each.
+operation and party, so that a walk that was cut short has tried a random sample of the messages of each, and
+as many in each model.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, of 64 bits and 
 _KINDS = (*[Kind.SHIFT_ALL] * 4, *[Kind.SHIFT] * 2, *[Kind.FLIP] * 2, Kind.ECHO, Kind.REPEAT, Kind.DROP)
 _OF_ORDER = (Kind.SWAP, Kind.STOP)
 _WORD = 8
+_WORKERS = 3  # for each processor: parties that wait for ever need none
 _CONFIDENCE = 0.95
 
 Place = tuple[str, str, int]
@@ -125,9 +127,10 @@ def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message, as often as it is changed: all once before any a second time, in random order."""
     rng, found = random.Random(SEED), []
     messages = {place: attack.messages() for place, attack in parties.attacks.items()}
+    places = Counter(model for model, *_ in messages)
     for turn in range(turns):
         ranked = [
-            (rank, rng.random(), (place, message, turn))
+            (rank * places[place[0]], rng.random(), (place, message, turn))
             for place, of in messages.items()
             for rank, message in enumerate(rng.sample(of, len(of)))
         ]
@@ -151,7 +154,7 @@ def go_on(
     """
     began, known = time.monotonic(), load(path)
     with TemporaryDirectory() as scratch, interposer(Path(scratch)) as built, ExitStack() as stack:
-        workers = os.cpu_count() or 1
+        workers = _WORKERS * (os.cpu_count() or 1)
         each = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(workers)]
         wanted = sites(each[0], turns)
         done = {attempt.site for attempt in known}

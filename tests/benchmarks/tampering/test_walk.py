@@ -40,8 +40,13 @@ class Sending:
 
 
 class Parties(walk.Parties):
-    def __init__(self) -> None:
-        self.attacks = {("rep4-ring", name, 0): Sending() for name in ("input", "and")}  # type: ignore[misc]
+    def __init__(self, *models: str) -> None:
+        places = [
+            ("rep4-ring", "input", 0),
+            ("rep4-ring", "and", 0),
+            *((model, "and", 0) for model in models),
+        ]
+        self.attacks = {place: Sending() for place in places}  # type: ignore[misc]
 
 
 def test_every_message_once_before_any_twice() -> None:
@@ -95,6 +100,13 @@ def test_the_summary_counts_what_was_changed() -> None:
 def test_a_walk_that_was_cut_short_has_tried_as_many_of_each_operation() -> None:
     found = walk.sites(Parties(), 1)
     assert [Counter(place[1] for place, *_ in found[:n])["and"] for n in (2, 4, 6, 8)] == [1, 2, 3, 4]
+
+
+def test_a_walk_that_was_cut_short_has_tried_as_many_in_each_model() -> None:
+    """Of one with one place as of one with two."""
+    found = walk.sites(Parties("spdz2k"), 1)
+    counts = [Counter(place[0] for place, *_ in found[:n]) for n in (3, 9)]
+    assert [(each["spdz2k"], each["rep4-ring"]) for each in counts] == [(1, 2), (4, 5)]
 
 
 def test_opened_noise_is_compared_with_its_law_over_all_changes() -> None:
