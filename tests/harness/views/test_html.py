@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure as Drawn
+from PIL import Image
 
 from harness.views.parts import (
     Bad,
@@ -86,6 +87,8 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
     assert head == "data:image/png;base64"
     assert base64.b64decode(data) == (tmp_path / "curve.png").read_bytes()
     assert base64.b64decode(data).startswith(PNG)
+    with Image.open(tmp_path / "curve.png") as drawn_in:
+        assert drawn_in.mode == "P"  # a third of the bytes that true colours take
     assert "url(" not in (tmp_path / "report.html").read_text() and "@import" not in page.texts[0]
 
 
