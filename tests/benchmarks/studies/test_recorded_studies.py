@@ -18,7 +18,8 @@ from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED
 from benchmarks.studies.gaps.reproduced import table1
 from benchmarks.studies.gaps.study import FIGURES, RESULT as GAPS, WHOLE
 from benchmarks.studies.outcome import SUMMARY
-from benchmarks.studies.training.study import load, rows_of
+from benchmarks.studies.training.fairness import CHOICE, SPLITS
+from benchmarks.studies.training.study import JOINT, load, rows_of
 from benchmarks.studies.trust.models import MODELS
 from benchmarks.studies.trust.study import NEEDED, Setting
 from benchmarks.studies.utility.curves import MEASURES
@@ -31,6 +32,7 @@ from tests.conftest import PROJECT
 RESULTS = PROJECT / "benchmarks" / "results"
 README = (PROJECT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 TRAINING = (PROJECT / "docs" / "explanation" / "training.md").read_text(encoding="utf-8")
+CHOSEN = (PROJECT / "docs" / "decisions" / "0044-fairness-while-training.md").read_text(encoding="utf-8")
 
 
 def recorded(study: str, name: str) -> dict[str, Any]:
@@ -347,13 +349,19 @@ def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
         assert found.replace("-", "−") in README
 
 
-def test_the_table_of_fairness_while_training_is_the_results() -> None:
+def test_the_tables_of_fairness_while_training_are_the_results() -> None:
     runs = load(RESULTS / "fairness-while-training" / SAMPLES)
     seeds = recorded("fairness-while-training", ABOUT)["seeds"]
-    assert Counter(run.data for run in runs) == {"wagepan": seeds, "MovieLens 100K": seeds}
-    rows = rows_of(runs)
-    for row, kept in zip(rows, recorded_rows("fairness-while-training", SUMMARY), strict=True):
-        assert (row["data"], row["scheme"]) == (kept["data"], kept["scheme"])
+    assert Counter((run.data, run.way) for run in runs) == {
+        **dict.fromkeys([(name, JOINT) for name in ("wagepan", "MovieLens 100K", "RandHIE")], seeds),
+        ("wagepan", CHOICE): 2 * len(SPLITS),
+    }
+    lines = (CHOSEN + TRAINING).splitlines()
+    for row, kept in zip(rows_of(runs), recorded_rows("fairness-while-training", SUMMARY), strict=True):
+        assert (row["data"], row["way"], row["scheme"]) == (kept["data"], kept["way"], kept["scheme"])
         assert float(kept["odds"]) == pytest.approx(row["odds"].value, rel=1e-4)
-        shown = f"| {row['scheme']} | {row['accuracy'].shown(percent=True)} | {row['odds'].shown()} |"
-        assert shown in TRAINING, (row["data"], row["scheme"], shown)
+        accuracy, odds = row["accuracy"].shown(percent=True), row["odds"].shown()
+        selected = " / ".join(f"{100 * row[name].value:.0f}" for name in row if name.startswith("selected"))
+        choice = f" | {accuracy} | {row['auc'].value:.3f} | {odds} |"
+        told = choice if row["way"] == CHOICE else f" | {accuracy}; {odds}; {selected} |"
+        assert any(line.startswith(f"| {row['scheme']} |") and told in line for line in lines), told

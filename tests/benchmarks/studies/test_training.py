@@ -278,15 +278,23 @@ def test_published_delta_eodd_is_not_by_its_formula() -> None:
 OURS = ("FairGrad", "FairGrad, ε = 4")
 
 
-def test_models_of_others_are_judged_by_the_same_figures(tmp_path: Path) -> None:
-    training, tests = people(200).split(np.random.default_rng(1))
-    (tmp_path / "x.json").write_text('{"theirs": [9.0, 0, 0, 0]}')
-    found = fairness.judged(training, tests, tmp_path / "x.json", 7, np.random.default_rng(2)).models
+def test_models_of_others_are_judged_by_the_same_figures() -> None:
+    whole, theirs = people(200), {"theirs": np.array([9.0, 0, 0, 0])}
+    found = fairness.beside(whole, theirs, 7).models
     assert [*found] == ["no DP", "training alone", "Kamiran–Calders weights", *OURS, "theirs"]
+    _, tests = whole.split(np.random.default_rng(7))
     right = (tests.features[:, 0] >= 0) == tests.label
     assert found["theirs"]["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
-    again = fairness.judged(training, tests, tmp_path / "x.json", 7, np.random.default_rng(2)).models
-    assert again == found
+    assert fairness.beside(whole, theirs, 7).models == found
+
+
+def test_choices_are_compared_on_the_same_split_and_draws() -> None:
+    found = fairness.tried(people(200), 4.0, 7).models
+    assert [*found] == [scheme.name for scheme in fairness.TRIED]
+    rng = np.random.default_rng(7)
+    training, tests = people(200).split(rng)
+    chosen = joint.train(training, fairness.FAIR, 4.0, rng)
+    assert found[f"share {fairness.FAIR.share:g}"] == study.judged(tests, chosen, rng)
 
 
 def test_counts_for_fairness_are_a_part_of_the_joint_rho(monkeypatch: pytest.MonkeyPatch) -> None:
