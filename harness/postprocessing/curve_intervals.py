@@ -145,9 +145,15 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
 
 
 def _order_statistic(failure: float) -> tuple[int, int]:
-    """Return how many curves to simulate, and how many of the largest values to leave out."""
-    from scipy.stats import binom  # takes a second to load
+    """Return how many curves to simulate, and how many of the largest values to leave out.
 
+    Of the values beyond the true quantile there are fewer than that but for one time in a million: the
+    binomial tail is added up from none on.
+    """
     simulations = math.ceil(_EXPECTED_BEYOND / failure)
-    # Of the values beyond the true quantile there are fewer than that but for one time in a million.
-    return simulations, int(binom.ppf(_CERTAINTY, simulations, failure)) - 1
+    few, mass = 0, (1 - failure) ** simulations
+    tail = mass
+    while tail < _CERTAINTY:
+        mass *= (simulations - few) / (few + 1) * failure / (1 - failure)
+        few, tail = few + 1, tail + mass
+    return simulations, few - 1

@@ -179,10 +179,19 @@ def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _not_rising(values: Floats) -> Floats:
-    """Return the nearest sequence >= 0 that never rises."""
-    from scipy.optimize import isotonic_regression  # takes a second to load
+    """Return the nearest sequence >= 0 that never rises.
 
-    return np.asarray(np.maximum(isotonic_regression(values, increasing=False).x, 0.0))
+    Computes: from left to right, runs of values whose means do not rise; one with a larger mean than the run
+    before it joins that one.
+    """
+    runs: list[tuple[float, int]] = []  # the sum of each, and how many values
+    for total in values.tolist():
+        many = 1
+        while runs and total * runs[-1][1] > runs[-1][0] * many:
+            before = runs.pop()
+            total, many = before[0] + total, before[1] + many
+        runs.append((total, many))
+    return np.repeat([max(total / many, 0.0) for total, many in runs], [many for _, many in runs])
 
 
 def _rates(inner: Floats, totals: Floats) -> Floats:

@@ -7,6 +7,7 @@ Python derives the same coins.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -21,6 +22,7 @@ _GRID_BITS = 256  # e^x is enclosed on this dyadic grid, far finer than any coin
 _MAX_FLIPS = 160  # fair bits of one coin
 _FRONTIER = 24  # partial designs kept per level of the search
 _CANDIDATES = 16  # ways to make one coin that the search considers
+_NEVER = 1e-40  # odds that change no float of an error: its weights are 2^60 at most
 _NOISE_OVERHEAD = 1.02  # mean square error allowed, relative to the ideal sampler's
 
 
@@ -124,22 +126,24 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
     if not MIN_DELTA_BITS <= delta_bits <= MAX_DELTA_BITS:
         raise ValueError(f"delta must be between 2^-{MAX_DELTA_BITS} and 2^-{MIN_DELTA_BITS}")
     low, high = exp_bounds(epsilon)
-    q_up, ratio_max, delta = 1 / low, low, Fraction(1, 1 << delta_bits)
+    q_up, ratio_max = 1 / low, low
     q = float(1 / high)
     mse_max = _NOISE_OVERHEAD * (q * (1 + q) / ((1 - q) * (1 - q)) + q / (1 - q) + 0.25)
 
-    states = [_Partial((), 0, Fraction(1), Fraction(1, 2))]
+    states = [_Partial((), 0, Fraction(1), 1, 0.0, 0.0, 1.0)]
     best: _Partial | None = None
     for _ in range(MAX_COINS):
-        grown = [
-            state.then(coin)
-            for state in states
-            for coin in _candidates(q_up * state.odds, ratio_max * state.odds)
-        ]
-        grown = [s for s in grown if _error_if_ideal_above(s, q) <= mse_max]
+        grown: list[_Partial] = []
+        for state in states:
+            for coin in _candidates(q_up * state.odds, ratio_max * state.odds):
+                if best is not None and state.gates + coin.bits > best.gates:
+                    break  # the others cost more
+                if (more := state.then(coin)).error_if_ideal_above(q) <= mse_max:
+                    grown.append(more)
         grown.sort(key=lambda s: (s.gates, s.odds))
         for state in grown:
-            if state.edge <= delta and (best is None or state.gates < best.gates):
+            edge_bits = 1 + state.gates + len(state.coins)
+            if state.edge << delta_bits <= 1 << edge_bits and (best is None or state.gates < best.gates):
                 best = state
         states = _pareto([s for s in grown if best is None or s.gates < best.gates])
         if not states:
@@ -155,47 +159,64 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
 
 @dataclass(frozen=True)
 class _Partial:
+    """The lowest coins of a design.
+
+    Attributes: gates: that they cost; odds: the product of theirs; edge: the product of their numerators;
+    mean, variance: of what they add to the magnitude; below: the odds, as a float.
+    """
+
     coins: tuple[Coin, ...]
     gates: int
-    odds: Fraction  # product of the coins' odds
-    edge: Fraction  # half the product of their probabilities
+    odds: Fraction
+    edge: int
+    mean: float
+    variance: float
+    below: float
 
     def then(self, coin: Coin) -> _Partial:
+        """Return the design with one coin more."""
+        weight, odds = float(1 << len(self.coins)), coin.numerator / ((1 << coin.bits) - coin.numerator)
+        p = odds / (1 + odds)
         return _Partial(
             (*self.coins, coin),
             self.gates + coin.bits - 1,
             self.odds * coin.odds,
-            self.edge * coin.probability,
+            self.edge * coin.numerator,
+            self.mean + weight * p,
+            self.variance + weight * weight * p * (1 - p),
+            self.below * odds,
         )
 
+    def error_if_ideal_above(self, q: float) -> float:
+        """Return the mean square error of the sampler if all further coins met their bound exactly."""
+        mean, variance, below = self.mean, self.variance, self.below
+        weight = float(1 << len(self.coins))
+        for _ in range(len(self.coins), MAX_COINS + 1):
+            odds = q * below
+            if odds < _NEVER:
+                break
+            p = odds / (1 + odds)
+            mean += weight * p
+            variance += weight * weight * p * (1 - p)
+            weight, below = 2 * weight, odds * below
+        return variance + (mean + 0.5) * (mean + 0.5)
 
-def _candidates(odds_min: Fraction, odds_max: Fraction) -> list[Coin]:
-    """Return coins of growing cost, each closer to the bound from above than all cheaper ones."""
+
+def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
+    """Yield coins of growing cost, each closer to the bound from above than all cheaper ones."""
     p_min, p_max = odds_min / (1 + odds_min), odds_max / (1 + odds_max)
-    found: list[Coin] = []
-    closest = p_max
+    many, closest = 0, Coin(1, 1)
     for bits in range(1, _MAX_FLIPS + 1):
         numerator = -(-(p_min.numerator << bits) // p_min.denominator)
-        p = Fraction(numerator, 1 << bits)
-        if p < 1 and (p < closest or (p == closest and not found)):
-            found.append(Coin(numerator, bits))
-            closest = p
-            if len(found) == _CANDIDATES and p < p_min * Fraction(1025, 1024):
+        if many:
+            closer = numerator < closest.numerator << bits - closest.bits
+        else:
+            closer = numerator * p_max.denominator <= p_max.numerator << bits
+        if closer and numerator < 1 << bits:
+            many, closest = many + 1, Coin(numerator, bits)
+            yield closest
+            if many == _CANDIDATES and 1024 * numerator * p_min.denominator < 1025 * p_min.numerator << bits:
                 break
-    return found
-
-
-def _error_if_ideal_above(state: _Partial, q: float) -> float:
-    """Return the mean square error of the sampler if all further coins met their bound exactly."""
-    mean = variance = 0.0
-    weight, odds = 1.0, 1.0
-    for t in range(MAX_COINS + 1):
-        o = float(state.coins[t].odds) if t < len(state.coins) else q * odds
-        p = o / (1 + o)
-        mean += weight * p
-        variance += weight * weight * p * (1 - p)
-        weight, odds = 2 * weight, odds * o
-    return variance + (mean + 0.5) * (mean + 0.5)
 
 
 def _pareto(states: list[_Partial]) -> list[_Partial]:

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import exp
 
 import numpy as np
 import numpy.typing as npt
 
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
 from protocols.accounting.queries import logarithms
-from protocols.circuits.coins import MIN_EPSILON, Coin
+from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin
 from protocols.circuits.logarithm import scale_bits
 from protocols.noise.truncated import Guarantee, error_bound, guarantee_of_moves
 
@@ -27,7 +27,6 @@ Floats = npt.NDArray[np.float64]
 MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
 _POINTS = 1 << 9  # counts per power of two at which errors are computed, beyond that many: bounds between
 _SHARES = 64  # parts of epsilon that the search tells apart
-_MORE_COINS = 6  # of a magnitude with so many times less epsilon
 
 
 @dataclass(frozen=True)
@@ -177,39 +176,38 @@ def plan_logarithm(
     Raises: ValueError: not even plain noise keeps to the target; the message says what it reaches.
     """
 
-    def planned(law: ShiftedLog, share: Fraction) -> NoisePlan:
-        return plan_noise(logarithms(2, law.first_step), relation, epsilon * share, delta)
-
-    reached = float("inf")
-    for power in range(target.most.bit_length() + 1):
+    reached, last = float("inf"), target.most.bit_length()
+    for power in range(last + 1):
         law = ShiftedLog(1 << power, target.most)
         if epsilon < 4 * law.first_step * MIN_EPSILON:  # a unit of the logarithm would have too little
             continue
-        whole = planned(law, Fraction(1))
-        reached = worst_relative_error(law, target.least, whole.coins)
-        if reached > target.relative:
+        release = logarithms(2, law.first_step)
+        unit = float(epsilon) / max(map(sum, possible_moves(release, relation)))
+        if power < last and not target.met_by(law, _ideal_coins(unit)):
             continue
         low, high = _SHARES // 4 - 1, _SHARES  # high / _SHARES of epsilon keeps to the target
         while high - low > 1:
             middle = (low + high) // 2
-            unit = float(whole.node_epsilon) * middle / _SHARES
-            if target.met_by(law, _ideal_coins(unit, len(whole.coins) + _MORE_COINS)):
+            if target.met_by(law, _ideal_coins(unit * middle / _SHARES)):
                 high = middle
             else:
                 low = middle
-        for share in range(high, _SHARES):  # real coins err a little more than ideal ones
-            if target.met_by(law, planned(law, Fraction(share, _SHARES)).coins):
-                return law, epsilon * Fraction(share, _SHARES)
-        return law, epsilon
+        for share in range(high, _SHARES + 1):  # real coins err a little more than ideal ones
+            charged = epsilon * Fraction(share, _SHARES)
+            coins = plan_noise(release, relation, charged, delta).coins
+            reached = worst_relative_error(law, target.least, coins)
+            if reached <= target.relative:
+                return law, charged
     raise ValueError(
         f"a relative error of {target.relative:g} from {target.least} records on cannot be reached; "
         f"{reached:.3g} can"
     )
 
 
-def _ideal_coins(epsilon: float, count: int) -> list[float]:
-    """Return the chances of the bits of a geometric magnitude with ratio e^-epsilon."""
-    return [1 / (1 + exp(min(epsilon * 2.0**i, 700.0))) for i in range(count)]
+def _ideal_coins(epsilon: float) -> list[float]:
+    """Return the chances of the bits of a geometric magnitude with ratio e^-epsilon, as many as matter."""
+    odds = takewhile(lambda x: x < 700, (epsilon * 2.0**i for i in range(MAX_COINS + 1)))
+    return [1 / (1 + exp(x)) for x in odds]
 
 
 def _points(least: int, most: int) -> Floats:
