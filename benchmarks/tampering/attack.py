@@ -29,19 +29,20 @@ from harness.engines.parties.working_directory import DATA, LOG, bits_file, cert
 from harness.engines.registry import engine_of
 from harness.errors import UnsupportedError
 from harness.security_models import Model
-from harness.system.processes import die_with_parent, idle_since
+from harness.system.processes import die_with_parent
 from protocols.spec import NO_INPUT, ProtocolSpec
 
 PROGRAMS = Path(__file__).with_name("programs")
 TWO_PARTIES = PROGRAMS / "two_parties.mpc"
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
-_POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties take steps, and when they do not
-_STILL_S = 1.5  # without a step of any party: MP-SPDZ waits a second at most of its own accord
-_GRACE_S = 0.5  # likewise, of the others after a party ended
+_POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties send, and while they do not
+_STILL_S = 1.5  # in which nobody sends: MP-SPDZ waits a second at most of its own accord
+_IN_VAIN = (
+    50  # times that a thread woke up in that time and went to sleep again: it looks for what does not come
+)
 _LANES = 4  # for which batches are small
-_LONGEST_S = 120  # that a party of an untouched run may compute
-_TIMES, _LEAST_S = 20, 2  # as long as all of that, or so long: then a party computes what has no end
+_LONGEST_S = 20  # that a party computes: twenty times as long as any that nobody tampers with
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES, _CHANGED = "messages", "changed"
 
@@ -123,7 +124,6 @@ class Attack:
         self._built, self._work = built, work
         self._honest = [i for i in range(model.parties) if i != tamperer]
         self._inputs = (self._honest[0], tamperer if operation.law else self._honest[-1])
-        self._limit_s, self._spent_ns = _LONGEST_S, 0
         self._directories = [work / f"party-{i}" for i in range(model.parties)]
         for i, directory in enumerate(self._directories):
             data = directory / DATA
@@ -175,7 +175,6 @@ class Attack:
     def messages(self) -> list[Message]:
         """Return what the party sends in a run that it does not tamper with, whose result is right."""
         outcome, _, lines = self._run("")
-        self._limit_s = max(_LEAST_S, _TIMES * self._spent_ns // 10**9)
         assert outcome is Outcome.RIGHT, (self.model.name, self.operation.name, outcome)
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
@@ -216,7 +215,7 @@ class Attack:
                                 env={**os.environ, **loaded},
                                 stdout=log,
                                 stderr=log,
-                                preexec_fn=self._on_a_leash,
+                                preexec_fn=_on_a_leash,
                             )
                         )
                 self._wait(parties)
@@ -228,28 +227,22 @@ class Attack:
         sent = [(directory / _MESSAGES).read_text().splitlines() for directory in self._directories]
         return *self._outcome(codes), sent
 
-    def _on_a_leash(self) -> None:
-        """Have a party end with this process, and when it has computed for too long."""
-        die_with_parent()
-        resource.setrlimit(resource.RLIMIT_CPU, (self._limit_s, self._limit_s))
-
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
-        """Wait until the honest parties have ended, or will not."""
-        moved = time.monotonic()
-        ended_at: float | None = None
-        seen: list[tuple[tuple[str, ...] | None, int]] = []
+        """Wait until the honest parties have ended, or will not, however busy the machine is."""
+        sent, since, before = -1, 0.0, None
         while any(parties[i].poll() is None for i in self._honest):
-            now = time.monotonic()
-            if ended_at is None and any(party.poll() is not None for party in parties):
-                ended_at = now
-            steps = [(idle_since(party.pid), _nanoseconds(party.pid)) for party in parties]
-            self._spent_ns = max(self._spent_ns, sum(spent for _, spent in steps))
-            if steps != seen or any(waits is None for waits, _ in steps):
-                moved, seen = now, steps
-            over = ended_at is not None and now - max(ended_at, moved) > _GRACE_S
-            if over or now - moved > _STILL_S:
-                return
-            time.sleep(_POLL_S if moved == now else _SLOW_POLL_S)
+            now, running = time.monotonic(), [party.pid for party in parties if party.poll() is None]
+            steps = sum((each / _MESSAGES).stat().st_size for each in self._directories) - len(running)
+            if steps != sent:
+                sent, before = steps, None
+            elif before is None:
+                since, before = now, _threads(running)
+            elif now - since > _STILL_S:
+                after = _threads(running)
+                if before.keys() == after.keys() and all(map(_waited, before.values(), after.values())):
+                    return
+                since, before = now, after
+            time.sleep(_POLL_S if before is None else _SLOW_POLL_S)
 
     def _outcome(self, codes: Sequence[int | None]) -> tuple[Outcome, Integers]:
         opened = {i: self._opened(i) for i in self._honest}
@@ -273,10 +266,29 @@ class Attack:
         )
 
 
-def _nanoseconds(process: int) -> int:
-    """Return how long its threads have run, as those say that there are: any step of any changes that."""
-    total = 0
-    for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
-        with suppress(OSError):  # it has ended
-            total += int(thread.read_text().split()[0])
-    return total
+def _on_a_leash() -> None:
+    """Have this process end with its starter, and when it has computed for too long."""
+    die_with_parent()
+    resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
+
+
+Thread = tuple[bool, int, int]
+"""Whether it sleeps; how long it has run, nanoseconds; how often it went to sleep of its own accord."""
+
+
+def _threads(processes: Sequence[int]) -> dict[str, Thread]:
+    """Return all threads of processes."""
+    found = {}
+    for process in processes:
+        for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
+            with suppress(OSError):  # it has ended
+                status, ran = (thread / "status").read_text(), (thread / "schedstat").read_text()
+                slept = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
+                assert slept is not None
+                found[thread.name] = ("State:\tS" in status, int(ran.split()[0]), int(slept[1]))
+    return found
+
+
+def _waited(before: Thread, after: Thread) -> bool:
+    """Return whether a thread slept all the time, or woke up again and again in vain."""
+    return (before[0] and before == after) or after[2] - before[2] > _IN_VAIN

@@ -39,12 +39,6 @@ def is_stopped(process: int) -> bool:
     return _stat(process)[0] in ("T", "t")
 
 
-def idle_since(process: int) -> tuple[str, ...] | None:
-    """Return what stays the same while a process waits; None while it runs, or waits for a processor."""
-    state, *more = _stat(process)
-    return None if state in ("R", "D") else tuple(more[10:12])  # its ticks in user and system mode
-
-
 def _stat(process: int) -> list[str]:
     """Return the fields of /proc/PID/stat from the state on; the state alone, empty, if there are none."""
     try:
