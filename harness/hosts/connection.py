@@ -23,6 +23,7 @@ from harness import errors
 from harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.inventory import Host
+from harness.system.documents import Refusal, as_type
 
 _CONNECT_S = 10.0
 _START_S = 60.0
@@ -79,21 +80,30 @@ class Connection:
             self.close()
             raise
 
-    def ask(self, request: str, patience_s: float = 60.0, body: Path | None = None, **details: Any) -> Any:
+    def ask(
+        self,
+        request: str,
+        patience_s: float = 60.0,
+        body: Path | None = None,
+        kind: Any = Any,
+        **details: Any,
+    ) -> Any:
         """Return the agent's answer to a request.
 
-        Args: patience_s: how long to wait for it; body: a file that goes along.
-        Raises: HostUnreachableError: it went away; what the agent raised, with the host's name.
+        Args: patience_s: how long to wait for it; body: a file that goes along; kind: what the answer is.
+        Raises: HostUnreachableError: it went away; HostUnfitError: it answers something else; what the agent
+        raised, with the host's name.
         """
         if body is not None:
             details["bytes"] = body.stat().st_size
         self._send(wire.encode({"do": request, **details}), body)
         answer = self._reply(patience_s)
         if "error" in answer:
-            name, text = answer["error"]
-            kind = getattr(errors, name, HostUnfitError)
-            raise kind(f"{self.host.title}: {text}")
-        return answer["ok"]
+            name, text = checked(tuple[str, str], answer["error"], self.host, request)
+            raised = vars(errors).get(name)
+            known = isinstance(raised, type) and issubclass(raised, FairSharesError)
+            raise (raised if known and raised else HostUnfitError)(f"{self.host.title}: {text}")
+        return checked(kind, answer.get("ok"), self.host, request)
 
     def close(self) -> None:
         """End the agent, and wait for a while until it has ended, which leaves nothing of a run there."""
@@ -182,6 +192,12 @@ class Connection:
         self._replies.put(None)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # it may be closed already
             self._channel.close()
+
+
+def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
+    """Return what a host answered as what it has to be. Raises: HostUnfitError: it is something else."""
+    where, way_out = f"{host.title}: its answer to {request!r}", "update FairShares there, or ask its owner"
+    return as_type(kind, answer, Refusal(HostUnfitError, where, "one of this version", way_out))
 
 
 def make_environment(host: Host) -> None:

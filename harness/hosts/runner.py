@@ -8,13 +8,12 @@ them, times and sizes. What clients send goes from them to the hosts.
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,10 @@ from harness.errors import (
     UnsupportedError,
 )
 from harness.hosts.checks import Finding, check_connected
-from harness.hosts.connection import Connection
+from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.hosts.signed_results import UploadList
+from harness.hosts.signed_results import Signed
 from harness.inputs.aggregation import ANY, UploadPolicy
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.shares import SUFFIX
@@ -42,7 +41,6 @@ from harness.pipeline.party_inputs import (
     PartyInputs,
     Source,
     Uncovered,
-    agreed,
     all_covered,
     feed_heads,
     sound_uploads,
@@ -55,6 +53,45 @@ from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 _SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
 _COMPILE_S = 2000.0
 _KILL_S = 5.0
+
+
+_DIFFERS = {
+    "left_out": "left out other uploads",
+    "program_hash": "another program hash",
+    "engine_version": "another engine version",
+}
+
+
+@dataclass(frozen=True)
+class _Aggregated:
+    """What a host says of its shares: see `Work.aggregate`."""
+
+    head: str
+    bytes: int
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a host says of the program that it compiled: see `Work.prepare`."""
+
+    engine_version: str
+    program_hash: str
+    compile_options: list[str]
+    compile_s: float
+    nonce: str
+
+
+@dataclass(frozen=True)
+class _State:
+    """How a party does, or how it ended, and what its host then signed: see `Work.state` and `Work.ended`."""
+
+    lines: list[str] = field(default_factory=list)
+    stopped: bool = False
+    no_room: bool = False
+    peak_memory_bytes: int | None = None
+    code: int = 0
+    signed: dict[str, str] | None = None
 
 
 class RemoteProcess(PartyProcess):
@@ -75,7 +112,9 @@ class RemoteProcess(PartyProcess):
 
     def start(self) -> None:
         seconds, self._connection.ended = self._timeout_s, None  # so that no earlier run's end counts
-        self._certificate = self._pool.submit(self._connection.ask, "start", seconds + 60, seconds=seconds)
+        self._certificate = self._pool.submit(
+            self._connection.ask, "start", seconds + 60, kind=str, seconds=seconds
+        )
 
     def certificate(self, seconds: float) -> str | None:
         assert self._certificate is not None
@@ -94,20 +133,19 @@ class RemoteProcess(PartyProcess):
                 f"{self.name} went away: the connection to its host broke; the others were stopped and no "
                 "result was written."
             )
-        return None if ended is None else int(ended["code"])
+        return None if ended is None else self._state().code
 
     def lines(self) -> tuple[str, ...]:
-        return tuple(self._state().get("lines", ()))
+        return tuple(self._state().lines)
 
     def peak_memory_bytes(self) -> int | None:
-        peak: int | None = self._state().get("peak_memory_bytes")
-        return peak
+        return self._state().peak_memory_bytes
 
     def is_stopped(self) -> bool:
-        return bool(self._state().get("stopped"))
+        return self._state().stopped
 
     def lacks_room(self) -> bool:
-        return bool(self._state().get("no_room"))
+        return self._state().no_room
 
     def kill(self) -> None:
         if not self._connection.lost:
@@ -117,11 +155,16 @@ class RemoteProcess(PartyProcess):
     def close(self) -> None:
         """Nothing to do: the agent has waited, or the connection is lost, and the agent ends by itself."""
 
-    def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._connection.ended or {}
-        if not state:
+    def signed(self) -> dict[str, str] | None:
+        """Return what its host signed of what it revealed; None of a benchmark run."""
+        return self._state().signed
+
+    def _state(self) -> _State:
+        found: Any = self._connection.ended
+        if found is None:
             with suppress(HostUnreachableError):
-                state = self._connection.ask("state", _KILL_S)
+                found = self._connection.ask("state", _KILL_S)
+        state: _State = checked(_State, found or {}, self._connection.host, "state")
         return state
 
 
@@ -183,35 +226,52 @@ class HostsRunner(Runner):
             at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
         progress("aggregate")
         if self._shares is None:
-            excluded = self._agree(form, rules)
+            self._list_uploads(rules)
         aggregates = at_once(
-            lambda one: one.ask("aggregate", _SENDING_S, party=one.host.party), self._connections
+            lambda one: one.ask("aggregate", _SENDING_S, kind=_Aggregated, party=one.host.party),
+            self._connections,
         )
         heads = [scratch / f"party-{i}.head" for i in range(len(aggregates))]
         for path, aggregate in zip(heads, aggregates, strict=True):
-            path.write_text(aggregate["head"])
-        uploaded = tuple(int(aggregate["bytes"]) for aggregate in aggregates)
+            path.write_text(aggregate.head)
+        if self._shares is None:
+            self._check_same(aggregates, "left_out")
+            excluded = aggregates[0].left_out
+        uploaded = tuple(aggregate.bytes for aggregate in aggregates)
         inputs = feed_heads(heads, form, self.model, uploaded, rules)
         return replace(inputs, excluded=excluded, policies=inputs.policies if policies is None else policies)
 
-    def _agree(self, form: InputForm, rules: UploadPolicy) -> Mapping[str, int]:
-        """Have each host told of all others' uploads; return how many all will leave out, by why."""
+    def _list_uploads(self, rules: UploadPolicy) -> None:
+        """Have each host told of all others' uploads; what all take of them, each finds by itself."""
         signed = at_once(
-            lambda one: one.ask("check_uploads", _SENDING_S, party=one.host.party, rules=rules.to_json()),
+            lambda one: one.ask(
+                "check_uploads",
+                _SENDING_S,
+                kind=Signed | None,
+                party=one.host.party,
+                rules=rules.to_json(),
+            ),
             self._connections,
         )
         if None in signed:  # aggregates, of which parties agreed before
-            return {}
+            return
 
         def tell(one: Connection) -> None:
             for of, each in enumerate(signed):
                 if of != one.host.party:
-                    one.ask("take_list", _SENDING_S, of=of, signed=each)
+                    one.ask("take_list", _SENDING_S, of=of, signed=asdict(each))
 
         at_once(tell, self._connections)
-        lists = [UploadList(**json.loads(each["said"])) for each in signed]
-        agreement = agreed([each.report(of) for of, each in enumerate(lists)], form, self.model)
-        return agreement.left_out if agreement else {}
+
+    def _check_same(self, said: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
+        """Check that all hosts say the same. Raises: HostUnfitError: names one that does not."""
+        for host, each in zip(self._hosts, said, strict=True):
+            for name in names:
+                if getattr(each, name) != getattr(said[0], name):
+                    what = _DIFFERS[name]
+                    raise HostUnfitError(
+                        f"{host.title} has {what} than {self._hosts[0].name}; no party was started."
+                    )
 
     def run(
         self,
@@ -228,7 +288,7 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
-        signed = at_once(lambda one: one.ask("agree", nonces=nonces), self._connections)
+        signed = at_once(lambda one: one.ask("agree", kind=dict[str, str], nonces=nonces), self._connections)
         agreed = {party: one for party, one in enumerate(signed) if one}  # none of a benchmark run
         progress("run")
         with ThreadPoolExecutor(len(self._connections)) as pool:
@@ -237,8 +297,8 @@ class HostsRunner(Runner):
             logs = run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
-        ends = [one.ended or {} for one in self._connections]
-        return replace(result, signed=tuple(end["signed"] for end in ends if "signed" in end))
+        statements = [party.signed() for party in parties]
+        return replace(result, signed=tuple(each for each in statements if each))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[str]]:
         """Have each host compile the program from its own sources; all have to get the same.
@@ -246,7 +306,7 @@ class HostsRunner(Runner):
         Returns: the program, and the nonces that hosts drew, by party.
         """
 
-        def prepare(connection: Connection) -> dict[str, Any]:
+        def prepare(connection: Connection) -> _Facts:
             addresses = [host.reached for host in self._hosts]
             own = connection.host
             addresses[own.party] = (LOOPBACK, own.port)
@@ -258,9 +318,10 @@ class HostsRunner(Runner):
                     "ports": own.client_ports,
                     "seconds": timeout_s,
                 }
-            facts: dict[str, Any] = connection.ask(
+            facts: _Facts = connection.ask(
                 "prepare",
                 _COMPILE_S,
+                kind=_Facts,
                 run=run,
                 party=own.party,
                 addresses=addresses,
@@ -269,17 +330,11 @@ class HostsRunner(Runner):
             return facts
 
         prepared = at_once(prepare, self._connections)
-        for host, facts in zip(self._hosts, prepared, strict=True):
-            for what in ("program_hash", "engine_version"):
-                if facts[what] != prepared[0][what]:
-                    raise HostUnfitError(
-                        f"{host.title} has another {what.replace('_', ' ')} than {self._hosts[0].name}; "
-                        "no party was started."
-                    )
+        self._check_same(prepared, "program_hash", "engine_version")
         first = prepared[0]
-        program = (first["engine_version"], first["program_hash"], tuple(first["compile_options"]))
-        slowest = max(facts["compile_s"] for facts in prepared)
-        return Prepared(job, self.model, *program, slowest), [facts["nonce"] for facts in prepared]
+        program = (first.engine_version, first.program_hash, tuple(first.compile_options))
+        slowest = max(facts.compile_s for facts in prepared)
+        return Prepared(job, self.model, *program, slowest), [facts.nonce for facts in prepared]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, BinaryIO
 
-VERSION = 5  # of requests and answers: rises whenever one of them changes
+VERSION = 6  # of requests and answers: rises whenever one of them changes
 BEAT_S = 2.0  # between signs of life
 SILENCE_S = 20.0  # after which the other side counts as gone
 LONGEST = 1 << 27  # bytes of a line: the identities of a million uploads fit

@@ -40,6 +40,7 @@ from harness.hosts.signed_results import (
 )
 from harness.hosts.trials import Trial
 from harness.inputs.aggregation import (
+    Agreement,
     UploadReport,
     aggregate,
     check_own,
@@ -272,7 +273,8 @@ class Work:
         Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
         hosts that begin the same run have the same of each share.
         [test: tests/harness/hosts/test_replicated_shares.py]
-        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size.
+        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size; how
+        many were left out, by why.
         Raises: ShareError: there are none, one is not sound, more than one aggregate is there, or one of
         replicated shares; as `lists_of_others`.
         """
@@ -288,7 +290,10 @@ class Work:
                 "give each host the files that `share` wrote for it instead."
             )
         aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
-        taken = self._taken(party, shares) if self._told else None
+        agreement = self._agreement(party) if self._told else None
+        taken = None
+        if agreement is not None and self._report is not None:
+            taken = paths_of(agreement.taken, self._report, shares)
         if not ready:
             aggregate(party, shares, aggregated, taken)
         inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
@@ -304,17 +309,17 @@ class Work:
         return {
             "head": head.decode(),
             "bytes": sum(path.stat().st_size for path in shares.glob(f"*{SUFFIX}")),
+            "left_out": agreement.left_out if agreement else {},
         }
 
-    def _taken(self, party: int, shares: Path) -> list[Path] | None:
+    def _agreement(self, party: int) -> Agreement | None:
         """Return which uploads all parties take, by their lists; None: all that there are."""
         release, own = self._guarded().release, self._own_list()
         assert self._report is not None
         self._lists = {**lists_of_others(self._told, self._peers(party)), party: own}
         others = {other: each.report(other) for other, each in self._lists.items() if other != party}
         reports = {**others, party: self._report}
-        agreement = agreed([reports[i] for i in sorted(reports)], release.form, release.model)
-        return None if agreement is None else paths_of(agreement.taken, self._report, shares)
+        return agreed([reports[i] for i in sorted(reports)], release.form, release.model)
 
     def _shares_of(self, party: int) -> Path:
         """Return where this party's shares are: those that were put here, or the host's own."""

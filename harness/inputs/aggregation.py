@@ -47,7 +47,8 @@ UNDECLARED = "of another domain than was declared"
 FOREIGN = "of another domain or input form"
 UNCOVERED = "whose client's policy does not cover this run"
 NOT_THE_SAME = "not the same at every party"
-SAYS = ", says party {party} alone"  # then that party lies, or the client sent it something else
+# Then it lies, or the client sent it something else, or runs were charged to its ledger alone.
+SAYS = ", says party {party} alone"
 _UNSOUND = (UNREADABLE, RENAMED, MISDIRECTED, TOO_LARGE, WRONG_SIZE, CHANGED, CROWDED, UNDECLARED, UNCOVERED)
 
 
@@ -267,7 +268,7 @@ def common_uploads(
     for each in reversed(reports):  # where parties differ, the first one's reason counts
         says = SAYS.format(party=each.party)
         for name, fault in each.unsound.items():
-            alone = 0 < found_sound[name] == len(reports) - 1 and fault != UNCOVERED
+            alone = 0 < found_sound[name] == len(reports) - 1
             why[name] = fault + says if alone else fault
     why |= {_batch(identity): FOREIGN for identity, _ in same}
     names = set(map(_batch, taken))

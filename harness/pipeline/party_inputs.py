@@ -423,7 +423,7 @@ def agreed(reports: Sequence[UploadReport], form: InputForm, model: Model) -> Ag
     if not form.leaves_out and not any(UNCOVERED in each.unsound.values() for each in reports):
         return None
     agreement = common_uploads(reports, kind_of_run(form, model))
-    others = {why: count for why, count in agreement.left_out.items() if why != UNCOVERED}
+    others = {why: n for why, n in agreement.left_out.items() if not why.startswith(UNCOVERED)}
     if others and not form.leaves_out:
         raise ShareError(
             f"Parties have uploads that are not sound: {described(others)}; remove them at every party, or "

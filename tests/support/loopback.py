@@ -13,6 +13,7 @@ from unittest.mock import patch
 from harness.engines.parties.supervisor import free_ports
 from harness.errors import HostUnfitError
 from harness.hosts import runner
+from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
 from harness.hosts.work import Work
@@ -34,13 +35,21 @@ class Loopback:
         self._body = b""
         self._ended: dict[str, Any] | None = None
 
-    def ask(self, request: str, _patience_s: float = 0.0, body: Path | None = None, **details: Any) -> Any:
+    def ask(
+        self,
+        request: str,
+        _patience_s: float = 0.0,
+        body: Path | None = None,
+        kind: Any = Any,
+        **details: Any,
+    ) -> Any:
         if body is not None:
             self._body = body.read_bytes()
             details["bytes"] = len(self._body)
         refusal = Refusal(HostUnfitError, f"The request {request!r}", "one of this version", "both need one")
         answer = call(self.work.handlers[request], json.loads(json.dumps(details)), refusal)
-        return json.loads(json.dumps(self._after(request, self.work, answer)))
+        said = json.loads(json.dumps(self._after(request, self.work, answer)))
+        return checked(kind, said, self.host, request)
 
     @property
     def ended(self) -> dict[str, Any] | None:

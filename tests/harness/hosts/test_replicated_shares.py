@@ -258,6 +258,40 @@ def test_a_list_that_its_host_did_not_sign_for_this_run_is_refused(model: Model,
 
 
 @pytest.mark.parametrize(
+    ("broken", "changes", "said"),
+    [
+        (
+            "check_uploads",
+            {"said": 5},
+            r"\(party 1\): its answer to 'check_uploads' is not one of this version",
+        ),
+        ("check_uploads", {"said": "[]"}, "What party 1 signed is not its list of uploads"),
+        ("aggregate", {"head": None}, r"\(party 1\): its answer to 'aggregate' is not one of this version"),
+        ("aggregate", {"left_out": {CHANGED: 1}}, r"\(party 1\) has left out other uploads than"),
+    ],
+)
+@models
+def test_a_host_whose_answers_are_broken_is_named(
+    model: Model, broken: str, changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """Each in one sentence; what nobody signed does not even come to other hosts."""
+    site = Site(tmp_path, model)
+
+    def change(request: str, _work: Work, answer: Any) -> Any:
+        return {**answer, **changes} if request == broken else answer
+
+    with pytest.raises(HostUnfitError, match=said):
+        site.fed({1: change})
+
+
+@models
+def test_a_signed_list_that_is_none_ends_the_run(model: Model, tmp_path: Path) -> None:
+    site = Site(tmp_path, model)
+    with pytest.raises(ShareError, match="The list of party 1 is not a party's list of uploads"):
+        site.fed({1: lying(lambda uploads: uploads.update(sound=3), site.hosts[1])})
+
+
+@pytest.mark.parametrize(
     ("lists", "said"),
     [
         ({}, None),
