@@ -126,7 +126,9 @@ class Parties:
 def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message, as often as it is changed: all once before any a second time, in random order."""
     rng, found = random.Random(SEED), []
-    messages = {place: attack.messages() for place, attack in parties.attacks.items()}
+    with ThreadPoolExecutor(_workers()) as pool:
+        of_each = pool.map(lambda attack: attack.messages(), parties.attacks.values())
+        messages = dict(zip(parties.attacks, of_each, strict=True))
     places = Counter(model for model, *_ in messages)
     for turn in range(turns):
         ranked = [
@@ -154,7 +156,7 @@ def go_on(
     """
     began, known = time.monotonic(), load(path)
     with TemporaryDirectory() as scratch, interposer(Path(scratch)) as built, ExitStack() as stack:
-        workers = _WORKERS * (os.cpu_count() or 1)
+        workers = _workers()
         each = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(workers)]
         wanted = sites(each[0], turns)
         done = {attempt.site for attempt in known}
@@ -181,6 +183,10 @@ def go_on(
                 tell(len(wanted) - len(left) + i + 1, len(wanted))
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _workers() -> int:
+    return _WORKERS * (os.cpu_count() or 1)
 
 
 def load(path: Path) -> list[Attempt]:
