@@ -337,6 +337,10 @@ class AuditOptions(Options):
         whole(1, in_module("harness.inputs.contribution_bounds:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
     )
+    horizon = optional(
+        whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
+        "of weights while records arrive: how many epochs share ε and δ, which are audited together",
+    )
     plot = PLOT
     out = OUT
     json = json_of("audit.json")

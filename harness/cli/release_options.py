@@ -171,15 +171,25 @@ class WeightsOptions(ReleaseOptions):
     )
     horizon = optional(
         whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
-        "with a new --arrivals: how many epochs share ε and δ, which are charged before the first",
+        "of weights while records arrive: how many epochs share ε and δ, which are charged before the first",
     )
     json = json_of("weights.json")
 
     def statistic(self, spec: ProtocolSpec) -> Statistic[Any]:
+        from harness.releases.series import WeightsSeries
         from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
+        from protocols.mechanisms.counts_so_far import best_schedule
 
-        only = self.reveal == "weights"
-        return WeightsOnlyStatistic(self.reweighing) if only else WeightsStatistic(self.reweighing, spec)
+        if self.reveal == "weights":
+            if self.horizon or self.arrivals:
+                raise OptionError(
+                    "A series adds up counts of several epochs, and --reveal weights reveals none; leave out "
+                    "one of them."
+                )
+            return WeightsOnlyStatistic(self.reweighing)
+        if self.horizon is None:
+            return WeightsStatistic(self.reweighing, spec)
+        return WeightsSeries(self.reweighing, spec, schedule=best_schedule(self.horizon))
 
 
 class ConfusionOptions(ReleaseOptions):
@@ -544,7 +554,6 @@ _PLANNED = _passed_on(
     {"variant": "of thresholds, or a cap for them: histogram (default), records or published"},
     *(
         "arrivals",
-        "horizon",
         "threshold",
         "curves",
         "constraint",

@@ -26,6 +26,7 @@ from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.releases.base import PreparedRelease, Release, Statistic
 from harness.releases.expected_errors import Floats
+from harness.releases.series import WeightsSeries
 from harness.security_models import Model
 from protocols.spec import KEYS, SLOTS
 
@@ -209,8 +210,8 @@ def plan_model(
         except PlanError as error:
             return ModelPlan(model, None, str(error), missing)
         compiling.append(0.0 if engine.is_compiled(job, model) else costs[-1].compile_s)
-    if network is not None:
-        return ModelPlan(model, tuple(costs), None, missing)
+    if network is not None or isinstance(asked_here[-1].statistic, WeightsSeries):
+        return ModelPlan(model, tuple(costs), None, missing)  # nor is a series of records at hand
     last = asked_here[-1]
     wall = WallClock(
         started_s + sum(parties_start_s(asked.release) for asked in asked_here),

@@ -28,19 +28,18 @@ from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.manifest import SCHEMA
 from harness.pipeline.party_inputs import PartyInputs, SharesSource, Uncovered, Uploads, all_covered
-from harness.pipeline.run import Run, RunSettings, result_files, run_release
+from harness.pipeline.run import Run, RunSettings, event_of, privacy_of, result_files, run_release
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.privacy.ledger.charge import SPENT, Entry, entry, nothing_started
+from harness.privacy.ledger.charge import SPENT, Account, Entry, entry, nothing_started
 from harness.privacy.ledger.populations import PrivacyEvent, exact_json, uncovered
 from harness.privacy.statement import end_to_end
 from harness.releases.base import PreparedRelease, Release
+from harness.releases.series import WeightsSeries
 from harness.releases.weights import Weights, WeightsStatistic
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import held_alone, write_whole
 from harness.system.result_files import new_directory, write_json
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.rounding import float_up
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.added import Several
 from protocols.spec import HONEST
@@ -143,9 +142,11 @@ class _Charging(Entry):
     The folder is told first: whatever happens then, the epoch has begun, and its release is not made again.
     """
 
-    def __init__(self, settings: RunSettings, folder: Path, before: Arrivals) -> None:
-        super().__init__(settings.account)
+    def __init__(self, account: Account, folder: Path, before: Arrivals) -> None:
+        super().__init__(account)
         self.folder, self.before, self.now = folder, before, before
+        if before.epochs:
+            self.out = str(folder)  # it was charged before
 
     def of(self, release: PrivacyEvent) -> PrivacyEvent:
         assert self.whole is not None
@@ -153,77 +154,39 @@ class _Charging(Entry):
         policies = {upload: release.policies[upload] for upload in new if upload in release.policies}
         return replace(self.whole, uploads=new, policies=policies)
 
-    def check(self, release: PrivacyEvent) -> None:
-        if not self.before.epochs:
-            super().check(release)
-
     def start(self, release: PrivacyEvent) -> None:
         event = self.of(release)
         began = [*self.before.epochs, Epoch(event.epoch, sorted(event.uploads))]
         self.now = replace(self.now, epochs=began)
         self.now.save(self.folder)
         try:
+            super().start(release)
             if self.before.epochs:
+                epochs = {epoch.id: epoch.uploads for epoch in began}
                 with nothing_started():
-                    self._charge, self.population = self.account.ledger.add(
-                        self.account.population, event, {epoch.id: epoch.uploads for epoch in began}
-                    )
-            else:
-                super().start(release)
+                    ledger, name = self.account.ledger, self.account.population
+                    self._charge, self.population = ledger.add(name, event, epochs)
         except FairSharesError:
             self.before.save(self.folder)
             raise
         SPENT.append(
-            f"Epoch {len(self.now.epochs)} of {len(self.now.parts)} in {self.folder} had begun and is not "
-            "repeated: what it was the first to count is missing until a later epoch counts it again."
+            f"Epoch {len(began)} of {len(self.now.parts)} in {self.folder} had begun and is not repeated: "
+            "what it was the first to count is missing until a later epoch counts it again."
         )
 
 
 @dataclass(frozen=True)
 class _Arriving(SharesSource):
-    """The uploads of an epoch: new ones, and those of epochs before it that its part counts again.
+    """The uploads of an epoch: new ones, and those of epochs before it that its part counts again."""
 
-    Attributes: settings: of all epochs together; known: releases that were prepared.
-    """
-
-    statistic: WeightsStatistic = field(kw_only=True)
-    settings: RunSettings = field(kw_only=True)
+    series: WeightsSeries = field(kw_only=True)
+    whole: Release = field(kw_only=True)
     charging: _Charging = field(kw_only=True)
-    known: dict[tuple[Fraction, RecordDomain], PreparedRelease[Weights]] = field(default_factory=dict)
 
     @property
     def part(self) -> Part:
         """What the epoch releases."""
-        return self.charging.before.schedule.parts[len(self.charging.before.epochs)]
-
-    def released(self, share: Fraction) -> Release:
-        """Return a release with this share of epsilon and delta."""
-        whole = self.settings.release
-        return replace(whole, epsilon=whole.epsilon * share, delta=whole.delta * share)
-
-    def prepared(self, share: Fraction, domain: RecordDomain) -> PreparedRelease[Weights]:
-        """Work out such a release."""
-        if (share, domain) not in self.known:
-            self.known[share, domain] = self.statistic.prepare(self.released(share), domain)
-        return self.known[share, domain]
-
-    def whole(self, domain: RecordDomain) -> PrivacyEvent:
-        """Return what a ledger is told of all epochs together. Raises: OptionError: they cannot be."""
-        release, before = self.settings.release, self.charging.before
-        if domain.cap and domain.cap.weight_one:
-            raise OptionError(
-                "--arrivals takes no uploads with --cap weight-one: what a record weighs would depend on its "
-                "client's later ones; share with a number, --cap 10 for example."
-            )
-        if release.unit is PrivacyUnit.CLIENT and release.law:
-            raise OptionError(
-                "--arrivals with --privacy-unit client takes joint noise only: what own noise protects of a "
-                "client in several epochs is not worked out; leave out --noise."
-            )
-        plan = self.prepared(self.part.share, domain).plan
-        exact = before.schedule.total(lambda share: self.prepared(share, domain).plan.exact)
-        kind = self.statistic.name, release.model.name, exact, plan.unit, plan.relation
-        return PrivacyEvent(*kind, self.charging.folder, epoch=secrets.token_hex(16))
+        return self.series.schedule.parts[len(self.charging.before.epochs)]
 
     def describe(
         self,
@@ -237,16 +200,21 @@ class _Arriving(SharesSource):
                 f"{self.directory} has aggregates, and --arrivals needs the uploads, of which later epochs "
                 "count some again; name the directory that `share` wrote."
             )
-        found = super().describe(release, scratch, progress, self._uncovered)
-        self.charging.whole = self.whole(found.domain)
-        self.charging.now = replace(self.charging.before, domain=found.domain.to_json())
+        found, charging = super().describe(release, scratch, progress, self._uncovered), self.charging
+        charging.whole = replace(self._event(found.domain), epoch=secrets.token_hex(16))
+        charging.now = replace(charging.before, domain=found.domain.to_json())
         return found
+
+    def _event(self, domain: RecordDomain) -> PrivacyEvent:
+        """Return what a ledger is told of all epochs together. Raises: OptionError: they cannot be."""
+        prepared = self.series.prepare(self.whole, domain)
+        return replace(event_of(prepared, self.series.name, self.charging.folder), noise=None)
 
     def _uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
         """Return the new uploads whose clients do not allow all epochs; the others were asked before."""
         before = self.charging.before.uploads
         new = {batch: policy for batch, policy in policies.items() if batch not in before}
-        return uncovered(new, self.whole(domain), self.settings.account.ledger.spent_on(new))
+        return uncovered(new, self._event(domain), self.charging.account.ledger.spent_on(new))
 
     def taken(self, uploads: Uploads) -> Uploads:
         own = [self.directory / f"party-{i}" for i in range(len(uploads))]
@@ -271,34 +239,9 @@ class _Arriving(SharesSource):
         wanted = there - before.uploads | again
         return [[paths[upload] for upload in sorted(wanted & paths.keys())] for paths in found]
 
-    def together(self, privacy: Mapping[str, Any], domain: RecordDomain) -> dict[str, Any]:
-        """Return the `privacy` of all epochs together. Args: privacy: of this one alone."""
-        schedule, bits = self.charging.before.schedule, privacy["mpc_statistical_security_bits"]
-        exact, horizon = self.whole(domain).exact, len(schedule.parts)
-        found = {
-            **privacy,
-            "epsilon": float_up(exact.epsilon),
-            "delta": float_up(exact.delta),
-            "epsilon_exact": str(exact.epsilon),
-            "delta_exact": str(exact.delta),
-            "epsilon_requested": str(self.settings.release.epsilon),
-            "mpc_statistical_security_bits": None if bits is None else bits - (horizon - 1).bit_length(),
-            "revealed": [
-                f"{revealed}: in each of {horizon} epochs, of its records and those of some before it"
-                for revealed in privacy["revealed"]
-            ],
-            "public": [*privacy["public"], "which uploads each epoch counts"],
-        }
-        if "if_replaced" in privacy:
-            both = schedule.total(lambda share: self.prepared(share, domain).plan.if_replaced)
-            found["if_replaced"] = exact_json(both)
-        if "cap_kept_by" in privacy:
-            found["cap_kept_by"] = HONEST  # a form keeps one upload to it, and a client may have several
-        return {**found, "end_to_end": end_to_end(found, self.settings.release.model, horizon)}
-
 
 def run_epoch(
-    statistic: WeightsStatistic,
+    series: WeightsSeries,
     shares: SharesSource,
     settings: RunSettings,
     folder: Path,
@@ -310,7 +253,8 @@ def run_epoch(
 
     Guarantees: all epochs together spend what the first one charged, whatever becomes of any of them: a
     release that was begun is never made again.  [test: tests/harness/pipeline/test_arrivals.py]
-    Args: settings: of all epochs together; folder: nobody else changes it meanwhile; before: what it keeps.
+    Args: series: by the schedule that `before` has; settings: of all epochs together; folder: nobody else
+    changes it meanwhile; before: what it keeps.
     Raises: FairSharesError: `out` does not exist then; once the parties had started, the epoch is lost: no
     count has its uploads until a later epoch counts them again.
     """
@@ -320,27 +264,33 @@ def run_epoch(
             f"All {horizon} epochs of {folder} are over, and their ε is spent; for more, begin with another "
             "folder, which has an ε of its own."
         )
-    charging = _Charging(settings, folder, before)
-    policy = shares.policy
+    charging, policy, whole = _Charging(settings.account, folder, before), shares.policy, settings.release
     if before.epochs:
         policy = replace(policy, domain=domain_from_json(before.domain, str(folder)))
-    source = _Arriving(shares.directory, policy, statistic=statistic, settings=settings, charging=charging)
-    own = replace(settings, release=source.released(source.part.share))
+    source = _Arriving(shares.directory, policy, series=series, whole=whole, charging=charging)
+    own = replace(settings, release=series.at(source.part.share, whole))
     with entry(settings.account, charging), new_directory(out) as partial:
-        run = run_release(statistic, source, own, partial / EPOCH, progress, within=charging)
+        run = run_release(
+            WeightsStatistic(series.reweighing, series.spec),
+            source,
+            own,
+            partial / EPOCH,
+            progress,
+            within=charging,
+        )
         domain, last = run.found.counts.domain, charging.now.epochs[-1]
         last = replace(last, counts=run.found.counts.table.ravel().tolist())
         now = replace(charging.now, epochs=[*before.epochs, last])
         now.save(folder)
         lost = [t for t, epoch in enumerate(now.epochs) if epoch.counts is None]
-        added, missing = now.schedule.adds_up(number, lost)
+        added, missing = series.schedule.adds_up(number, lost)
         table = np.sum([np.array(now.epochs[t].counts) for t in added], axis=0).reshape(domain.shape)
-        plans = [source.prepared(now.schedule.parts[t].share, domain).plan for t in added]
-        counts = NoisyCounts(domain, table, Several(tuple(plan.noise for plan in plans)))
-        found = Weights(counts, REWEIGHINGS[statistic.reweighing](counts))
+        noises = series.noises(whole, domain)
+        counts = NoisyCounts(domain, table, Several(tuple(noises[t] for t in added)))
+        found = Weights(counts, REWEIGHINGS[series.reweighing](counts))
         manifest = {
             **run.manifest,
-            "privacy": source.together(run.manifest["privacy"], domain),
+            "privacy": _together(series, series.prepare(whole, domain)),
             "arrivals": {
                 "folder": str(folder),
                 "epoch": number,
@@ -350,7 +300,26 @@ def run_epoch(
             },
             "wall_s": time.monotonic() - started,
         }
-        for name, fields in result_files(statistic, found, manifest["privacy"]).items():
+        for name, fields in result_files(series, found, manifest["privacy"]).items():
             write_json(partial / name, fields)
         write_json(partial / "manifest.json", manifest)
         return Run(found, manifest, charging)
+
+
+def _together(series: WeightsSeries, prepared: PreparedRelease[Weights]) -> dict[str, Any]:
+    """Return the `privacy` of all epochs together."""
+    found, horizon = privacy_of(prepared, 0), len(series.schedule.parts)
+    if (bits := found["mpc_statistical_security_bits"]) is not None:
+        found["mpc_statistical_security_bits"] = bits - (horizon - 1).bit_length()
+    found["revealed"] = [
+        f"{revealed}: in each of {horizon} epochs, of its records and those of some before it"
+        for revealed in found["revealed"]
+    ]
+    found["public"].append("which uploads each epoch counts")
+    if "if_replaced" in found:
+        asked = prepared.release, prepared.domain
+        total = series.schedule.total(lambda share: series.part(share, *asked).plan.if_replaced)
+        found["if_replaced"] = exact_json(total)
+    if "cap_kept_by" in found:
+        found["cap_kept_by"] = HONEST  # a form keeps one upload to it, and a client may have several
+    return {**found, "end_to_end": end_to_end(found, prepared.release.model, horizon)}

@@ -161,6 +161,6 @@ class ConfusionStatistic(Statistic[Confusion]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        noise, domain = deviation(prepared.plan, prepared.domain), prepared.domain
+        noise, domain = deviation(prepared.plan.noise, prepared.domain), prepared.domain
         rates = noise * rate_errors(sizes, len(domain.labels))
         return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))

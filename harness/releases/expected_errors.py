@@ -17,10 +17,9 @@ import numpy.typing as npt
 from harness.inputs.contribution_bounds import scale_of
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.curves import CurveNoise
-from protocols.accounting.calibration import NoisePlan
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
-from protocols.noise.added import mean_square_error
+from protocols.noise.added import Noise, mean_square_error
 from protocols.noise.truncated import Guarantee
 
 Floats = npt.NDArray[np.float64]
@@ -36,13 +35,16 @@ class ExpectedError:
 
     Attributes: count: of an opened count, in records; of score curves, of the records at or above a
     threshold; of performance values, of a group's size in clients; what: what `each` is an error of; each: by
-    group, and label where it has one; gap: mean difference between groups that are alike, None for weights.
+    group, and label where it has one; gap: mean difference between groups that are alike, None for weights;
+    epochs: of a series, whose last epoch all else is of, `count` and the worst of `each` after every epoch,
+    where as many records arrive in each.
     """
 
     count: float
     what: str
     each: Mapping[str, float]
     gap: float | None = None
+    epochs: tuple[tuple[float, float], ...] = ()
 
     @property
     def worst(self) -> float:
@@ -90,9 +92,9 @@ class ExpectedCounts:
     target: ErrorTarget
 
 
-def deviation(plan: NoisePlan, domain: RecordDomain) -> float:
+def deviation(noise: Noise, domain: RecordDomain) -> float:
     """Return the root mean square of one value's noise, in records, or in clients that weigh 1 in all."""
-    return math.sqrt(mean_square_error(plan.noise)) / scale_of(domain.cap)
+    return math.sqrt(mean_square_error(noise)) / scale_of(domain.cap)
 
 
 def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:

@@ -188,7 +188,7 @@ class GapStatistic(Statistic[Gaps]):
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         domain = prepared.domain
         assert domain.values is not None
-        noise, steps = deviation(prepared.plan, domain), domain.values.steps
+        noise, steps = deviation(prepared.plan.noise, domain), domain.values.steps
         means = noise * mean_errors(sizes, steps)
         each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
         return ExpectedError(noise / steps, "mean, share of the range", each, expected_gap(means))

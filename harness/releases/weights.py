@@ -11,6 +11,7 @@ from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
 from harness.postprocessing.reweighing.revealed import OpenedWeights, layout_for, read_opened_weights
 from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, table_of
 from harness.releases.expected_errors import ExpectedError, Floats, by_cell, deviation, weight_errors
+from protocols.noise.added import Noise
 from protocols.spec import PI_RW, PI_RW_SLOTS, PI_RW_WEIGHTS, ProtocolSpec
 
 
@@ -58,7 +59,7 @@ class WeightsStatistic(Statistic[Weights]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return _expected_error(prepared, sizes, self.reweighing)
+        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,13 @@ class WeightsOnlyStatistic(Statistic[OpenedWeights]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read, check)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return _expected_error(prepared, sizes, self.reweighing)
+        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
 
 
-def _expected_error(prepared: PreparedRelease[Any], sizes: Floats, reweighing: str) -> ExpectedError:
-    noise = deviation(prepared.plan, prepared.domain)
-    each = by_cell(prepared.domain, noise * weight_errors(sizes, reweighing))
-    return ExpectedError(noise, "weight, relative", each)
+def expected_weight_error(
+    noise: Noise, domain: RecordDomain, sizes: Floats, reweighing: str
+) -> ExpectedError:
+    """Return how far off counts with this noise are, and the weights that follow."""
+    count = deviation(noise, domain)
+    each = by_cell(domain, count * weight_errors(sizes, reweighing))
+    return ExpectedError(count, "weight, relative", each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -19,6 +20,7 @@ from harness.releases.expected_errors import (
     ExpectedError,
     by_cell,
 )
+from harness.releases.series import WeightsSeries
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves
@@ -145,6 +147,7 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         RecordKind.VALUE: "of a group's clients",
     }
     what = counted.get(asked.statistic.kind, "of a group and label")
+    yield from _epochs(errors)
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
@@ -168,6 +171,23 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         )
 
 
+def _epochs(errors: ExpectedError) -> Iterator[Part]:
+    """View what to expect after some of the epochs of a series; nothing where there are none."""
+    if not (after := list(enumerate(errors.epochs, 1))):
+        return
+    mean = math.sqrt(sum(count**2 for _, (count, _) in after) / len(after))
+    worst, (most, _) = max(after, key=lambda each: each[1])
+    yield (
+        f"Counts so far are off by {mean:,.3g} over all {len(after)} epochs, most after epoch {worst}: by "
+        f"{most:,.3g} (RMS). As many records are to arrive in each."
+    )
+    step = -(-len(after) // (_MOST_ROWS // 2))
+    shown = [(n, each) for n, each in after if n in (1, worst, len(after)) or n % step == 0]
+    rows = [[str(n), f"{count:,.3g}", _share(weight)] for n, (count, weight) in shown]
+    yield Table(["after epoch", "count off by (RMS)", f"worst {errors.what} (RMS)"], rows, "rrr")
+    yield "After the last epoch:"
+
+
 def _held_by(asked: PlanRequest, cell: str) -> str:
     if asked.statistic.kind is RecordKind.VALUE:
         return f"{asked.sizes[asked.domain.groups.index(cell), 0]:,.0f} clients"
@@ -187,7 +207,9 @@ def _costs(
 ) -> Iterator[Part]:
     where = "all parties on one machine" if network is None else f"network {network.name}"
     both = f", {' and '.join(each.task for each in stages)} together" if len(stages) > 1 else ""
-    yield Heading("What it would cost", f", {where}{both}")
+    series = isinstance(stages[-1].statistic, WeightsSeries)
+    what = "What an epoch would cost at most" if series else "What it would cost"
+    yield Heading(what, f", {where}{both}")
     rows = []
     for each in plans:
         here = Good("yes") if each.missing is None else Bad("no")
@@ -336,6 +358,7 @@ def _errors_json(found: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[st
         "rmse": dict(found.each),
         "gap": found.gap,
         "known": found.known,
+        **({"epochs": [{"count_rmse": c, "worst": w} for c, w in found.epochs]} if found.epochs else {}),
     }
 
 

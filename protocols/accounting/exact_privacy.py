@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -221,18 +221,19 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
     return tuple(first + [by_ratio[ratio] for ratio in finite])
 
 
-def composed(curve: PrivacyCurve, times: int) -> PrivacyCurve:
-    """Return the privacy of `times` values with independent noise, each moved as the curve says.
+def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
+    """Return the privacy of several values with independent noise, each moved as its curve says.
 
     Computes: products of masses, grouped by the product of their ratios; exact, not a composition bound.
+    Args: curves: of as many pairs of neighbours each, in the same order.
     Raises: ValueError: one step would take more than 50 000 products.
     """
     pairs = []
-    for pair in curve.pairs:
+    for together in zip(*(curve.pairs for curve in curves), strict=True):
         total: tuple[Masses, ...] = ((Fraction(1), Fraction(1)),)
-        for _ in range(times):
+        for pair in together:
             if len(total) * len(pair) > MAX_PRODUCTS:
-                raise ValueError(f"{times} noisy values have too many likelihood ratios to list")
+                raise ValueError(f"{len(curves)} noisy values have too many likelihood ratios to list")
             total = _grouped((p * a, q * b) for p, q in total for a, b in pair)
         pairs.append(total)
     return PrivacyCurve(tuple(pairs))

@@ -44,6 +44,11 @@ class Schedule:
         if not self.parts or bad or max(map(sum, self._shares)) > 1:
             raise ValueError("an epoch is released with more than all of epsilon, or a part is none")
 
+    @property
+    def shares(self) -> frozenset[Fraction]:
+        """All shares, of which there are few."""
+        return frozenset(part.share for part in self.parts)
+
     @cached_property
     def _shares(self) -> list[list[Fraction]]:
         """The shares of the parts that each epoch is in."""
@@ -53,13 +58,17 @@ class Schedule:
                 of_epoch.append(part.share)
         return found
 
+    def to_json(self) -> list[tuple[int, str]]:
+        """Return each part's first epoch and its share."""
+        return [(part.first, str(part.share)) for part in self.parts]
+
     def total(self, spent: Callable[[Fraction], Guarantee]) -> Guarantee:
         """Return what all releases protect together. Args: spent: by a release, from its share.
 
         Computes: the largest sum over the parts that one epoch is in.
         Guarantees: theorem 16.  [test: tests/protocols/test_counts_so_far.py]
         """
-        known = {share: spent(share) for share in {part.share for part in self.parts}}
+        known = {share: spent(share) for share in self.shares}
         each = [compose(map(known.__getitem__, shares)) for shares in set(map(tuple, self._shares))]
         return Guarantee(max(one.epsilon for one in each), max(one.delta for one in each))
 

@@ -18,15 +18,17 @@ from protocols.noise.tables import BITS, Floats, Integers, OwnNoise
 
 _PLACES = 2048  # of the grid of a sum
 
+Single = tuple[Coin, ...] | OwnNoise
+
 
 @dataclass(frozen=True)
 class Several:
     """What is in a sum of revealed values: their noises, all independent."""
 
-    each: tuple[tuple[Coin, ...] | OwnNoise, ...]
+    each: tuple[Single, ...]
 
 
-Noise = tuple[Coin, ...] | OwnNoise | Several
+Noise = Single | Several
 
 
 def offset(noise: Noise) -> float:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from harness.cli.commands import weights
 from harness.pipeline.arrivals import alone
 from harness.security_models import MODELS, Model
 from protocols.circuits.coins import design_coins
+from protocols.mechanisms import counts_so_far
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
@@ -64,7 +64,7 @@ def test_two_epochs(model: Model, here: Path, monkeypatch: pytest.MonkeyPatch) -
     """Of which the second counts the first again, each with half of ε."""
     half, whole = Fraction(1, 2), Fraction(1)
     schedule = Schedule((Part(0, half), Part(0, half), Part(2, whole)))
-    monkeypatch.setattr(weights, "best_schedule", lambda horizon: schedule)
+    monkeypatch.setattr(counts_so_far, "best_schedule", lambda horizon: schedule)
     arrive(here, *["a0"] * 30, "b1", model=model.name)
     new = ("--horizon", "3", "--epsilon", "20", "--model", model.name, "--population", "people")
     first = epoch(here, "first", *new)

@@ -43,6 +43,7 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
         ("--release thresholds --thresholds 101", "thresholds"),
         ("--sampler published --epsilon 2", "published, rounded (MP-SPDZ)"),
         ("--release weights --groups 3 --labels 2 --neighboring-relation replace_one", "replace_one"),
+        ("--release weights --horizon 40", "weights, 40 epochs"),
     ],
 )
 def test_one_thing(options: str, shown: str, tmp_path: Path) -> None:
@@ -77,6 +78,9 @@ def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest
         ("--release weights --groups a,b", "--groups must be a whole number from 2 to 4096; got 'a,b'"),
         ("--release weights --epsilon 1e-8", "No noise fits --epsilon 1e-8"),
         ("--epsilon 1", "--epsilon does not go with the reference set"),
+        ("--release confusion --horizon 4", "--horizon does not go with --release confusion"),
+        ("--release weights-of-clients --noise own --horizon 4", "--horizon does not go with --release"),
+        ("--release weights --horizon 1001", "--horizon must be a whole number from 1 to 1000"),
     ],
 )
 def test_options_that_make_no_sense(options: str, said: str, tmp_path: Path) -> None:

@@ -276,19 +276,19 @@ def test_composition_equals_the_joint_law(moves: tuple[int, ...], ratio: Fractio
             (other.get(x, Fraction(0)) for x, other in zip(outcome, moved, strict=True)), start=Fraction(1)
         )
         delta += max(p - ratio * q, Fraction(0))
-    assert composed(curve_of_coins(TINY), len(moves)).delta(Fraction(ratio)) == delta
+    assert composed([curve_of_coins(TINY)] * len(moves)).delta(Fraction(ratio)) == delta
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_composition_is_never_worse_than_basic(times: int) -> None:
-    joint, basic = composed(curve_of_coins(DEFAULT), times), guarantee(DEFAULT, times)
+    joint, basic = composed([curve_of_coins(DEFAULT)] * times), guarantee(DEFAULT, times)
     assert joint.delta(exp_bounds(basic.epsilon)[0]) <= basic.delta
     assert joint.impossible < basic.delta or times == 1
 
 
 def test_composition_that_is_too_large_to_list() -> None:
     with pytest.raises(ValueError, match="9 noisy values have too many likelihood ratios"):
-        composed(curve_of_coins(DEFAULT), 9)
+        composed([curve_of_coins(DEFAULT)] * 9)
 
 
 def test_cost_is_the_circuits() -> None:

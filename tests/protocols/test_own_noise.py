@@ -53,9 +53,9 @@ def test_every_coalition_leaves_enough(law: NoiseLaw, tolerated: int) -> None:
     assert own is not None and own.honest == 3 - tolerated
     for corrupted in combinations(range(3), tolerated):
         honest = [party for party in range(3) if party not in corrupted]
-        both = composed(curve_of_law(law_of(own, len(honest)), [1]), 2)
+        both = composed([curve_of_law(law_of(own, len(honest)), [1])] * 2)
         assert both.delta(exp_bounds(plan.exact.epsilon)[0]) <= plan.exact.delta <= Fraction(1, 10**6)
-    fewer = composed(curve_of_law(law_of(own, own.honest - 1), [1]), 2) if own.honest > 1 else None
+    fewer = composed([curve_of_law(law_of(own, own.honest - 1), [1])] * 2) if own.honest > 1 else None
     assert fewer is None or fewer.delta(exp_bounds(plan.exact.epsilon)[1]) > Fraction(1, 10**6)
 
 

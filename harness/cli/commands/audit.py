@@ -13,7 +13,7 @@ from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
 from harness.pipeline.run import DEFAULT_DELTA, RunSettings
 from harness.privacy.audit.reference import reference_set
-from harness.privacy.audit.releases import RELEASES, audit_command
+from harness.privacy.audit.releases import RELEASES, SERIES, audit_command
 from harness.privacy.audit.samplers import (
     LOGARITHMS,
     Audited,
@@ -99,12 +99,15 @@ def _release(name: str, options: AuditOptions) -> Audited:
     offered += ["cap"] * (target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
     law = chosen_law(options.noise or JOINT, options.law or NoiseLaw.LAPLACE)
     offered += ["noise", "law", *(["model"] if law else [])]
+    of_clients = relation is NeighboringRelation.ZERO_OUT_ONE
+    offered += ["horizon"] * (name in SERIES and not (law and of_clients))
     _only(options, f"--release {name} under {relation}", *offered)
     model = chosen_model(options.model) if law else None
     own = (law, model.parties, model.corruptions) if law and model else None
     typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     epsilon = options.epsilon or Fraction(1)
-    return audit_command(name, typed, relation, epsilon, options.delta or DELTA, options.cap, own)
+    delta, horizon = options.delta or DELTA, options.horizon
+    return audit_command(name, typed, relation, epsilon, delta, options.cap, own, horizon)
 
 
 def noise(options: NoiseOptions) -> None:

@@ -177,6 +177,8 @@ def _refuse_strangers(options: PlanOptions) -> None:
     given = {options.declared[name].flag: tasks for name, tasks in of.items() if options.texts[name]}
     if options.chooses_cap:
         given["--cap auto"] = CAPPED_RELEASES
+        if options.texts["horizon"]:
+            raise OptionError("--horizon is of uploads, which were shared with a cap; give --cap a number.")
     for flag, tasks in given.items():
         if task not in tasks:
             raise OptionError(f"{flag} goes with --task {' or '.join(tasks)}, not with --task {task}.")

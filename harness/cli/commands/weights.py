@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cli import terminal as cli
@@ -13,10 +14,10 @@ from harness.errors import OptionError
 from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.party_inputs import SharesSource
 from harness.pipeline.run import Run
-from harness.releases.weights import Weights, WeightsStatistic
+from harness.releases.series import WeightsSeries
+from harness.releases.weights import Weights
 from harness.system.result_files import default_out
 from harness.views.releases import weights as view
-from protocols.mechanisms.counts_so_far import best_schedule
 
 _FIXED = (  # by the first epoch, for all
     *("epsilon", "delta", "horizon", "model", "input_form", "input_path", "neighboring_relation"),
@@ -50,10 +51,6 @@ def arrived(options: WeightsOptions, target: Path, begin: Progress) -> tuple[Wei
             "--arrivals counts uploads: give it, a folder, together with --shares, and neither --records nor "
             "--invite; --horizon is for the first epoch."
         )
-    if options.reveal == "weights":
-        raise OptionError(
-            "--arrivals adds up counts of several epochs, and --reveal weights reveals none; leave out one."
-        )
     with alone(options.arrivals) as folder:
         state = read_arrivals(folder)
         options = _as_begun(options, state)
@@ -63,13 +60,14 @@ def arrived(options: WeightsOptions, target: Path, begin: Progress) -> tuple[Wei
                 "them together."
             )
         spec = chosen_spec(options)
-        settings, statistic = settings_of(options, spec), WeightsStatistic(options.reweighing, spec)
-        fixed = {**options.given(*_FIXED), "model": settings.release.model.name}
-        assert options.shares  # which nothing fixes
-        source = SharesSource(options.shares, policy_of(options, statistic, settings))
-        parts = [(part.first, str(part.share)) for part in best_schedule(options.horizon).parts]
-        state = state or Arrivals(fixed, parts)
-        return options, run_epoch(statistic, source, settings, folder, state, target, begin)
+        series, settings = options.statistic(spec), settings_of(options, spec)
+        assert options.shares and isinstance(series, WeightsSeries)
+        source = SharesSource(options.shares, policy_of(options, series, settings))
+        if state is None:
+            fixed = {**options.given(*_FIXED), "model": settings.release.model.name}
+            state = Arrivals(fixed, series.schedule.to_json())
+        series = replace(series, schedule=state.schedule)
+        return options, run_epoch(series, source, settings, folder, state, target, begin)
 
 
 def _as_begun(options: WeightsOptions, state: Arrivals | None) -> WeightsOptions:

@@ -38,6 +38,13 @@ def _release(name: str, relation: NeighboringRelation) -> Callable[[], Audited]:
     return lambda: audit_command(name, {}, relation, Fraction(1), _DELTA)
 
 
+def _series(
+    horizon: int, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> Callable[[], Audited]:
+    name = "weights-of-clients" if relation is NeighboringRelation.ZERO_OUT_ONE else "weights"
+    return lambda: audit_command(name, {}, relation, Fraction(1), _DELTA, horizon=horizon)
+
+
 def _own(name: str, law: NoiseLaw) -> Callable[[], Audited]:
     three = (law, 3, 1)  # parties, one of which may be corrupt
     return lambda: audit_command(name, {}, RELEASES[name].relations[0], Fraction(1), _DELTA, own=three)
@@ -57,6 +64,7 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     _published(Fraction(1, 10), "ideal", rounded=True, end=".1_10"),
     audit_truncated,
     *(_release(name, relation) for name, release in RELEASES.items() for relation in release.relations),
+    *(_series(100, relation) for relation in NeighboringRelation),
     # At this ε a gap's values are too wide for any table.
     *(_own(name, law) for name in WITH_OWN_NOISE if name != "gap" for law in NoiseLaw),
     _protocol_4(NeighboringRelation.ADD_OR_REMOVE_ONE),

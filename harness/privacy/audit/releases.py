@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 
@@ -13,6 +13,7 @@ from harness.releases.base import no_place
 from harness.releases.registry import STATISTICS
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
 from protocols.accounting.exact_privacy import (
+    PrivacyCurve,
     amounts_moved,
     composed,
     curve_of_coins,
@@ -21,8 +22,9 @@ from protocols.accounting.exact_privacy import (
     values_moved,
 )
 from protocols.accounting.queries import AboveThreshold, LinearQueries
+from protocols.mechanisms.counts_so_far import Schedule, best_schedule
 from protocols.noise.tables import NoiseLaw
-from protocols.noise.truncated import log_upper_bound
+from protocols.noise.truncated import Guarantee, log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
 
@@ -32,6 +34,8 @@ DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
 _MAX_CELLS = 10**6
 _JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
+
+SERIES = ("weights", "weights-of-clients", "weights-of-clients-active")  # that go on epoch by epoch
 
 RELEASES = {name: target for each in STATISTICS.values() for name, target in each.audited.items()}
 
@@ -83,7 +87,7 @@ def audit_release(
     figures |= {"epsilon": epsilon_found, "delta": delta_found}
     joint = None
     if moved <= _JOINT_VALUES and cap == 1:
-        joint = composed(one, moved)
+        joint = composed([one] * moved)
         figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
     fault = None
     if epsilon_found > plan.exact.epsilon or delta_found > plan.exact.delta:
@@ -134,11 +138,13 @@ def audit_command(
     delta: Fraction,
     cap: int | None = None,
     own: tuple[NoiseLaw, int, int] | None = None,
+    horizon: int | None = None,
 ) -> Audited:
     """Audit what a command releases.
 
     Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client;
-    own: the law of noise of the parties' own, how many they are, and how many of them may be corrupt.
+    own: the law of noise of the parties' own, how many they are, and how many of them may be corrupt;
+    horizon: of a series of `SERIES`, how many epochs share epsilon and delta.
     Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells; or there is no
     place for noise of the parties' own.
     """
@@ -148,6 +154,12 @@ def audit_command(
         raise OptionError(f"An audit lists all cells, here {cells}; at most {_MAX_CELLS}.")
     if relation not in release.relations:
         raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
+    if horizon is not None:
+
+        def of_part(epsilon: Fraction, delta: Fraction) -> Audited:
+            return audit_command(name, sizes, relation, epsilon, delta, cap, own)
+
+        return audit_series(best_schedule(horizon), epsilon, delta, of_part)
     if cap is None:
         several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
@@ -162,6 +174,47 @@ def audit_command(
     if not spec.own_noise:
         raise no_place(spec)
     return audit_own_noise(*asked, *own, cap, malleable)
+
+
+def audit_series(
+    schedule: Schedule,
+    epsilon: Fraction,
+    delta: Fraction,
+    audit_part: Callable[[Fraction, Fraction], Audited],
+) -> Audited:
+    """Audit all epochs of a series together: what they give away of the records of one, whichever that is.
+
+    Computes: for each epoch, which parts count it, and the sums of what these give away, each by its own
+    noise's law; where few values move in all, also the joint law's own curve, which is exact.
+    Args: epsilon, delta: of all epochs; audit_part: audits a release that is to keep to so much.
+    """
+    each = {share: audit_part(epsilon * share, delta * share) for share in schedule.shares}
+    ways = {
+        tuple(sorted(part.share for t, part in enumerate(schedule.parts) if part.first <= epoch <= t))
+        for epoch in range(len(schedule.parts))
+    }
+
+    def most(figure: str) -> Fraction:
+        sums = [[Fraction(each[share].figures[figure] or 0) for share in way] for way in ways]
+        return max(sum(one, Fraction(0)) for one in sums)
+
+    found, moved = Guarantee(most("epsilon"), most("delta")), int(most("values_moved"))
+    claim = schedule.total(
+        lambda share: Guarantee(*(Fraction(each[share].figures[name] or 0) for name in ("epsilon", "delta")))
+    )
+    first, horizon = each[schedule.parts[0].share], len(schedule.parts)
+    figures: dict[str, Figure] = {"values_moved": moved, "epsilon": found.epsilon, "delta": found.delta}
+    joint = None
+    if moved <= _JOINT_VALUES and all(one.curve for one in each.values()):
+        of_ways = [composed([curve for share in way if (curve := each[share].curve)]) for way in ways]
+        joint = PrivacyCurve(tuple(pair for curve in of_ways for pair in curve.pairs))
+        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
+    fault = next((one.fault for one in each.values() if one.fault), None)
+    if found.epsilon > min(epsilon, claim.epsilon) or found.delta > min(delta, claim.delta):
+        fault = f"its {horizon} epochs take more than the ε and δ that are claimed of all together"
+    parameters = {**first.parameters, **budget_parameters(epsilon, delta), "horizon": horizon}
+    name = f"{first.name}, {horizon} epochs"
+    return Audited(f"{first.subject}.series", name, parameters, epsilon, figures, joint, True, fault)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:

@@ -296,6 +296,26 @@ def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
     assert errors[0] == pytest.approx(errors[1], rel=0.02)  # half of the noise, half of the records
 
 
+def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    """Up to 26 epochs each is counted by itself, with all of ε: so the counts' variance grows by as much."""
+    given = {"clients": "26000", "records": None, "model": "mpyc", "horizon": "26"}
+    once = only(planned(capsys, clients="26000", records=None, model="mpyc"))
+    series = planned(capsys, **given)
+    found = only(series)
+    assert found["privacy"] == once["privacy"]
+    for n, each in enumerate(found["errors"]["epochs"], 1):
+        assert each["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
+        errors = max(once["errors"]["rmse"].values())
+        assert each["worst"] == pytest.approx(errors * math.sqrt(n) * 26 / n)
+    assert found["errors"]["count_rmse"] == found["errors"]["epochs"][-1]["count_rmse"]
+    assert found["needed"]["epsilon"] > once["needed"]["epsilon"]
+    assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
+    plan(PlanOptions(**{**GIVEN, **given, "horizon": "40", "epsilon": "0.5"}))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Counts so far are off by 12.4 over all 40 epochs, most after epoch 40: by 16.2" in said
+    assert "What an epoch would cost at most, all parties" in said and "from Enter" not in said
+
+
 def test_networks_cost_time_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     here, lan, wan = (planned(capsys, network=network)["models"] for network in ("none", "lan", "wan"))
     for a, b, c in zip(here, lan, wan, strict=True):
@@ -376,6 +396,13 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
         ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "give both, or neither"),
         ({**AUTO, "max_count": "1"}, "no cap to choose"),
+        ({**AUTO, "horizon": "40"}, "which were shared with a cap; give --cap a number"),
+        ({"horizon": "1001"}, "--horizon"),
+        ({"horizon": "40", "reveal": "weights"}, "--reveal weights reveals none"),
+        ({"horizon": "40", "task": "confusion"}, "--horizon goes with --task weights"),
+        ({"horizon": "4", "privacy_unit": "client", "cap": "weight-one"}, "no uploads with --cap weight-one"),
+        ({"horizon": "4", "privacy_unit": "client", "cap": "2", "noise": "own"}, "takes joint noise only"),
+        ({"horizon": "1000", "epsilon": "1e-7"}, "No noise fits"),
         (
             {**AUTO, "cap_epsilon": "0.99999", "model": "ring"},
             "No noise fits",

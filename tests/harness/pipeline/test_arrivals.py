@@ -6,6 +6,7 @@ Parties are stood in for by a sum in the clear, without noise: what is revealed 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -40,14 +41,15 @@ from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.releases.base import Release
-from harness.releases.weights import Weights, WeightsStatistic
+from harness.releases.series import WeightsSeries
+from harness.releases.weights import Weights, WeightsStatistic, expected_weight_error
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import Budget, PrivacyUnit, compose
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
-from protocols.noise.added import offset
+from protocols.noise.added import mean_square_error, offset
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
-from protocols.spec import HONEST, PI_RW_SLOTS, SLOTS, SPLIT
+from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
 
 MODEL = MODELS["mpyc"]
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
@@ -99,13 +101,13 @@ class Place:
         form, over = self.release.form, shared_over(self.release.form, MODEL.domain)
         return share(rows, form, over, MODEL.parties, self.at / "shares", **policy)
 
-    def epoch(self, statistic: WeightsStatistic | None = None) -> Run[Weights]:
-        parts = [(part.first, str(part.share)) for part in self.schedule.parts]
+    def epoch(self, spec: ProtocolSpec = PI_RW) -> Run[Weights]:
+        series = WeightsSeries(spec=spec, schedule=self.schedule)
         settings = RunSettings(self.release, account=self.account, hosts=self.runner)
         with alone(self.folder) as folder:
-            before, self.outs = read_arrivals(folder) or Arrivals({}, parts), self.outs + 1
+            before, self.outs = read_arrivals(folder) or Arrivals({}, self.schedule.to_json()), self.outs + 1
             return run_epoch(
-                statistic or WeightsStatistic(),
+                series,
                 SharesSource(self.at / "shares"),
                 settings,
                 folder,
@@ -189,6 +191,28 @@ def test_the_charge_is_the_most_that_an_epoch_is_released_with(tmp_path: Path, s
     each = [(t, part.first, spent(part)) for t, part in every]
     most = max(compose(s for t, first, s in each if first <= e <= t).epsilon for e in range(len(each)))
     assert [epsilon for epsilon, _ in place.charges] == [most] and most <= 1
+
+
+@pytest.mark.parametrize("changes", [{}, {"law": NoiseLaw.LAPLACE}])
+def test_what_is_planned_is_the_noise_that_every_epoch_s_counts_have(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """And its guarantee is what is charged."""
+    schedule = Schedule((*THREE.parts[:2], Part(2, Fraction(2, 3)), Part(2, Fraction(1, 3))))
+    place = Place(tmp_path, schedule, **changes)
+    series = WeightsSeries(schedule=schedule)
+    sizes = np.array([[40.0, 80.0], [20.0, 10.0]])
+    prepared = series.prepare(place.release, DOMAIN)
+    planned = series.expected_error(prepared, sizes)
+    for number, (count, worst) in enumerate(planned.epochs, 1):
+        place.upload(0)
+        found = place.epoch().found.counts
+        assert count == math.sqrt(mean_square_error(found.noise))
+        alone = expected_weight_error(found.noise, DOMAIN, sizes * number / 4, "balanced")
+        assert worst == pytest.approx(alone.worst)
+        if number == 4:
+            assert (alone.count, alone.each) == (planned.count, planned.each)
+    assert [epsilon for epsilon, _ in place.charges] == [prepared.plan.exact.epsilon]
 
 
 def test_an_epoch_in_which_nobody_has_a_record_is_one_like_any_other(place: Place) -> None:
@@ -452,7 +476,6 @@ def test_slots_are_counted_together(tmp_path: Path) -> None:
     """Of the domain that the first epoch fixed; uploads of another are left out, as anywhere."""
     place = Place(tmp_path, form=SLOTS, unit=PrivacyUnit.CLIENT)
     capped = replace(DOMAIN, cap=Cap(2))
-    statistic = WeightsStatistic(spec=PI_RW_SLOTS)
     seen: list[int] = []
 
     class Slots(InTheClear):
@@ -463,10 +486,10 @@ def test_slots_are_counted_together(tmp_path: Path) -> None:
 
     place.runner = Slots()
     place.upload(0, 5, capped)
-    place.epoch(statistic)
+    place.epoch(PI_RW_SLOTS)
     place.upload(0, 1, capped)
     place.upload(0, 1, replace(DOMAIN, cap=Cap(3)))
-    found = place.epoch(statistic)
+    found = place.epoch(PI_RW_SLOTS)
     assert seen == [10, 12] and found.manifest["inputs"]["excluded_uploads"] == 1
 
 

@@ -204,7 +204,7 @@ def test_composed_guarantee_holds_for_the_joint_law(
         for by in differences
     )
     assert 0 < worst <= delta
-    assert worst == composed(curve_of_coins(TINY), moved).delta(ratio)
+    assert worst == composed([curve_of_coins(TINY)] * moved).delta(ratio)
 
 
 def _minus(outcome: tuple[int, ...], by: tuple[int, ...]) -> tuple[int, ...]:

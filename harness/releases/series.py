@@ -1,0 +1,67 @@
+"""Weights while records arrive: what each epoch of a series releases, and what all of them amount to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from harness.errors import OptionError
+from harness.inputs.record_schema import RecordDomain
+from harness.releases.base import PreparedRelease, Release
+from harness.releases.expected_errors import ExpectedError, Floats, deviation
+from harness.releases.weights import Weights, WeightsStatistic, expected_weight_error
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.mechanisms.counts_so_far import Schedule
+from protocols.noise.added import Several, Single
+
+
+@dataclass(frozen=True)
+class WeightsSeries(WeightsStatistic):
+    """Weights of all that has arrived, after each of several epochs.
+
+    As a statistic it is of all epochs together: their guarantee, with the program of the costliest one.
+    Args: schedule: what each epoch releases.
+    """
+
+    schedule: Schedule = field(kw_only=True)
+
+    def at(self, share: Fraction, whole: Release) -> Release:
+        """Return the release of an epoch with this share. Args: whole: of all epochs together."""
+        return replace(whole, epsilon=whole.epsilon * share, delta=whole.delta * share)
+
+    def part(self, share: Fraction, whole: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
+        """Work out that release. Raises: OptionError: no noise fits it."""
+        return super().prepare(self.at(share, whole), domain)
+
+    def noises(self, whole: Release, domain: RecordDomain) -> list[Single]:
+        """Return what is in the counts of each epoch's release."""
+        of_share = {share: self.part(share, whole, domain).plan.noise for share in self.schedule.shares}
+        return [of_share[part.share] for part in self.schedule.parts]
+
+    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
+        if domain.cap and domain.cap.weight_one:
+            raise OptionError(
+                "A series takes no uploads with --cap weight-one: what a record weighs would depend on its "
+                "client's later ones; share with a number, --cap 10 for example."
+            )
+        if release.unit is PrivacyUnit.CLIENT and release.law:
+            raise OptionError(
+                "A series with --privacy-unit client takes joint noise only: what own noise protects of a "
+                "client in several epochs is not worked out; leave out --noise."
+            )
+        most = self.part(min(self.schedule.shares), release, domain)
+        exact = self.schedule.total(lambda share: self.part(share, release, domain).plan.exact)
+        plan = replace(most.plan, exact=exact, requested_epsilon=release.epsilon)
+        return replace(most, release=release, plan=plan)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        domain, horizon = prepared.domain, len(self.schedule.parts)
+        noises = self.noises(prepared.release, domain)
+        after = [
+            Several(tuple(noises[t] for t in self.schedule.adds_up(n)[0])) for n in range(1, horizon + 1)
+        ]
+        found = expected_weight_error(after[-1], domain, sizes, self.reweighing)
+        counts = [deviation(noise, domain) for noise in after]
+        worst = [found.worst * count / found.count * horizon / n for n, count in enumerate(counts, 1)]
+        return replace(found, epochs=tuple(zip(counts, worst, strict=True)))

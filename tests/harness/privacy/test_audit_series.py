@@ -1,0 +1,122 @@
+"""Audits of a series: what all epochs give away together, from their laws; what is wrong is found."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+
+import pytest
+
+from harness.privacy.audit import releases
+from harness.privacy.audit.releases import SERIES, audit_command, audit_series
+from harness.privacy.audit.samplers import Audited, Figure
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.exact_privacy import curve_of_coins
+from protocols.circuits.coins import Coin, design_coins
+from protocols.mechanisms.counts_so_far import Part, Schedule
+from protocols.noise.tables import NoiseLaw
+from protocols.noise.truncated import guarantee, probability_mass
+
+ADD, REPLACE, ZERO_OUT = NeighboringRelation
+DELTA = Fraction(1, 2**40)
+ONE = Fraction(1)
+COINS = {  # of small support, by share
+    Fraction(1, 4): (Coin(3, 3), Coin(1, 2), Coin(1, 5)),
+    Fraction(1, 2): (Coin(1, 2), Coin(1, 4)),
+    Fraction(3, 4): (Coin(1, 3), Coin(1, 6)),
+}
+NEST = Schedule(
+    (Part(0, Fraction(1, 2)), Part(0, Fraction(1, 4)), Part(2, Fraction(3, 4)), Part(0, Fraction(1, 4)))
+)
+
+
+def of_coins(epsilon: Fraction, delta: Fraction) -> Audited:
+    """Audit the release that moves one count with such noise; what it was asked for names the noise."""
+    coins = COINS[epsilon]
+    spent, curve = guarantee(coins, 1), curve_of_coins(coins)
+    figures: dict[str, Figure] = {"values_moved": 1, "epsilon": spent.epsilon, "delta": spent.delta}
+    return Audited("one", "one", {"delta": str(delta)}, epsilon, figures, curve)
+
+
+def test_the_curve_is_that_of_all_that_an_epoch_is_in() -> None:
+    """Every outcome of every epoch's releases, at several ratios."""
+    found = audit_series(NEST, ONE, Fraction(1, 2), of_coins)
+    assert found.curve is not None and found.figures["values_moved"] == 3
+    for ratio in (ONE, Fraction(5, 4), Fraction(2), Fraction(4), Fraction(50)):
+        worst = []
+        for epoch in range(4):
+            laws = [
+                probability_mass(COINS[part.share])
+                for t, part in enumerate(NEST.parts)
+                if part.first <= epoch <= t
+            ]
+            joint = [
+                (
+                    prod(law[x] for law, x in zip(laws, each, strict=True)),
+                    prod(law.get(x - 1, Fraction(0)) for law, x in zip(laws, each, strict=True)),
+                )
+                for each in itertools.product(*laws)
+            ]
+            worst.append(sum((p - ratio * q for p, q in joint if p > ratio * q), Fraction(0)))
+        assert found.curve.delta(ratio) == max(worst)
+        assert min(worst) < max(worst)
+    epsilons = {share: guarantee(coins, 1).epsilon for share, coins in COINS.items()}
+    assert found.figures["epsilon"] == max(
+        epsilons[Fraction(1, 2)] + 2 * epsilons[Fraction(1, 4)],
+        epsilons[Fraction(3, 4)] + epsilons[Fraction(1, 4)],
+    )
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE, ZERO_OUT])
+@pytest.mark.parametrize("horizon", [4, 40])
+def test_claims_hold(relation: NeighboringRelation, horizon: int) -> None:
+    name = "weights-of-clients" if relation is ZERO_OUT else "weights"
+    found, once = (audit_command(name, {}, relation, ONE, DELTA, horizon=n) for n in (horizon, None))
+    assert found.fault is None and found.claimed and found.parameters["horizon"] == horizon
+    for figure, asked in (("epsilon", ONE), ("delta", DELTA)):
+        value = found.figures[figure]
+        assert isinstance(value, Fraction) and 0 < value <= asked
+        if horizon == 4:  # each epoch by itself, with all of it
+            assert value == once.figures[figure]
+    assert found.figures["values_moved"] == once.figures["values_moved"] * (2 if horizon == 40 else 1)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("law", NoiseLaw)
+def test_own_noise_is_audited_epoch_by_epoch(law: NoiseLaw) -> None:
+    found = audit_command("weights", {}, ADD, ONE, DELTA, own=(law, 3, 1), horizon=40)
+    assert found.fault is None and found.curve is None
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_noise_of_a_wrong_scale_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise for 5/4 of an epoch's ε, in each epoch or in those alone that have not all of it."""
+
+    def wrong(*asked: object, **options: object) -> NoisePlan:
+        plan = plan_noise(*asked, **options)  # type: ignore[arg-type]
+        if plan.requested_epsilon == 1:
+            return plan
+        return replace(plan, coins=design_coins(plan.node_epsilon * Fraction(5, 4), plan.node_delta_bits))
+
+    relation = ZERO_OUT if "clients" in name else ADD
+    monkeypatch.setattr(releases, "plan_noise", wrong)
+    found = audit_command(name, {}, relation, ONE, DELTA, horizon=40)
+    assert found.fault is not None and "more than the ε and δ that are claimed" in found.fault
+
+
+def test_a_schedule_that_releases_an_epoch_too_well_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Schedule, "__post_init__", lambda self: None)
+    wrong = Schedule((Part(0, Fraction(3, 4)), Part(0, Fraction(3, 4))))
+    found = audit_series(wrong, ONE, DELTA, lambda *asked: audit_command("weights", {}, ADD, *asked))
+    assert found.fault == "its 2 epochs take more than the ε and δ that are claimed of all together"
+
+
+def test_a_sum_that_leaves_a_release_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though each release keeps to its own part, and all to what was asked for."""
+    total = Schedule.total
+    least = Schedule(tuple(replace(part, share=min(NEST.shares)) for part in NEST.parts[:1]))
+    monkeypatch.setattr(Schedule, "total", lambda self, spent: total(least, spent))
+    found = audit_series(NEST, ONE, DELTA, lambda *asked: audit_command("weights", {}, ADD, *asked))
+    assert found.fault is not None and isinstance(found.figures["epsilon"], Fraction)
+    assert found.figures["epsilon"] <= 1
