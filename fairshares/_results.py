@@ -482,7 +482,8 @@ class Plan(Report):
     def models(self) -> pd.DataFrame:
         """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model.
 
-        And wall_s, the seconds of a whole call, with its parts start_s, read_s, share_s and compile_s.
+        And wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s,
+        compile_s and derive_s.
         """
         return pd.DataFrame(self.fields["models"]).set_index("model")
 

@@ -143,7 +143,7 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int) -> Took:
         wall_s, cpu_s, _ = _inv([case.task, "--records", "records.csv", *own, *out], scratch)
         walls.append(wall_s)
         cpus.append(cpu_s)
-    parts = ("wall_s", "start_s", "read_s", "share_s", "compile_s", "mpc_s")
+    parts = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
     predicted = {name: planned[name] for name in parts}
     return Took(case, compiled, predicted, tuple(walls), statistics.median(cpus), load)
 

@@ -6,9 +6,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from time import thread_time
 
 from harness.errors import OptionError
 from harness.forecast.plan import PlanRequest
+from harness.forecast.wall_clock import deriving_s
 from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError
 from harness.security_models import Model
 from protocols.circuits.coins import MAX_EPSILON
@@ -34,7 +36,7 @@ class ReleasePlan:
     """What to expect of a release in models that add the same noise.
 
     Attributes: needed: None where the release keeps to an error of its own, or opens nothing with one;
-    alone: whether all models are here.
+    alone: whether all models are here; design_s, derive_s: as `WallClock` has them.
     """
 
     models: tuple[Model, ...]
@@ -42,6 +44,8 @@ class ReleasePlan:
     found: ExpectedError | ExpectedCap | ExpectedCounts
     needed: Needed | None
     alone: bool
+    design_s: float
+    derive_s: float
 
 
 def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> list[ReleasePlan]:
@@ -55,12 +59,15 @@ def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> 
         release = asked.by(model).release
         by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
     for alike in by_noise.values():
-        here, needed = asked.by(alike[0]), None
+        here, needed, before = asked.by(alike[0]), None, thread_time()
+        prepared, design_s = here.prepared, thread_time() - before
+        derive_s = deriving_s(here.statistic, prepared, here.sizes)
         found = expected(here)
         if isinstance(found, ExpectedError) and here.sizes.min() >= 1:
             people = found.records_for(here.people, error)
             needed = Needed(error, people, epsilon_for(here, found, error))
-        plans.append(ReleasePlan(tuple(alike), here, found, needed, len(alike) == len(models)))
+        alone = len(alike) == len(models)
+        plans.append(ReleasePlan(tuple(alike), here, found, needed, alone, design_s, derive_s))
     return plans
 
 

@@ -191,10 +191,13 @@ def plan_model(
     units: UnitCosts,
     network: Network | None,
     started_s: float = 0.0,
+    design_s: float = 0.0,
+    derive_s: float = 0.0,
 ) -> ModelPlan:
     """Predict what a run in this model costs; no party is started.
 
-    Args: stages: its releases, one after the other; started_s: that the command takes before it begins.
+    Args: stages: its releases, one after the other; started_s: that the command takes before it begins;
+    design_s, derive_s: of all of its releases, as `WallClock` has them.
     Raises: OptionError; CompileError.
     """
     engine, costs, compiling = engine_of(model), [], list[float | None]()
@@ -215,9 +218,11 @@ def plan_model(
     last = asked_here[-1]
     wall = WallClock(
         started_s + sum(parties_start_s(asked.release) for asked in asked_here),
+        design_s,
         last.records * reading_s(last.statistic.kind),
         sum(sharing_s(asked.federation, asked.release) for asked in asked_here),
         sum_if_known(compiling),
         sum(cost.mpc_s for cost in costs),
+        derive_s,
     )
     return ModelPlan(model, tuple(costs), None, missing, wall)

@@ -1,37 +1,48 @@
 """How long a command takes from Enter to the prompt, by what it does.
 
-The computation and the compiler are predicted by unit costs. How long processes take to start here, and
-records to be read, shared and added up, is tried out on a few made-up ones, in processor time: so it is that
-of a machine that does nothing else.
+The computation and the compiler are predicted by unit costs. How long processes take to start here, records
+to be read, shared and added up, and results to be derived is tried out on made-up ones, in processor time: so
+it is that of a machine that does nothing else.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import process_time
+from time import thread_time
+from typing import Any
+
+import numpy as np
 
 from harness.engines.base import PROJECT
+from harness.errors import FairSharesError
 from harness.forecast.unit_costs import sum_if_known
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import share_and_add_up
-from harness.releases.base import Release
+from harness.releases.base import PreparedRelease, Release, Statistic
+from harness.releases.expected_errors import Floats
+from protocols.accounting.queries import LinearQueries
 
 _RECORDS = 2000  # that are read
 _CLIENTS = 64  # that share, or four times as many until it takes long enough to be told
 _ENOUGH_S = 0.03
 _MOST_RECORDS = 10**6  # of those clients
 # What processes import before they begin: a command's, and then those of its parties.
-OF_A_COMMAND = ("harness.cli.app", "harness.cli.commands.releases")
+OF_A_COMMAND = (
+    *("harness.cli.app", "harness.cli.user_commands", "harness.cli.commands.weights"),
+    *("harness.views.releases.weights", "cryptography.hazmat.primitives.ciphers", "msgspec.json"),
+)
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
 _OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.tables")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
@@ -42,16 +53,19 @@ _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": 
 class WallClock:
     """Seconds of a command, by what they are for.
 
-    Attributes: start_s: until the command, and then its parties, have started; read_s: reading the records;
-    share_s: clients' sharing and the parties' adding up; compile_s: 0 where an earlier run's program is kept,
-    None where it was not measured; mpc_s: the computation.
+    Attributes: start_s: until the command, and then its parties, have started; design_s: of the noise;
+    read_s: reading the records; share_s: clients' sharing and the parties' adding up; compile_s: 0 where an
+    earlier run's program is kept, None where it was not measured; mpc_s: the computation; derive_s: the
+    result from what is opened.
     """
 
     start_s: float
+    design_s: float
     read_s: float
     share_s: float
     compile_s: float | None
     mpc_s: float
+    derive_s: float
 
     @property
     def wall_s(self) -> float | None:
@@ -92,9 +106,9 @@ def reading_s(kind: RecordKind) -> float:
         path.write_text(
             "\n".join([",".join(["client_id", *names]), *(f"{i},{row}" for i in range(_RECORDS))])
         )
-        before = process_time()
+        before = thread_time()
         read_records(path, domain, kind=kind)
-        return (process_time() - before) / _RECORDS
+        return (thread_time() - before) / _RECORDS
 
 
 def sharing_s(federation: Federation, release: Release) -> float:
@@ -104,9 +118,28 @@ def sharing_s(federation: Federation, release: Release) -> float:
         some = min(max(1, federation.records * clients // federation.clients), _MOST_RECORDS)
         records = replace(federation, clients=clients, records=some).made_up()
         with TemporaryDirectory() as scratch:
-            before = process_time()
+            before = thread_time()
             share_and_add_up(records, release.form, release.model, Path(scratch), lambda _: None)
-            took = process_time() - before
+            took = thread_time() - before
         if took >= _ENOUGH_S or clients == federation.clients:
             return took * federation.clients / clients
         clients = min(4 * clients, federation.clients)
+
+
+def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes: Floats) -> float:
+    """Return how long it takes here to derive the result: from sums of counts, of records spread evenly.
+
+    Of other results 0: there are few of them.
+    Args: sizes: how many records each group and label has, shape (k, m).
+    """
+    release, outputs = prepared.plan.release, prepared.program.outputs
+    if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
+        return 0.0
+    each, before = release.cells // sizes.size, thread_time()
+    nodes = np.zeros(release.nodes)
+    for column, records in zip(release.columns, np.repeat(sizes.ravel() / each, each), strict=False):
+        nodes[list(column)] += records
+    with suppress(FairSharesError):  # so few records that there is no result
+        opened = tuple(np.rint(nodes).astype(int).tolist())
+        statistic.files(prepared.read({outputs[0]: opened}, math.ceil(sizes.sum())))
+    return thread_time() - before

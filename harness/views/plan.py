@@ -30,7 +30,7 @@ from harness.views.run import at_every_epsilon
 from protocols.accounting.rounding import digits_up, float_up
 
 _MOST_ROWS = 20
-_OF_THE_WALL_CLOCK = ("wall_s", "start_s", "read_s", "share_s", "compile_s")
+_OF_THE_WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
 _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
     "No ε was spent."
@@ -251,9 +251,10 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
     rows = [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()]
-    yield Table(["model", "in all", "start", "read", "share, add up", "compile", "compute"], rows, "lrrrrrr")
+    parts = ["start", "design noise", "read", "share, add up", "compile", "compute", "derive"]
+    yield Table(["model", "in all", *parts], rows, "l" + "r" * (1 + len(parts)))
     yield (
-        "With all roles on this machine, where starting, reading and sharing were tried out; a program is "
+        "With all roles on this machine, where all but compiling and computing was tried out; a program is "
         "compiled once, and kept."
     )
 

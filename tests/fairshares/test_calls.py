@@ -132,7 +132,7 @@ def test_a_plan_of_a_table_is_that_of_its_file(frame: pd.DataFrame, tmp_path: Pa
     for found in (of_table, of_file):
         assert (found.models.wall_s.dropna() > found.models.mpc_s[found.models.wall_s.notna()]).all()
         for model in found.fields["models"]:  # which is tried out, so that it is never the same twice
-            model |= dict.fromkeys(("wall_s", "start_s", "read_s", "share_s"))
+            model |= dict.fromkeys(("wall_s", "start_s", "design_s", "read_s", "share_s", "derive_s"))
     assert of_table.fields == of_file.fields and of_table.fields["from_records"]
     with pytest.raises(fs.FairSharesError, match="The table has no records"):
         fs.plan(from_records=frame.head(0), epsilon=1)

@@ -62,7 +62,11 @@ def planned(options: PlanOptions, started_s: float = 0.0) -> tuple[Sequence[Part
             largest = Cap(caps_to_choose_from(each.asked.max_count)[-1])
             if each.asked.cap is not None:
                 _ = replace(each.asked, cap=largest).prepared
-    plans = [plan_model(stages, model, units, network, started_s) for model in models]
+    plans = []
+    for model in models:
+        of = [each for each in releases if model in each.models]
+        tried = sum(each.design_s for each in of), sum(each.derive_s for each in of)
+        plans.append(plan_model(stages, model, units, network, started_s, *tried))
     told = (stages, releases, plans, network, units)
     return list(show_plan.plan(*told)), show_plan.to_json(*told)
 

@@ -7,18 +7,22 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from harness.cli.release_options import RELEASES
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
 from harness.forecast import wall_clock
+from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import PlanRequest, plan_model
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
-from harness.forecast.wall_clock import WallClock, parties_start_s, reading_s, sharing_s
+from harness.forecast.wall_clock import WallClock, deriving_s, parties_start_s, reading_s, sharing_s
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.synthetic import Federation
 from harness.releases.base import Release
+from harness.releases.registry import STATISTICS
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS
 from protocols.noise.tables import NoiseLaw
@@ -30,8 +34,8 @@ ASKED = PlanRequest("weights", WeightsStatistic(spec=PI_RW), RELEASE, 90, 300, S
 
 
 def test_all_parts_add_up_unless_one_is_not_known() -> None:
-    assert WallClock(1.0, 0.5, 0.25, 2.0, 4.0).wall_s == 7.75
-    assert WallClock(1.0, 0.5, 0.25, None, 4.0).wall_s is None
+    assert WallClock(1.0, 0.125, 0.5, 0.25, 2.0, 4.0, 0.0625).wall_s == 7.9375
+    assert WallClock(1.0, 0.125, 0.5, 0.25, None, 4.0, 0.0625).wall_s is None
 
 
 @pytest.mark.parametrize("clients", [10, 64, 100, 10**6])
@@ -43,7 +47,7 @@ def test_sharing_grows_with_clients(clients: int, monkeypatch: pytest.MonkeyPatc
         now[0] += 0.0002 * records.clients
 
     monkeypatch.setattr(wall_clock, "share_and_add_up", share)
-    monkeypatch.setattr(wall_clock, "process_time", lambda: now[0])
+    monkeypatch.setattr(wall_clock, "thread_time", lambda: now[0])
     found = sharing_s(Federation(clients, 3 * clients, 2, 2), RELEASE)
     assert found == pytest.approx(0.0002 * clients)
     assert tried == ([clients] if clients <= 64 else [64, min(256, clients)])
@@ -73,6 +77,29 @@ def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pyte
 
 def test_what_parties_import_is_there() -> None:
     assert wall_clock.starting_s((*wall_clock._OF_A_PARTY, *wall_clock._OF_OWN_NOISE)) > 0
+
+
+def test_results_are_derived_from_the_records_that_a_plan_knows() -> None:
+    read = []
+    options = RELEASES["thresholds"](epsilon="1")
+    statistic = options.statistic(next(iter(STATISTICS["thresholds"].specs.values())))
+    asked = replace(ASKED, task="thresholds", statistic=statistic, records=30_000, thresholds=21)
+
+    def reading(opened: Any, clients: int) -> Any:
+        read.append(asked.prepared.read(opened, clients))
+        return read[0]
+
+    assert deriving_s(asked.statistic, replace(asked.prepared, read=reading), asked.sizes) > 0
+    assert read[0].thresholds is not None and read[0].problem is None
+    assert np.allclose(read[0].curves.curves.positives, 7_500, rtol=0.01)
+
+
+def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
+    units = read_units(RECORDED)
+    found = plan_releases(ASKED, [MODELS["ring"]], 0.01)[0]
+    assert found.design_s > 0 and found.derive_s > 0
+    wall = plan_model([ASKED], MODELS["ring"], units, None, 0.25, 3.0, 5.0).wall
+    assert wall is not None and (wall.design_s, wall.derive_s) == (3.0, 5.0)
 
 
 def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
