@@ -12,6 +12,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from declearn.communication import NetworkClientConfig, NetworkServerConfig
-from declearn.fairness.api import FairnessControllerServer
 from declearn.fairness.core import FairnessInMemoryDataset
 from declearn.fairness.fairbatch import FairbatchControllerServer
 from declearn.fairness.fairfed import FairfedControllerServer
@@ -35,7 +35,12 @@ SILOS, ROUNDS, EPOCHS, BATCH = 5, 20, 4, 64
 FAIRNESS = "equalized_odds"
 # By algorithm, so that each is as fast as averages of updates at 0.5: all but FairFed's are sums over silos.
 RATES = {"Fed-FairGrad": 5.0, "Fed-FairGrad, mended": 2.5, "FedFB": 0.5, "FairFed": 0.5}
-ETA, ALPHA, BETA = 0.1, 0.003, 1000.0
+ETA, ALPHA, BETA = 0.1, 0.003, 1000.0  # chosen on `wagepan`
+CONTROLLERS = {
+    "FedFB": partial(FairbatchControllerServer, FAIRNESS, alpha=ALPHA, fedfb=True),
+    "FairFed": partial(FairfedControllerServer, FAIRNESS, beta=BETA, strict=True),
+    **dict.fromkeys([*RATES][:2], partial(FairgradControllerServer, FAIRNESS, eta=ETA)),
+}
 
 
 class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type information
@@ -50,15 +55,6 @@ class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type info
         """Give each record the weight of its group, times the silo's size."""
         size = len(self.data)
         super().set_sensitive_group_weights({group: size * weight for group, weight in weights.items()})
-
-
-def controller_of(algorithm: str) -> FairnessControllerServer:
-    """Return what the server carries out; its hyperparameter was chosen on `wagepan`."""
-    if algorithm == "FedFB":
-        return FairbatchControllerServer(FAIRNESS, alpha=ALPHA, fedfb=True)
-    if algorithm == "FairFed":
-        return FairfedControllerServer(FAIRNESS, beta=BETA, strict=True)
-    return FairgradControllerServer(FAIRNESS, eta=ETA)
 
 
 class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type information
@@ -97,7 +93,7 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
     keys = [IdentityKeys(key, trusted=[each.public_key() for each in own]) for key in own]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
     share = 1.0 if algorithm == "FairFed" else 1.0 / len(silos)
-    optim = {"client_opt": RATES[algorithm], "server_opt": share, "fairness": controller_of(algorithm)}
+    optim = {"client_opt": RATES[algorithm], "server_opt": share, "fairness": CONTROLLERS[algorithm]()}
     secagg = {"secagg_type": "masking"}
     network = {"protocol": "websockets", "host": "127.0.0.1", "port": port, "heartbeat": 0.01}
     server = FederatedServer(model, NetworkServerConfig.from_params(**network), optim, secagg=secagg)

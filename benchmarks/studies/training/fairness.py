@@ -21,7 +21,8 @@ import numpy as np
 
 from benchmarks.measure.samples import SAMPLES, append
 from benchmarks.studies.outcome import SUMMARY, Outcome
-from benchmarks.studies.training.joint import Scheme, Trained, train
+from benchmarks.studies.training.joint import Scheme, train
+from benchmarks.studies.training.models import Trained, judged
 from benchmarks.studies.training.people import Floats, People, movielens, randhie, wagepan
 from benchmarks.studies.training.study import (
     ALONE,
@@ -31,7 +32,6 @@ from benchmarks.studies.training.study import (
     RIGHTED,
     Run,
     drawn_and_split,
-    judged,
     load,
     rows_of,
     summary,

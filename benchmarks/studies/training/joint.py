@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.studies.training.models import Trained, rules_of, scores
 from benchmarks.studies.training.people import Floats, People
-from benchmarks.studies.training.scores import rules_of
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.training.fairness import SHARE, STEP, FairGrad
-from harness.training.logistic import Examples, fit, probabilities, with_constant
+from harness.training.logistic import Examples, fit
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounds import largest_rho
@@ -90,14 +90,6 @@ def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.G
     return values + rng.geometric(rest, values.shape) - rng.geometric(rest, values.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """A model and its rules. Attributes: parameters: shape (p + 1,); rules: by group, none: 0.5 for all."""
-
-    parameters: Floats
-    rules: Mapping[str, ThresholdRule] = field(default_factory=dict)
-
-
 def train(
     people: People,
     scheme: Scheme,
@@ -113,11 +105,9 @@ def train(
     if scheme.weights:
         table = np.minimum(weights_of_counts(counts, scheme.weights), scheme.largest_weight)
         weight = table[people.group, people.label]
-    held = people.of_rows(np.zeros(0, dtype=int))
+    held = people
     if scheme.thresholds:
-        order = rng.permutation(people.clients)
-        cut = round(choices.held * people.clients)
-        out = np.isin(people.client, order[:cut])
+        out = np.isin(people.client, rng.permutation(people.clients)[: round(choices.held * people.clients)])
         held, size = people.of_rows(out), size * (1 - choices.held)
         people, weight = people.of_rows(~out), weight if weight is None else weight[~out]
     parameters = _fit(people, weight, scheme, size, rho - counting, rng, choices)
@@ -180,11 +170,6 @@ def _fit(
         fairgrad=fairgrad,
     )[0]
     return found
-
-
-def scores(people: People, parameters: Floats) -> Floats:
-    """Return the probability of label 1, shape (n,)."""
-    return np.asarray(probabilities(parameters[np.newaxis], with_constant(people.features))[:, 1])
 
 
 def _rules(

@@ -22,9 +22,9 @@ from benchmarks.measure.samples import append, whole_lines
 from benchmarks.papers import table3
 from benchmarks.studies.outcome import SUMMARY, Outcome, rounded
 from benchmarks.studies.training import recipe
-from benchmarks.studies.training.joint import CHOSEN, DELTA, Scheme, Trained, rho_of, scores, train
-from benchmarks.studies.training.people import MOVIELENS_CLIENTS, Floats, People
-from benchmarks.studies.training.scores import PUBLISHED, figures, predictions, rules_of
+from benchmarks.studies.training.joint import CHOSEN, DELTA, Scheme, rho_of, train
+from benchmarks.studies.training.models import ODDS, Trained, judged, rules_of, scores
+from benchmarks.studies.training.people import MOVIELENS_CLIENTS, TEST_SHARE, Floats, People
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import weights_of_counts
@@ -93,7 +93,7 @@ def go_on(
         for epsilon in extent.epsilons
         for way in (JOINT, BY_PAPER)
         if way == JOINT or people.unit is PrivacyUnit.RECORD
-        for seed in range(_seeds(way, epsilon, extent))
+        for seed in range(extent.swept if epsilon != ONE else extent.judged if way == JOINT else extent.seeds)
     ]
     found = []
     for number, (people, way, epsilon, seed) in enumerate(wanted):
@@ -111,28 +111,15 @@ def load(path: Path) -> list[Run]:
     return [Run(**json.loads(each)) for each in whole_lines(path)] if path.exists() else []
 
 
-def _seeds(way: str, epsilon: float, extent: Extent) -> int:
-    if epsilon != ONE:
-        return extent.swept
-    return extent.judged if way == JOINT else extent.seeds
-
-
 def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Extent) -> Run:
     """Draw clients and a split by the seed, the same for all ways, and train each scheme's model."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
-    if way == JOINT:
-        trained = _jointly(training, epsilon, rng)
-    else:
-        trained = by_recipe(training, epsilon, rng, extent.recipe, whole=epsilon == ONE)
+    trained = (
+        jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, extent.recipe)
+    )
     models = {name: judged(tests, model, rng) for name, model in trained}
     return Run(people.name, way, epsilon, seed, models)
-
-
-def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str, float | None]:
-    """Return what a model does to test records."""
-    found = scores(tests, model.parameters)
-    return figures(tests, found, predictions(found, tests, model.rules, rng))
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
@@ -143,19 +130,18 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 
 
 def by_recipe(
-    people: People, epsilon: float, rng: np.random.Generator, by: recipe.Recipe, *, whole: bool
+    people: People, epsilon: float, rng: np.random.Generator, by: recipe.Recipe
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each row of Table 3; of those without epsilon only if the `whole` table is wanted."""
-    if whole:
+    """Yield a model by each row of Table 3; by those without epsilon at epsilon = 1 only."""
+    equal = np.ones(len(people.label))
+    if epsilon == ONE:
         yield CL, Trained(recipe.centralised(people, rng, by))
-        equal = np.ones((len(people.label), 1))
-        yield FL, Trained(recipe.federated(people, equal, rng, private=False, recipe=by)[0])
+        yield FL, Trained(recipe.federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
     told = recipe.local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
-    weights = [weights_of_counts(table, BALANCED)[people.group, people.label] for table in told]
-    weights.insert(0, np.ones(len(people.label)))
+    weights = [equal, *(weights_of_counts(table, BALANCED)[people.group, people.label] for table in told)]
     plain, local, pre = recipe.federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
-    if whole:
+    if epsilon == ONE:
         yield DP_SGD, Trained(plain)
     yield LOCAL, Trained(local)
     yield PRE, Trained(pre)
@@ -173,18 +159,18 @@ def published_rules(
     histogram = histogram_of(
         people.group, people.label, scores(people, parameters), GRID_OF_SCORES, len(people.groups)
     )
-    above = cumulative(histogram)
     noise = rng.laplace(0, 1 / epsilon, (2, *histogram.shape))
-    counts = above.copy()
+    counts = cumulative(histogram)
     counts[..., :-1] += noise[0]
     counts[..., -1] += noise.sum(axis=0).mean(axis=-1)
     return rules_of(curves_of(people.groups, np.array(GRID_OF_SCORES), counts))
 
 
-def _jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, Trained]]:
+def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, Trained]]:
+    """Yield a model by each scheme: without noise at epsilon = 1 only; thresholds for records only."""
     for scheme in SCHEMES:
         if (scheme.private or epsilon == ONE) and (
-            not scheme.thresholds or people.unit is PrivacyUnit.RECORD
+            people.unit is PrivacyUnit.RECORD or not scheme.thresholds
         ):
             yield scheme.name, train(people, scheme, epsilon, rng)
 
@@ -204,6 +190,13 @@ class Mean:
             return f"undefined ({self.undefined} of {self.seeds})"
         factor, digits = (100, 1) if percent else (1, 3)
         return f"{factor * self.value:.{digits}f} ± {factor * self.half:.{digits}f}"
+
+    def columns(self, name: str) -> dict[str, float | None]:
+        """Return what `summary.csv` has of a figure: the mean, half its interval and the undefined seeds."""
+        told = [
+            rounded(each) if self.undefined < self.seeds - 1 else None for each in (self.value, self.half)
+        ]
+        return {name: told[0], f"{name}, half": told[1], f"{name}, undefined": self.undefined}
 
 
 def mean(values: Sequence[float | None]) -> Mean:
@@ -231,39 +224,36 @@ def rows_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Target:
-    """What was set beforehand. Attributes: bound: of the mean; less: than without DP, seed by seed."""
+    """What was set beforehand. Attributes: bound: of the mean; less_no_dp: than without DP, seed by seed."""
 
     data: str
-    scheme: Scheme
+    scheme: str
     figure: str
     bound: float
-    less: bool
+    less_no_dp: bool
 
-    def judged(self, runs: Sequence[Run]) -> tuple[Mean, bool] | None:
-        """Return the mean and whether it keeps to the bound; None: there are no such runs."""
-        of = [
-            run.models
-            for run in runs
-            if run.data.startswith(self.data) and run.way == JOINT and run.epsilon == ONE
-        ]
-        if not of:
-            return None
+    def judged(self, runs: Sequence[Run]) -> list[dict[str, Any]]:
+        """Return the target, the mean and whether it keeps to the bound; nothing: there are no such runs."""
         found = mean(
             [
-                (each[self.scheme.name][self.figure] or 0) - (each[NONE.name][self.figure] or 0) * self.less
-                for each in of
+                (run.models[self.scheme][self.figure] or 0)
+                - (run.models[NONE.name][self.figure] or 0) * self.less_no_dp
+                for run in runs
+                if run.data.startswith(self.data) and run.way == JOINT and run.epsilon == ONE
             ]
         )
-        return found, found.value >= self.bound if self.less else found.value <= self.bound
+        met = found.value >= self.bound if self.less_no_dp else found.value <= self.bound
+        told = {"mean": rounded(found.value), "half": rounded(found.half), "met": met}
+        return [asdict(self) | told] if found.seeds else []
 
 
 TARGETS = (
-    Target("MovieLens", RIGHTED, "accuracy", -0.005, less=True),
-    Target("MovieLens", RIGHTED, "odds", 0.07, less=False),
-    Target("MovieLens", THRESHOLDS, "odds", 0.04, less=False),
-    Target("MovieLens", THRESHOLDS, "accuracy", -0.025, less=True),
-    Target("RandHIE", ALONE, "accuracy", -0.005, less=True),
-    Target("RandHIE", RIGHTED, "accuracy", -0.005, less=True),
+    Target("MovieLens", RIGHTED.name, "accuracy", -0.005, less_no_dp=True),
+    Target("MovieLens", RIGHTED.name, ODDS, 0.07, less_no_dp=False),
+    Target("MovieLens", THRESHOLDS.name, ODDS, 0.04, less_no_dp=False),
+    Target("MovieLens", THRESHOLDS.name, "accuracy", -0.025, less_no_dp=True),
+    Target("RandHIE", ALONE.name, "accuracy", -0.005, less_no_dp=True),
+    Target("RandHIE", RIGHTED.name, "accuracy", -0.005, less_no_dp=True),
 )
 
 
@@ -284,55 +274,41 @@ def spent(scheme: str, epsilon: float, records: int, by: recipe.Recipe) -> float
 
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent, left_out: str) -> Outcome:
     """Return means, intervals, targets and pictures; `left_out` says which data there were none of."""
-    rows = rows_of(runs)
-    judged = [(target, found) for target in TARGETS if (found := target.judged(runs))]
+    rows, swept = rows_of(runs), rows_of([run for run in runs if run.seed < extent.swept])
+    told, targets = summary(rows), [each for target in TARGETS for each in target.judged(runs)]
     about = {
         "data": {people.name: {"records": len(people.label), "clients": people.clients} for people in sets},
         "choices": asdict(CHOSEN),
         "delta": float(DELTA),
         "rho": rounded(rho_of(ONE)),
         "recipe": asdict(extent.recipe),
+        "targets": targets,
     }
-    more = [
-        {"data": each.data, "scheme": each.scheme.name, "figure": each.figure, "bound": each.bound}
-        | {"less_no_dp": each.less, "mean": rounded(found.value), "half": rounded(found.half), "met": met}
-        for each, (found, met) in judged
-    ]
     return Outcome(
-        about | {"targets": more},
-        {"rows": [*map(_flat, rows)], "targets": more},
-        view(rows, judged, sets, extent, left_out),
-        tables={SUMMARY: summary(rows)},
+        about,
+        {"rows": told, "targets": targets},
+        view(rows, targets, sets, extent, left_out),
+        tables={SUMMARY: told},
         figures={
-            f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, people) for people in sets
+            f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, swept, people)
+            for people in sets
         },
     )
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of `summary.csv`, all with the same columns."""
-    told = [*map(_flat, rows)]
-    columns = dict.fromkeys(name for row in told for name in row)
-    return [{name: row.get(name, "") for name in columns} for row in told]
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of `summary.csv`: of each figure the mean, half its interval and the undefined seeds."""
-    found: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, Mean):
-            defined = value.undefined < value.seeds - 1
-            found[name] = rounded(value.value) if defined else None
-            found[f"{name}, half"] = rounded(value.half) if defined else None
-            found[f"{name}, undefined"] = value.undefined
-        else:
-            found[name] = value
-    return found
+    told: list[dict[str, Any]] = [{} for _ in rows]
+    for found, row in zip(told, rows, strict=True):
+        for name, value in row.items():
+            found |= value.columns(name) if isinstance(value, Mean) else {name: value}
+    columns = dict.fromkeys((name for row in told for name in row), "")
+    return [columns | row for row in told]
 
 
 def view(
     rows: Sequence[Mapping[str, Any]],
-    judged: Sequence[tuple[Target, tuple[Mean, bool]]],
+    targets: Sequence[Mapping[str, Any]],
     sets: Sequence[People],
     extent: Extent,
     left_out: str,
@@ -345,17 +321,21 @@ def view(
         printed = table3()["rows"] if people.name.startswith("MovieLens") else {}
         cells: list[Sequence[str]] = []
         for row in of:
-            cells.append(_cells(row, people, extent, groups))
+            shares = [row[name].shown(percent=True) for name in PERCENT]
+            cells.append(
+                [row["scheme"], *_epsilons(row, people, extent), *shares]
+                + [row[name].shown() for name in (*FIGURES.values(), *groups)]
+            )
             if row["scheme"] in printed and row["way"] == BY_PAPER:
-                cells.append(
-                    ["  as printed", *_printed(printed[row["scheme"]]["ml-1m"]), *[""] * len(groups)]
-                )
-        columns = ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", "AUC", *HEADS, *groups)
+                told = printed[row["scheme"]]["ml-1m"] | {ODDS: printed[row["scheme"]]["ml-1m"]["delta_eodd"]}
+                names = (*PERCENT, *FIGURES.values(), *groups)
+                cells.append(["  as printed", "", "", *(told.get(name, "") for name in names)])
+        columns = ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups)
         constant = of[0]["constant"].shown(percent=True)
         yield Table(columns, cells, caption=f"The better constant's accuracy: {constant} %.", if_wide=groups)
-    if judged:
+    if targets:
         heads = ("target", "data", "bound of the mean", "found", "")
-        yield Table(heads, [_target(target, *found) for target, found in judged])
+        yield Table(heads, [_target(**target) for target in targets])
     yield (
         "Means over seeds, with 95 % intervals. By the paper's recipe noise is added at each client, and its "
         "ε = 1 is of the statistics alone; ε is what a record, or all of the largest client's, lose at "
@@ -365,87 +345,74 @@ def view(
         yield left_out
 
 
-HEADS = ("|1 − DI|", "ΔEOP", "ΔEODD", "ΔSP")
-_FIGURES = (PUBLISHED[0], PUBLISHED[1], "odds", PUBLISHED[3])
+PERCENT = ("accuracy", "balanced")
+FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "ΔEODD": ODDS, "ΔSP": "delta_sp"}
 
 
-def _cells(row: Mapping[str, Any], people: People, extent: Extent, groups: Sequence[str]) -> list[str]:
-    name, epsilon = row["scheme"], row["epsilon"]
-    if row["way"] == JOINT:
-        of = people.unit is PrivacyUnit.RECORD
-        told = ["–", "–"] if name == NONE.name else [f"{epsilon:g}", "–"] if of else ["–", f"{epsilon:g}"]
-    else:
-        most = int(np.bincount(people.client).max() * 0.8)
-        values = [spent(name, epsilon, records, extent.recipe) for records in (1, most)]
-        told = [f"{value:,.0f}" if value else "∞" for value in values]
-    shown_ = [row[each].shown(percent=True) for each in ("accuracy", "balanced")]
-    return [name, *told, *shown_, *(row[each].shown() for each in ("auc", *_FIGURES, *groups))]
+def _epsilons(row: Mapping[str, Any], people: People, extent: Extent) -> Iterator[str]:
+    """Yield what a record loses, and what a client; "–": that is not what is protected."""
+    of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
+    for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
+        if row["way"] == BY_PAPER:
+            epsilon = spent(row["scheme"], row["epsilon"], records, extent.recipe)
+        else:
+            epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
+        yield (
+            "–" if row["way"] == JOINT and people.unit is not unit else f"{epsilon:,.0f}" if epsilon else "∞"
+        )
 
 
-def _printed(cells: Mapping[str, str]) -> list[str]:
-    return ["", "", cells["accuracy"], "", "", *(cells[name] for name in PUBLISHED)]
+def _target(
+    data: str, scheme: str, figure: str, bound: float, less_no_dp: bool, mean: float, half: float, met: bool
+) -> list[str]:
+    what = f"{scheme}: {figure}{', less that without DP' if less_no_dp else ''}"
+    sign, verdict = "≥" if less_no_dp else "≤", Good("met") if met else Bad("missed")
+    return [what, data, f"{sign} {bound:g}", f"{mean:.4f} ± {half:.4f}", verdict]
 
 
-def _target(target: Target, found: Mean, met: bool) -> list[str]:
-    sign = "≥" if target.less else "≤"
-    what = f"{target.figure}{', less that without DP' if target.less else ''}"
-    shown_ = f"{found.value:.4f} ± {found.half:.4f}"
-    verdict = Good("met") if met else Bad("missed")
-    return [f"{target.scheme.name}: {what}", target.data, f"{sign} {target.bound:g}", shown_, verdict]
+def figure(rows: Sequence[Mapping[str, Any]], swept: Sequence[Mapping[str, Any]], people: People) -> Figure:
+    """Draw accuracy against the equalized odds difference at epsilon = 1, and both by epsilon.
 
-
-def figure(rows: Sequence[Mapping[str, Any]], people: People) -> Figure:
-    """Draw accuracy against the equalized odds difference at epsilon = 1, and both by epsilon."""
-    of = [row for row in rows if row["data"] == people.name]
+    Args: swept: means of the same seeds at every epsilon.
+    """
+    of = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
     points: list[Mark] = [
         methodcaller(
             "errorbar",
-            row["odds"].value,
+            row[ODDS].value,
             100 * row["accuracy"].value,
-            xerr=row["odds"].half,
+            xerr=row[ODDS].half,
             yerr=100 * row["accuracy"].half,
             fmt="o" if row["way"] == JOINT else "s",
             color=COLOURS[number % len(COLOURS)],
             label=f"{row['scheme']} ({row['way']})",
         )
-        for number, row in enumerate(row for row in of if row["epsilon"] == ONE)
+        for number, row in enumerate(of)
     ]
-    names = [scheme.name for scheme in SCHEMES]
 
     def by_epsilon(name: str, factor: float) -> Panel:
-        marks: list[Mark] = []
-        for number, scheme in enumerate(names):
-            along = sorted(
-                (row for row in of if row["scheme"] == scheme), key=lambda row: float(row["epsilon"])
-            )
-            heights = [factor * row[name].value for row in along]
-            if scheme == NONE.name:
-                marks.append(level(heights[0], color=COLOURS[number], linestyle=":", label=scheme))
-                continue
-            marks.append(
+        ordered = sorted(swept, key=lambda row: float(row["epsilon"]))
+        along = [
+            [row for row in ordered if (row["data"], row["scheme"]) == (people.name, scheme.name)]
+            for scheme in SCHEMES
+        ]
+        return [
+            level(factor * along[0][0][name].value, color=COLOURS[0], linestyle=":", label=NONE.name),
+            *(
                 line(
-                    [row["epsilon"] for row in along],
-                    heights,
+                    [row["epsilon"] for row in each],
+                    [factor * row[name].value for row in each],
                     marker="o",
                     color=COLOURS[number],
-                    label=scheme,
+                    label=SCHEMES[number].name,
                 )
-            )
-        return [*marks, shown(xscale="log", xlabel="joint ε"), GRID]
+                for number, each in enumerate(along[1:], 1)
+            ),
+            shown(xscale="log", xlabel="joint ε"),
+            GRID,
+        ]
 
-    return draw(
-        [
-            [
-                [
-                    *points,
-                    shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1: joint, or the paper's"),
-                    GRID,
-                ],
-                [*by_epsilon("accuracy", 100), shown(ylabel="accuracy, %")],
-                [*by_epsilon("odds", 1), shown(ylabel="ΔEODD")],
-            ]
-        ],
-        (13, 6),
-        people.name,
-        legend_columns=4,
-    )
+    compared = shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1: joint, or the paper's")
+    accuracies = [*by_epsilon("accuracy", 100), shown(ylabel="accuracy, %")]
+    gaps = [*by_epsilon(ODDS, 1), shown(ylabel="ΔEODD")]
+    return draw([[[*points, compared, GRID], accuracies, gaps]], (13, 6), people.name, legend_columns=4)

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.papers import table3
 from benchmarks.studies.training import fairness, joint, recipe, study
+from benchmarks.studies.training.models import figures, judged, predictions
 from benchmarks.studies.training.people import People, wagepan
-from benchmarks.studies.training.scores import figures, predictions
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.training.updates import units_for
 from protocols.accounting.calibration import PrivacyUnit
@@ -258,13 +258,32 @@ def test_means_and_targets() -> None:
         return study.Run("MovieLens 100K", study.JOINT, 1.0, seed, models)
 
     accuracy, odds = study.TARGETS[:2]
-    judged = accuracy.judged([run(0, 0.004), run(1, 0.005)])
-    assert judged is not None and judged[1] and judged[0].value == pytest.approx(-0.0045)
-    judged = accuracy.judged([run(0, 0.004), run(1, 0.008)])
-    assert judged is not None and not judged[1]
-    judged = odds.judged([run(0, 0), run(1, 0)])
-    assert judged is not None and judged[1]
-    assert study.TARGETS[-1].judged([run(0, 0)]) is None
+    (met,) = accuracy.judged([run(0, 0.004), run(1, 0.005)])
+    assert met["met"] and met["mean"] == pytest.approx(-0.0045)
+    assert [each["met"] for each in accuracy.judged([run(0, 0.004), run(1, 0.008)])] == [False]
+    assert [each["met"] for each in odds.judged([run(0, 0), run(1, 0)])] == [True]
+    assert study.TARGETS[-1].judged([run(0, 0)]) == []
+
+
+def test_curves_have_the_same_seeds_at_every_epsilon() -> None:
+    """At epsilon = 1, where more are judged, too."""
+    rng, extent = np.random.default_rng(1), study.Extent(2, 4, 2, (1.0, 10.0), recipe.PAPERS)
+    names = ("accuracy", "odds", "constant")
+    runs = [
+        study.Run(
+            "made up",
+            study.JOINT,
+            epsilon,
+            seed,
+            {each.name: dict(zip(names, rng.random(3), strict=True)) for each in study.SCHEMES},
+        )
+        for epsilon, seeds in ((1.0, 4), (10.0, 2))
+        for seed in range(seeds)
+    ]
+    drawn = study.outcome(runs, [people()], extent, "").figures["made-up.png"]()
+    (along,) = (each for each in drawn.axes[1].lines if each.get_label() == study.ALONE.name)
+    of = [100 * (run.models[study.ALONE.name]["accuracy"] or 0) for run in runs]
+    assert np.asarray(along.get_ydata()) == pytest.approx([(of[0] + of[1]) / 2, (of[4] + of[5]) / 2])
 
 
 def test_published_delta_eodd_is_not_by_its_formula() -> None:
@@ -294,7 +313,7 @@ def test_choices_are_compared_on_the_same_split_and_draws() -> None:
     rng = np.random.default_rng(7)
     training, tests = people(200).split(rng)
     chosen = joint.train(training, fairness.FAIR, 4.0, rng)
-    assert found[f"share {fairness.FAIR.share:g}"] == study.judged(tests, chosen, rng)
+    assert found[f"share {fairness.FAIR.share:g}"] == judged(tests, chosen, rng)
 
 
 def test_counts_for_fairness_are_a_part_of_the_joint_rho(monkeypatch: pytest.MonkeyPatch) -> None:

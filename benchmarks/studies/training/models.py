@@ -1,8 +1,9 @@
-"""What a trained model does to records that it was not trained on, as one flat row of figures."""
+"""A trained model, and what it does to records that it was not trained on, as one flat row of figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
@@ -14,9 +15,29 @@ from harness.evaluation.metrics import corrected_metrics, group_rates, published
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.training.logistic import probabilities, with_constant
 
 PUBLISHED = ("one_minus_di", "delta_eop", "delta_eodd", "delta_sp")
 ODDS = "odds"  # the mean of the differences of true and false positive rates: what delta EODD was meant to be
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model and its rules. Attributes: parameters: shape (p + 1,); rules: by group, none: 0.5 for all."""
+
+    parameters: Floats
+    rules: Mapping[str, ThresholdRule] = field(default_factory=dict)
+
+
+def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str, float | None]:
+    """Return what a model does to test records."""
+    found = scores(tests, model.parameters)
+    return figures(tests, found, predictions(found, tests, model.rules, rng))
+
+
+def scores(people: People, parameters: Floats) -> Floats:
+    """Return the probability of label 1, shape (n,)."""
+    return np.asarray(probabilities(parameters[np.newaxis], with_constant(people.features))[:, 1])
 
 
 def rules_of(curves: GroupCurves) -> Mapping[str, ThresholdRule]:
