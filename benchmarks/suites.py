@@ -20,6 +20,7 @@ from benchmarks.papers import privfairfl
 from harness.cli.parsers import parse_epsilon
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
+from harness.inputs.synthetic import MOST
 from harness.releases.base import JOINT, OWN
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
@@ -243,9 +244,9 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
         _check_known(place, "factor", factor, _FACTORS)
         if factor in _NUMBERS:
             least = 0 if factor in _MAY_BE_NONE else 1
-            if type(level) is not int or level < least:
+            if type(level) is not int or not least <= level <= MOST:
                 raise ExperimentError(
-                    f"{place}: {factor} must be a whole number from {least}, got {level!r}."
+                    f"{place}: {factor} must be a whole number from {least} to {MOST:,}, got {level!r}."
                 )
         elif type(level) is not str:
             raise ExperimentError(f"{place}: {factor} must be a text in quotes, got {level!r}.")

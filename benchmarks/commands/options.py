@@ -12,7 +12,7 @@ from harness.cli.parsers import (
     separated,
     whole,
 )
-from harness.cli.release_options import ErrorOptions
+from harness.cli.release_options import ErrorOptions, PlanOptions
 from harness.errors import OptionError
 
 MOST_REPETITIONS = 1000
@@ -71,6 +71,7 @@ class PlansOptions(Options):
 
     quick = switch("two commands instead of 20, in seconds")
     repetitions = usual("3", whole(1, 100), "how often each runs whose program is compiled already")
+    units = PlanOptions.units
     out = OUT.but(help="a new directory for the results; default: runs/bench.plans-<time>")
     json = json_of("every command as JSON")
 

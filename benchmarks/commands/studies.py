@@ -70,10 +70,10 @@ def plans(options: PlansOptions) -> None:
     def study(begin: Steps) -> Outcome:
         begin("measure")
         cases = of_plans.QUICK if options.quick else of_plans.CASES
-        return of_plans.outcome(of_plans.run(cases, options.repetitions, begin.count))
+        return of_plans.outcome(of_plans.run(cases, options.repetitions, begin.count, options.units))
 
     steps = {"measure": "plan and run commands"}
-    given = typed(quick=options.quick, repetitions=options.repetitions)
+    given = typed(quick=options.quick, repetitions=options.repetitions, units=options.units)
     carry_out("bench.plans", given, steps, study, options.out, options.json)
 
 

@@ -171,13 +171,15 @@ def go_on(
         samples = load(path)
         check_current(samples, place)
         _change_about(directory, place, command=chosen.command, chosen=chosen.to_json(), finished=False)
-        failed, warm = set[Cell](), set[tuple[str | None, Level]]()
+        failed, warm, told = set[Cell](), set[tuple[str | None, Level]](), None
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with scratch_directory(directory) as scratch, _fresh_cache(scratch.resolve() / "cache"):
             while todo := [each for each in missing(plan, samples, chosen.seed) if each[0].key not in failed]:
                 planned, repetition = todo[0]
                 left = sum(each.excluded is None for each, _ in todo)
-                watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
+                if todo[0] != told:  # else that was its warm-up
+                    watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
+                told = todo[0]
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch, step)
                 check_alike([each for each in samples if each.key == planned.key], sample)
                 if sample.status != OK:

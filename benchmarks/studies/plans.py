@@ -120,21 +120,26 @@ def write_records(case: Case, path: Path) -> None:
             file.write(f"c{i % case.clients},g{group},{cells.get(case.task, f'l{label}')}\n")
 
 
-def run(cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None]) -> list[Took]:
-    """Plan and run each case, first with an empty cache of programs. Raises: FairSharesError: one failed."""
-    found = []
+def run(
+    cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
+) -> list[Took]:
+    """Plan and run each case, first with an empty cache of programs.
+
+    Args: units: the directory of unit costs; None: those recorded here. Raises: FairSharesError: one failed.
+    """
+    found, by = [], ["--units", str(units.resolve())] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))
         with TemporaryDirectory() as name:
             scratch = Path(name)
             write_records(case, scratch / "records.csv")
-            found += [_took(case, scratch, compiled, repetitions) for compiled in (False, True)]
+            found += [_took(case, scratch, compiled, repetitions, by) for compiled in (False, True)]
     return found
 
 
-def _took(case: Case, scratch: Path, compiled: bool, repetitions: int) -> Took:
+def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> Took:
     load, common = os.getloadavg()[0], [*shlex.split(case.options), "--epsilon", "1"]
-    asked = ["plan", "--task", case.task, "--from-records", "records.csv", *common, "--json"]
+    asked = ["plan", "--task", case.task, "--from-records", "records.csv", *common, *by, "--json"]
     (planned,) = json.loads(_inv(asked, scratch)[2])["models"]
     own = [*common, *shlex.split(_ONLY_OF_RUNS.get(case.task, ""))]
     walls, cpus = [], []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.engines.base import Job
 from harness.errors import HostUnfitError
-from harness.inputs.synthetic import MOST_INTEGERS, Federation, public_integers
+from harness.inputs.synthetic import MOST, Federation, public_integers
 from harness.pipeline.noise_samples import noise_job
 from harness.pipeline.party_inputs import synthetic_inputs
 from harness.pipeline.run import RunSettings, make_job
@@ -63,7 +63,7 @@ class Program:
         """Return the job on a host. Raises: HostUnfitError: its owner put no such program there."""
         source = directory / PROGRAMS / self.name
         known = _NAME.fullmatch(self.name) and all(map(_OPTION.fullmatch, self.compile_options))
-        if not known or self.inputs > MOST_INTEGERS:
+        if not known or self.inputs > MOST:
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         if not source.is_file() or hashlib.sha256(source.read_bytes()).hexdigest() != self.sha256:
             raise HostUnfitError(
@@ -107,6 +107,8 @@ class Trial:
         if self.program is not None:
             return self.program.job(directory, self.of.parties)
         if self.noise is not None:
+            if not 0 < self.noise.samples <= MOST:
+                raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
             texts = positive(self.noise.epsilon), positive(self.noise.delta)
             sampler = choose_sampler(self.noise.sampler, *texts, rounded=False)
             return noise_job(sampler, self.noise.samples, self.of)
@@ -127,4 +129,6 @@ class Trial:
     def _release(self) -> tuple[Asked, Federation]:
         if self.asked is None or self.federation is None or self.asked.model != self.model:
             raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
+        if not self.federation.is_possible:
+            raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")
         return self.asked, self.federation

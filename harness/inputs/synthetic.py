@@ -16,7 +16,7 @@ from harness.inputs.rings import Ring
 from protocols.spec import InputForm
 
 SEED = 20_220_523  # any; fixed, so that all parties of a comparison have the same clients
-MOST_INTEGERS = 10**7  # that a program of anybody's reads from a party
+MOST = 10**7  # of what is made up: clients, records, groups times labels times bins, a program's integers
 _BELOW = 1 << 16
 
 
@@ -36,6 +36,13 @@ class Federation:
     detail: RecordKind = RecordKind.NONE
     thresholds: int = 0
     cap: int = field(default=0, repr=False)  # as records are drawn by what is in `repr`
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it can be made up, in a few GB: whoever asks for it may be somebody else."""
+        cells = self.groups * max(1, self.labels) * max(1, self.thresholds)
+        least = min(self.clients, self.records, self.groups, 1 + self.labels, 1 + self.thresholds)
+        return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST
 
     @property
     def domain(self) -> RecordDomain:

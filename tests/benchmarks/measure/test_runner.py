@@ -335,7 +335,8 @@ def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, st
         return replace(one, times={**one.times, "mpc_s": next(seconds)})
 
     stand_in.does, stand_in.identity = warming, lambda _: None  # type: ignore[method-assign, assignment]
-    run(found, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
+    seen = run(found, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
+    assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]  # a run is said once, not its warm-up too
     assert stand_in.ran == [("ring", 0), ("ring", 0), ("mpyc", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
     assert [(each.cell["model"], each.times["mpc_s"]) for each in load(found) if each.warm_up] == [
         *(("ring", 9.0), ("mpyc", 9.0)),

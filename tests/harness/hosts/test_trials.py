@@ -66,6 +66,21 @@ def test_a_host_takes_part_by_its_owners_word_only(hosts: list[Path], work: Work
         work.benchmark(1, OF_NOISE)
 
 
+@pytest.mark.parametrize(
+    "sizes", [(0, 23, 2, 2), (10**9, 23, 2, 2), (7, 10**12, 2, 2), (7, 23, 10**4, 10**4)]
+)
+def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, ...], work: Work) -> None:
+    with pytest.raises(HostUnfitError, match="run on nobody, or on more than 10,000,000"):
+        work.benchmark(1, replace(OF_WEIGHTS, federation=Federation(*sizes)))
+
+
+@pytest.mark.parametrize("samples", [0, 10**9])
+def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int, work: Work) -> None:
+    with pytest.raises(HostUnfitError, match="no samples of noise, or for more than 10,000,000"):
+        work.benchmark(1, replace(OF_NOISE, noise=Noise("default", "1", f"1/{2**40}", samples)))
+        prepare(work)
+
+
 @pytest.mark.parametrize("trial", [OF_WEIGHTS, OF_NOISE], ids=["weights", "noise"])
 def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: Work) -> None:
     """Whatever is asked in whatever order, the party holds zeros, and the host's own shares stay unread."""
