@@ -75,10 +75,9 @@ def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, ...], wo
 
 
 @pytest.mark.parametrize("samples", [0, 10**9])
-def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int, work: Work) -> None:
+def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int, tmp_path: Path) -> None:
     with pytest.raises(HostUnfitError, match="no samples of noise, or for more than 10,000,000"):
-        work.benchmark(1, replace(OF_NOISE, noise=Noise("default", "1", f"1/{2**40}", samples)))
-        prepare(work)
+        replace(OF_NOISE, noise=Noise("default", "1", f"1/{2**40}", samples)).job(tmp_path)
 
 
 @pytest.mark.parametrize("trial", [OF_WEIGHTS, OF_NOISE], ids=["weights", "noise"])
