@@ -12,7 +12,6 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -38,11 +37,7 @@ _RECORDS = 2000  # that are read
 _CLIENTS = 64  # that share, or four times as many until it takes long enough to be told
 _ENOUGH_S = 0.03
 _MOST_RECORDS = 10**6  # of those clients
-# What processes import before they begin: a command's, and then those of its parties.
-OF_A_COMMAND = (
-    *("harness.cli.app", "harness.cli.user_commands", "harness.cli.commands.weights"),
-    *("harness.views.releases.weights", "cryptography.hazmat.primitives.ciphers", "msgspec.json"),
-)
+# What a party's process imports before it begins.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
 _OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.tables")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
@@ -76,14 +71,15 @@ class WallClock:
 def parties_start_s(release: Release) -> float:
     """Return how long a run's parties take to start here, as many at once as there are processors."""
     model, more = release.model, _OF_OWN_NOISE if release.law else ()
-    one = starting_s((*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more))
+    modules = (*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more)
+    one = starting_s(f"import {', '.join(modules)}")
     return one * model.parties / min(model.parties, os.cpu_count() or 1)
 
 
 @cache
-def starting_s(modules: Sequence[str]) -> float:
-    """Return the processor time of a Python that imports these modules and ends."""
-    command = [sys.executable, "-P", "-c", f"import {', '.join(modules)}"]
+def starting_s(code: str) -> float:
+    """Return the processor time of a Python that runs this and ends."""
+    command = [sys.executable, "-P", "-c", code]
     before = childrens_processor_s()
     subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, capture_output=True, check=True)
     return childrens_processor_s() - before

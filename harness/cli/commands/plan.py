@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +20,7 @@ from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import PlanRequest, expected_cap, plan_model
 from harness.forecast.unit_costs import RECORDED, read_units
-from harness.forecast.wall_clock import OF_A_COMMAND, starting_s
+from harness.forecast.wall_clock import starting_s
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
 from harness.inputs.records import MOST_INFERRED
@@ -33,12 +34,22 @@ from harness.views.parts import Part
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_CAP, SLOTS
 
+# A command until it is refused, as it begins to read; and what it would import after that.
+_A_COMMAND = f"""
+import cryptography.hazmat.primitives.ciphers, harness.views.releases.weights, msgspec.json
+from invoke import Collection
+from harness.cli.app import Commands
+from harness.cli.user_commands import COMMANDS
+refused = ["", "weights", "--records", {os.devnull!r}, "--epsilon", "1"]
+try: Commands(namespace=Collection(*COMMANDS)).run_to_the_end(refused)
+except SystemExit: pass
+"""
 _OF_SHARES = ("clients", "records", "groups", "labels")
 
 
 def plan(options: PlanOptions) -> None:
     """Say what to expect of a release."""
-    shown, found = planned(options, starting_s(OF_A_COMMAND))
+    shown, found = planned(options, starting_s(_A_COMMAND))
     title = f"Plan of {options.task}"
     tell("plan", title, shown, lambda: found, plot=options.plot, as_json=options.json)
 

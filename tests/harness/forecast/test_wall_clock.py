@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.cli.commands.plan import _A_COMMAND
 from harness.cli.release_options import RELEASES
+from harness.engines.base import PROJECT
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
@@ -61,8 +66,8 @@ def test_every_kind_of_record_can_be_read_for_the_time_that_it_takes(kind: Recor
 def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     imported = []
 
-    def load(modules: tuple[str, ...]) -> float:
-        imported.append(modules)
+    def load(code: str) -> float:
+        imported.append(code)
         return 0.1
 
     monkeypatch.setattr(wall_clock, "starting_s", load)
@@ -72,11 +77,25 @@ def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pyte
     parties_start_s(replace(RELEASE, law=NoiseLaw.LAPLACE))
     parties_start_s(replace(RELEASE, model=MODELS["mpyc"]))
     ours, _, own, mpyc = imported
-    assert set(ours) < set(own) and "mpyc.runtime" in mpyc and "mpyc.runtime" not in own
+    assert own.startswith(ours) and "mpyc.runtime" in mpyc and "mpyc.runtime" not in own
 
 
 def test_what_parties_import_is_there() -> None:
-    assert wall_clock.starting_s((*wall_clock._OF_A_PARTY, *wall_clock._OF_OWN_NOISE)) > 0
+    assert (
+        wall_clock.starting_s(f"import {', '.join((*wall_clock._OF_A_PARTY, *wall_clock._OF_OWN_NOISE))}") > 0
+    )
+
+
+def test_a_command_is_started_until_it_begins_to_read(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", _A_COMMAND],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "is empty; it needs a header" in ran.stderr and not ran.stdout and not list(tmp_path.iterdir())
 
 
 def test_results_are_derived_from_the_records_that_a_plan_knows() -> None:
