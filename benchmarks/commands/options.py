@@ -103,6 +103,10 @@ class TimingOptions(Options):
         separated(one_of(in_module("harness.security_models:MODELS"))),
         "only these, for example ring,rep4-ring; default: all of MP-SPDZ's",
     )
+    programs = optional(
+        separated(one_of(in_module("protocols.spec:PROTOCOLS"))),
+        "only these, for example pi_rw; default: all",
+    )
     minutes = usual("120", whole(1, 10_000), "after which no more pairs are run")
     out = OUT.but(help="a new directory for the results; default: runs/bench.timing-<time>")
     resume = optional(parse_path, "instead of --out: the directory of an earlier command, to go on with")

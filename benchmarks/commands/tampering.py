@@ -25,6 +25,7 @@ from harness.security_models import MODELS
 from harness.system.result_files import SCHEMA, check_new, default_out, write_json
 from harness.views.parts import Bad, Good, Part, Table
 from harness.views.run import results
+from protocols.spec import PROTOCOLS
 
 TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE}
 _STEPS = {"walk": "change messages"}
@@ -59,12 +60,14 @@ def tampering(options: TamperingOptions) -> None:
 def timing(options: TimingOptions) -> None:
     """Run programs on two extreme inputs in turn, and compare what somebody who sees packets sees."""
     names = options.models or [model.name for model in MODELS.values() if model.virtual_machine]
-    directory = _directory("bench.timing", options, models=",".join(options.models or ()))
+    tried = [each for each in PROGRAMS if each.program in (options.programs or PROTOCOLS)]
+    given = {"models": ",".join(options.models or ()), "programs": ",".join(options.programs or ())}
+    directory = _directory("bench.timing", options, **given)
     path = directory / SAMPLES
     try:
         with steps({"pairs": "run pairs"}) as begin:
             begin("pairs")
-            pairs.go_on([MODELS[name] for name in names], PROGRAMS, path, options.minutes * 60, begin.count)
+            pairs.go_on([MODELS[name] for name in names], tried, path, options.minutes * 60, begin.count)
     except KeyboardInterrupt:
         say(f"Interrupted. Go on by ./inv bench.timing --resume {plain(str(directory))}.", err)
         sys.exit(INTERRUPTED_EXIT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 
 from protocols.accounting.calibration import bits_at_most
@@ -134,6 +135,7 @@ def _table(
     rate = Fraction(int(each * _FINE_GRID), _FINE_GRID)
     if not rate:
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
-    margin = math.log(4 * squares * honest / lost) / float(rate * honest)
+    need = 4 * squares * honest / lost
+    margin = float((Decimal(need.numerator) / need.denominator).ln()) / float(rate * honest)
     own = OwnNoise(NoiseLaw.GAUSSIAN, rate, math.ceil(math.sqrt(margin)), parties, honest)
     return own, (str(own.law), str(rate), str(own.edge))

@@ -6,7 +6,6 @@ count, so its noise grows with the number of blocks, not of bins; least squares 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
 from protocols.accounting.own_noise import Moves, gaussian_rate
 from protocols.accounting.queries import LinearQueries
+from protocols.circuits.coins import exp_bounds
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import mean_square_error
 
@@ -198,7 +198,8 @@ def node_variance(
     moves = Moves(possible_moves(release, relation, malleable_slots), cap)
     if law is NoiseLaw.GAUSSIAN:
         return Fraction(1 / (2 * gaussian_rate(moves, epsilon, delta)))
-    return Fraction(1 / (math.cosh(float(epsilon) / moves.units) - 1))
+    ratio = exp_bounds(epsilon / moves.units)[0]
+    return 2 * ratio / (ratio - 1) ** 2
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise, takewhile
-from math import exp
 
 import numpy as np
 import numpy.typing as npt
 
 from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
 from protocols.accounting.queries import logarithms
-from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin
+from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
 from protocols.circuits.logarithm import scale_bits
 from protocols.noise.truncated import Guarantee, error_bound, guarantee_of_moves
 
@@ -71,7 +70,7 @@ class ShiftedLog:
     def value(self, counts: npt.ArrayLike) -> Floats:
         """Return g at real counts >= 0."""
         shifted = np.asarray(counts, dtype=np.float64) + self.offset
-        power = np.clip(np.floor(np.log2(shifted)), self.lowest, self.bits - 1)
+        power = np.clip(np.frexp(shifted)[1] - 1.0, self.lowest, self.bits - 1)
         unit = 2.0**self.bits
         return (power - self.lowest) * unit + (shifted / 2.0**power - 1) * unit
 
@@ -182,7 +181,7 @@ def plan_logarithm(
         if epsilon < 4 * law.first_step * MIN_EPSILON:  # a unit of the logarithm would have too little
             continue
         release = logarithms(2, law.first_step)
-        unit = float(epsilon) / max(map(sum, possible_moves(release, relation)))
+        unit = epsilon / max(map(sum, possible_moves(release, relation)))
         if power < last and not target.met_by(law, _ideal_coins(unit)):
             continue
         low, high = _SHARES // 4 - 1, _SHARES  # high / _SHARES of epsilon keeps to the target
@@ -204,10 +203,10 @@ def plan_logarithm(
     )
 
 
-def _ideal_coins(epsilon: float) -> list[float]:
-    """Return the chances of the bits of a geometric magnitude with ratio e^-epsilon, as many as matter."""
-    odds = takewhile(lambda x: x < 700, (epsilon * 2.0**i for i in range(MAX_COINS + 1)))
-    return [1 / (1 + exp(x)) for x in odds]
+def _ideal_coins(epsilon: Fraction) -> list[float]:
+    """Return the chances of the bits of a geometric magnitude with ratio e^-epsilon, those above e^-64."""
+    odds = takewhile(lambda x: x <= 64, (epsilon * 2**i for i in range(MAX_COINS + 1)))
+    return [float(1 / (1 + exp_bounds(x)[0])) for x in odds]
 
 
 def _points(least: int, most: int) -> Floats:

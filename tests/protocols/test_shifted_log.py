@@ -134,7 +134,7 @@ def test_the_program_is_charged_for_the_first_step() -> None:
 def test_delta_of_the_designs_example(coins: int, expected: float) -> None:
     """E = 17, offset 20, scale 9431: the outermost 2^13 atoms need every coin from the 14th on to show 1."""
     law = ShiftedLog(20, 100_000)
-    chances = _ideal_coins(1 / 9431)[:coins]
+    chances = _ideal_coins(Fraction(1, 9431))[:coins]
     assert chances[13] == 1 / (1 + exp(2**13 / 9431))
     assert sum(map(log2, chances[13:])) - 1 == pytest.approx(expected, abs=0.1)
     assert law.first_step == 1 << 13
