@@ -65,17 +65,22 @@ def protocol_4(groups: int, thresholds: int) -> LinearQueries:
     """Return what Protocol 4 noises: TP, FN, FP, TN per group at every threshold, each by itself.
 
     Source: PrivFairFL, Protocol 4, for two labels. A score of at least 0 passes the first threshold, 0.
-    Computes: the cell (group, label, b), b = 1 .. thresholds, holds the records that pass b thresholds:
-    one of them counts as positive at the first b and as negative at all others.
     """
-    columns = []
-    for half in range(2 * groups):  # (group, label)
-        positive = 2 * half * thresholds
-        negative = positive + thresholds
-        for passed in range(1, thresholds + 1):
-            at = range(thresholds)
-            columns.append(tuple(positive + t if t < passed else negative + t for t in at))
-    return LinearQueries(4 * groups * thresholds, tuple(columns))
+    return each_threshold(2 * groups, thresholds)
+
+
+def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
+    """Return the release of two counts at every threshold: the scores at or above it, and those below.
+
+    Computes: the cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds: one of
+    them counts as positive at the first b and as negative at all others.
+    """
+    columns = tuple(
+        tuple(2 * h * thresholds + (t if t < passed else thresholds + t) for t in range(thresholds))
+        for h in range(histograms)
+        for passed in range(1, thresholds + 1)
+    )
+    return LinearQueries(2 * histograms * thresholds, columns)
 
 
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:

@@ -5,8 +5,6 @@ An option that several commands have is a constant here; a class for each comman
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from harness.cli.command_line import Option, Options, as_given, optional, required, switch, usual
 from harness.cli.parsers import (
     in_module,
@@ -32,9 +30,6 @@ from harness.cli.parsers import (
     parse_unit,
     whole,
 )
-
-if TYPE_CHECKING:
-    pass
 
 EPSILON = required(
     parse_epsilon,

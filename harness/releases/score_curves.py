@@ -221,14 +221,19 @@ def noise_from_json(fields: Mapping[str, Any]) -> Noise:
     return tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
 
 
+def curve_map(tree: CountTree) -> Floats:
+    """Return the matrix from a tree's nodes to a curve's counts and, last, their total."""
+    estimator = tree.estimator()
+    return np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are predicted positive
+
+
 def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
     """Return how one curve's counts and, last, their total follow from its nodes, and these nodes' noise.
 
     Args: blocks: as `NoisyCurves` has them. Raises: ValueError: there is no such tree.
     """
     if blocks:
-        estimator = CountTree(bins, blocks).estimator()
-        linear = np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are predicted positive
+        linear = curve_map(CountTree(bins, blocks))
     else:
         linear = np.concatenate([np.eye(bins, 2 * bins), np.full((1, 2 * bins), 1 / bins)])
     # A client that weighs 1 counts as one, not as its slots.

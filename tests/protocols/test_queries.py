@@ -18,7 +18,6 @@ from benchmarks.studies.utility.releases import (
     PER_THRESHOLD,
     TREE,
     computed,
-    each_threshold,
     release_for,
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
@@ -28,6 +27,7 @@ from protocols.circuits.coins import MAX_EPSILON
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import mean_square_error, simulated_noise
 from protocols.noise.truncated import guarantee
+from protocols.published_baselines import each_threshold
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 BINS = 21
@@ -51,7 +51,7 @@ def test_epsilon_per_threshold_adds_up_to_the_total(relation: NeighboringRelatio
 
 
 def test_a_record_changes_one_count_at_each_threshold() -> None:
-    release, empty = each_threshold(BINS), np.zeros(BINS, dtype=np.int64)
+    release, empty = each_threshold(1, BINS), np.zeros(BINS, dtype=np.int64)
     for score, column in enumerate(release.columns):
         one = empty.copy()
         one[score] = 1

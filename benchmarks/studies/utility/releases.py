@@ -13,13 +13,13 @@ import numpy.typing as npt
 from benchmarks.studies.local_simulation import summed_geometric
 from benchmarks.studies.utility.curves import cumulative
 from harness.postprocessing.curves import CurveNoise
+from harness.releases.score_curves import curve_map
 from protocols.accounting.calibration import (
     NeighboringRelation,
     NoisePlan,
     plan_noise,
     plan_own_noise,
 )
-from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.local_dp import randomizers
 from protocols.local_dp.randomizers import Grr
@@ -27,6 +27,7 @@ from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import simulated_noise
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee, log_upper_bound
+from protocols.published_baselines import each_threshold
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -89,9 +90,7 @@ class LocalMechanism:
         shape = (*seen.shape[:3], self.tree.nodes)
         odds, each = float(self.ratio / (1 - self.ratio)), np.broadcast_to(clients, shape)
         noise = summed_geometric(each, odds, rng) - summed_geometric(each, odds, rng)
-        estimator = self.tree.estimator()
-        linear = np.concatenate([estimator, estimator[:1]])
-        published = cumulative(seen) + noise @ linear.T
+        published = cumulative(seen) + noise @ curve_map(self.tree).T
         found: Floats = np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published)
         return found
 
@@ -192,30 +191,17 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
     Groups and labels are disjoint, so their number changes nothing of a histogram's noise.
     """
     if method == PER_THRESHOLD:
-        release, linear = each_threshold(bins), _least_squares_per_threshold(bins)
+        release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)
     else:
         law = NoiseLaw.LAPLACE if method == OWN_TREE else None
         tree = CountTree(bins, (1,)) if method == FLAT else best_tree(bins, relation, epsilon, DELTA, law=law)
-        estimator = tree.estimator()
-        release, linear = tree.release(1), np.concatenate([estimator, estimator[:1]])
+        release, linear = tree.release(1), curve_map(tree)
     asked = (release, relation, epsilon, DELTA)
     if method == OWN_TREE:
         plan = plan_own_noise(*asked, NoiseLaw.LAPLACE, _PARTIES, _CORRUPTIONS)
     else:
         plan = plan_noise(*asked)
     return Computed(CurveNoise(linear, plan.noise), plan)
-
-
-def each_threshold(bins: int) -> LinearQueries:
-    """Return the release of both counts at every threshold: records at or above it, and below it.
-
-    Source: PrivFairFL, protocol 4 (TP and FN of the positives, FP and TN of the negatives). A record is
-    in one of the two at each threshold, so it changes as many noisy values as there are thresholds.
-    """
-    columns = tuple(
-        tuple(range(reached + 1)) + tuple(range(bins + reached + 1, 2 * bins)) for reached in range(bins)
-    )
-    return LinearQueries(2 * bins, columns)
 
 
 def _least_squares_per_threshold(bins: int) -> Floats:

@@ -11,8 +11,9 @@ from harness.releases.counts import CONFIDENCE, GroupCounts
 from harness.releases.expected_errors import by_cell
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
+from harness.views.releases.weights import ends_shown
 from harness.views.rendering.plots import intervals, with_ends
-from protocols.accounting.rounding import digits_up, interval_shown
+from protocols.accounting.rounding import digits_up
 
 STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
 
@@ -29,12 +30,11 @@ def counts(found: GroupCounts) -> Iterator[Part]:
         "Counts, with intervals for the noise; what is below 1 is drawn there.",
         logarithmic=True,
     )
-    rows = []
-    for s, group in enumerate(found.domain.groups):
-        for y, label in enumerate(found.domain.labels):
-            low, high = found.intervals[s, y]
-            estimate = f"{found.estimates[s, y]:,.0f}"
-            rows.append([group, label, estimate, interval_shown(low, high, 0)])
+    rows = [
+        [group, label, f"{found.estimates[s, y]:,.0f}", ends_shown(found.intervals[s, y], 0)]
+        for s, group in enumerate(found.domain.groups)
+        for y, label in enumerate(found.domain.labels)
+    ]
     target = found.target
     most = digits_up(Fraction(str(target.relative)), 2)
     yield Findings(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.releases.expected_errors import by_cell
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
-from harness.views.rendering.plots import intervals, with_ends
+from harness.views.rendering.plots import Floats, intervals, with_ends
 from protocols.accounting.rounding import interval_shown
 
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
@@ -24,14 +24,17 @@ def weights(found: GroupWeights) -> Iterator[Part]:
     """View noisy counts and the weights that follow from them."""
     yield from _in_short(found)
     step = "1" if found.unit == 1 else f"1/{found.unit}"
-    rows = []
-    for s, group in enumerate(found.domain.groups):
-        for y, label in enumerate(found.domain.labels):
-            noisy = found.noisy_counts[s, y] / found.unit
-            count = (f"below {step}, so {step}: " if found.floored[s, y] else "") + f"{noisy:,.1f}"
-            low, high = found.interval[s, y]
-            weight = f"{found.weights[s, y]:,.4f}"
-            rows.append([group, label, count, weight, interval_shown(low, high, 4)])
+    rows = [
+        [
+            *(group, label),
+            (f"below {step}, so {step}: " if found.floored[s, y] else "")
+            + f"{found.noisy_counts[s, y] / found.unit:,.1f}",
+            f"{found.weights[s, y]:,.4f}",
+            ends_shown(found.interval[s, y], 4),
+        ]
+        for s, group in enumerate(found.domain.groups)
+        for y, label in enumerate(found.domain.labels)
+    ]
     heading, interval = f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"
     halves = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
     if not (found.noisy_counts % 1).any():  # noise of the parties' own, whose mean is 0
@@ -64,14 +67,14 @@ def opened_weights(found: OpenedWeights) -> Iterator[Part]:
     """View weights that were opened alone, and what that hides."""
     yield from _in_short(found)
     has_intervals = found.interval is not None
-    rows = []
-    for s, group in enumerate(found.domain.groups):
-        for y, label in enumerate(found.domain.labels):
-            cells = [group, label, f"{found.weights[s, y]:,.4f}"]
-            if found.interval is not None:
-                low, high = found.interval[s, y]
-                cells.append(interval_shown(low, high, 4))
-            rows.append(cells)
+    rows = [
+        [
+            *(group, label, f"{found.weights[s, y]:,.4f}"),
+            *([] if found.interval is None else [ends_shown(found.interval[s, y], 4)]),
+        ]
+        for s, group in enumerate(found.domain.groups)
+        for y, label in enumerate(found.domain.labels)
+    ]
     columns = ["group", "label", f"weight ({found.reweighing})", *["95% interval"] * has_intervals]
     yield Table(
         columns,
@@ -93,8 +96,7 @@ def _in_short(found: GroupWeights | OpenedWeights) -> Iterator[Part]:
     yield from_least_to_most("Weights go from", weights, 4)
     if found.interval is not None:
         widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
-        low, high = found.interval.reshape(-1, 2)[widest]
-        ends = interval_shown(low, high, 4)
+        ends = ends_shown(found.interval.reshape(-1, 2)[widest], 4)
         yield Findings([f"The least certain is that of {list(weights)[widest]}, {ends}."])
     yield intervals(
         "weights",
@@ -104,6 +106,12 @@ def _in_short(found: GroupWeights | OpenedWeights) -> Iterator[Part]:
         "Sample weights, with intervals for the noise.",
         at=1.0,
     )
+
+
+def ends_shown(ends: Floats, decimals: int) -> str:
+    """Return an interval for a table. Args: ends: shape (2,); decimals: so many of each."""
+    low, high = ends
+    return interval_shown(low, high, decimals)
 
 
 def of_what(domain: RecordDomain) -> str:
