@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from benchmarks.report.compare import Change, compare as changed
 from benchmarks.validation import Validation, multiplications, texts, validate as validate_runs
 from benchmarks.validation.cells import Measured, name_of
 from benchmarks.validation.findings import Status
-from harness.cli.terminal import show, steps
+from harness.cli.terminal import print_json, show, steps
 from harness.system.result_files import default_out, new_directory
 from harness.views.parts import Bad, Good, Paragraph, Part, Table
 from harness.views.run import results
@@ -32,7 +31,7 @@ def validate(options: ValidateOptions) -> None:
     """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
     measured, found = _validated(options.results)
     if options.json:
-        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        print_json(found.to_json())
     else:
         show(*_view(found, measured.over))
     if not found.passed:
@@ -67,7 +66,7 @@ def compare(options: CompareOptions) -> None:
     """Say cell by cell what changed between two measurements."""
     changes = list(changed(load(options.before), load(options.after)))
     if options.json:
-        print(json.dumps([change.to_json() for change in changes], indent=2, ensure_ascii=False))
+        print_json([change.to_json() for change in changes])
         return
     verdicts = Counter(each.verdict for each in changes)
     said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())

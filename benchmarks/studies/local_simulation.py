@@ -41,13 +41,6 @@ class Population:
         return np.array([each.sum() for each in self.clients], dtype=np.int64)
 
 
-def population_of(groups: npt.ArrayLike, values: npt.ArrayLike, of: int) -> Population:
-    """Return the population of clients with these tuples. Args: groups: from 0; of: how many there are."""
-    group, value = np.asarray(groups), np.asarray(values, dtype=np.float64)
-    found = [np.unique(value[group == g], return_counts=True) for g in range(of)]
-    return Population(tuple(each for each, _ in found), tuple(count for _, count in found))
-
-
 @dataclass(frozen=True)
 class PublishedL:
     """M_L as published, with noise of scale k / epsilon_2 where the group moved: no LDP unless k = 2.

@@ -84,7 +84,7 @@ def carry_out(
         found.write(partial, f"./inv {task}{options}", time.monotonic() - started)
     terminal.show(*found.view, results(directory))
     if as_json:
-        print(json.dumps(found.json, indent=2, ensure_ascii=False))
+        terminal.print_json(found.json)
 
 
 def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:

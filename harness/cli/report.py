@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cli.terminal import show
+from harness.cli.terminal import print_json, show
 from harness.errors import WriteError
 from harness.system.files import scratch_directory
 from harness.system.result_files import default_out, new_directory
@@ -29,7 +28,7 @@ def tell(
         with new_directory(target) as partial:
             write_page(title, "", shown, partial)
     if as_json:
-        print(json.dumps(fields(), indent=2, ensure_ascii=False))
+        print_json(fields())
     else:
         show(*shown, *([results(target, page=True)] if plot else []))
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -56,6 +57,11 @@ def _say(text: str, console: Console, kind: str) -> None:
 def show(*parts: Part) -> None:
     """Print parts of a view on stdout."""
     render(parts, out)
+
+
+def print_json(value: Any) -> None:
+    """Print what a command found for programs, on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def announce(*texts: str) -> None:

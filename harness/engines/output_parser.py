@@ -15,10 +15,9 @@ _MAX_DIGITS = 20  # keeps a damaged line from becoming a huge integer
 
 @dataclass(frozen=True)
 class PartyLog:
-    """What one party printed, kept lines only, when it ended (seconds after `go`), its memory if known."""
+    """What one party printed, kept lines only, and its memory if known."""
 
     lines: tuple[str, ...]
-    ended_s: float
     peak_memory_bytes: int | None = None
 
 

@@ -64,10 +64,6 @@ class Evaluation:
 
     runs: pd.DataFrame
 
-    def of_split(self, seed: int) -> pd.DataFrame:
-        """Return one split's figures: index model, columns metrics."""
-        return self.runs[self.runs["split"] == seed].set_index("model")[list(METRICS)]
-
     def summary(self) -> pd.DataFrame:
         """Return columns model, metric, mean, std, splits, in the order of models and metrics.
 

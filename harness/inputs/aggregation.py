@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -202,10 +202,9 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     for path in directory.glob(f"*{SUFFIX}"):
         name = path.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()  # for a list in JSON
         try:
-            with path.open("rb") as file:
-                header = _header_in(file, path)
+            with _opened(path) as (header, file):
                 fault = _fault(header, name, party, file)
-        except (ShareError, OSError):
+        except ShareError:
             unsound[name] = UNREADABLE
             continue
         domain = _domain_hash(header.record_domain)
@@ -352,15 +351,16 @@ class Aggregator:
     """Turns uploads, one at a time, into the one file that a party feeds into a run.
 
     Computes: split form: the sum over all clients, per column, in the memory of one upload; other
-    forms: all uploads' columns, one after the other, in the order in which they were added.
+    forms: all uploads' columns, one after the other. They are in the order of their batches, which is the
+    same at every party, whatever the files are called there.
     """
 
     def __init__(self, party: int) -> None:
         self._party = party
         self._first: tuple[Header, Path] | None = None
-        self._identities: dict[str, str] = {}  # by batch, in order
+        self._identities: dict[str, str] = {}  # by batch
         self._clients = self._records = self._schema = 0
-        self._blocks: list[Words] = []
+        self._blocks: dict[str, Words] = {}  # by batch; in split form, all of them added up
         self._policy: ClientPolicy | None = None  # what all clients allow
 
     def add(self, path: Path) -> None:
@@ -389,31 +389,32 @@ class Aggregator:
                 f"could overflow; all clients must declare a --max-count below {MAX_TOTAL // self._clients}."
             )
         if header.form != SPLIT.name:
-            self._blocks.append(block)
+            self._blocks[header.batch] = block
             return
-        total = header.domain.total(block)
-        self._blocks = [header.domain.add(self._blocks[0], total) if self._blocks else total]
+        total, before = header.domain.total(block), self._blocks.get("")
+        self._blocks[""] = total if before is None else header.domain.add(before, total)
 
     def write(self, out: Path) -> Header:
         """Write the file. Raises: ShareError: it cannot be written, and is not there then."""
         assert self._first is not None
-        first = self._first[0]
-        merged = self._blocks[0] if first.form == SPLIT.name else np.concatenate(self._blocks, axis=1)
+        first, identities = self._first[0], [of for _, of in sorted(self._identities.items())]
+        blocks = [block for _, block in sorted(self._blocks.items())]
+        merged = blocks[0] if first.form == SPLIT.name else np.concatenate(blocks, axis=1)
         summary = replace(
             first,
             kind="aggregate",
-            batch=_hash_of(self._identities.values()),
+            batch=_hash_of(identities),
             clients=self._clients,
             records=self._records,
             content="values",
-            batches=len(self._identities),
+            batches=len(identities),
             commitments=(),
             policy=self._policy,
             schema=self._schema,
         )
         try:
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            uploads = " ".join(self._identities.values()).encode() + b"\n"
+            uploads = " ".join(identities).encode() + b"\n"
             write_whole(out, summary.line(), uploads, first.domain.to_bytes(merged))
         except OSError as error:
             raise ShareError(f"Cannot write {out}: {error.strerror}.") from None
@@ -427,15 +428,13 @@ def aggregate(party: int, directory: Path, out: Path, paths: Iterable[Path] | No
     Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
     go together, or so many clients that the sum could overflow; `out` is not written.
     """
-    # In the same order at every party, whatever the files are called there.
-    taken = directory.glob(f"*{SUFFIX}") if paths is None else paths
-    uploads = sorted((read_header(path).batch, path) for path in taken)
+    uploads = sorted(directory.glob(f"*{SUFFIX}") if paths is None else paths)
     if not uploads:
         raise ShareError(
             f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
         )
     aggregator = Aggregator(party)
-    for done, (_, path) in enumerate(uploads, 1):
+    for done, path in enumerate(uploads, 1):
         aggregator.add(path)
         tell(done, len(uploads))
     return aggregator.write(out)
@@ -491,9 +490,7 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
 
     Raises: ShareError: they are not those that its header stands for.
     """
-    header = read_header(aggregate_file)
-    with aggregate_file.open("rb") as file:
-        file.readline()
+    with _opened(aggregate_file) as (header, file):
         identities = tuple(file.readline().decode(errors="replace").split())
     if (len(identities), _hash_of(identities)) != (header.batches, header.batch):
         raise ShareError(f"{aggregate_file} is damaged: its list of uploads is not whole; aggregate again.")
@@ -502,9 +499,16 @@ def read_uploads(aggregate_file: Path) -> tuple[str, ...]:
 
 def read_header(path: Path) -> Header:
     """Return a share file's header. Raises: ShareError: it is not a share file of a version known here."""
+    with _opened(path) as (header, _):
+        return header
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
+    """Yield a share file's header, and the file, read up to its end. Raises: ShareError, as `read_header`."""
     try:
         with path.open("rb") as file:
-            return _header_in(file, path)
+            yield _header_in(file, path), file
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
 
@@ -550,9 +554,8 @@ def _common(header: Header) -> tuple[Any, ...]:
 
 def _read(path: Path) -> tuple[Header, bytes]:
     """Return a share file's header, and what follows it; of an aggregate, after the list of its uploads."""
-    header = read_header(path)
-    with path.open("rb") as file:
-        for _ in range(2 if header.kind == "aggregate" else 1):
+    with _opened(path) as (header, file):
+        if header.kind == "aggregate":
             file.readline()
         return header, file.read()
 

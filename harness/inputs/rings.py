@@ -78,14 +78,6 @@ class Ring(ABC):
         """Return a + b, elementwise."""
         return self.subtract(a, self.subtract(np.zeros_like(b), b))
 
-    def to_integers(self, a: Words) -> list[int]:
-        """Return signed integers, flattened, each in [-modulus/2, modulus/2)."""
-        values = [
-            sum(int(word) << 64 * i for i, word in enumerate(element))
-            for element in a.reshape(-1, self.words)
-        ]
-        return [v - self.modulus if 2 * v >= self.modulus else v for v in values]
-
     def to_bytes(self, a: Words) -> bytes:
         """Return the elements in order, each in `value_bytes` little-endian bytes."""
         return np.ascontiguousarray(a, dtype="<u8").tobytes()

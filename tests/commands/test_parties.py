@@ -97,7 +97,6 @@ def test_a_log_is_kept_without_its_other_lines(tmp_path: Path) -> None:
     )
     logs = run(tmp_path / "run", script, f"({waits}) 2>/dev/null")
     assert [log.lines for log in logs] == [("OUT n 1", "Time = 0.5 seconds"), ()]
-    assert 0 < logs[0].ended_s < logs[1].ended_s
 
 
 @pytest.mark.usefixtures("patient")

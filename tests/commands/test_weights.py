@@ -20,6 +20,7 @@ from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
 from protocols.spec import PRODUCT, SPLIT, InputForm
 from tests.support.command import call, command, files_below, processes_below, succeed
+from tests.support.rings import to_integers
 from tests.support.running import model_parameters, slowness
 
 # Client c0 has records of two groups; nobody has (b, 1).
@@ -183,7 +184,7 @@ def added_up(aggregates: list[Path], model: Model) -> list[int]:
         values = domain.from_bytes(raw)
         total = values if total is None else domain.add(total, values)
     assert total is not None
-    return domain.to_integers(total)
+    return to_integers(domain, total)
 
 
 def test_shares_for_other_parties_are_refused(here: Path) -> None:

@@ -28,6 +28,7 @@ from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from tests.support.command import succeed
+from tests.support.rings import to_integers
 
 FILES = PROJECT / "tests" / "fixtures" / "82bd230"
 
@@ -57,7 +58,7 @@ def opened(aggregates: list[Path], scratch: Path) -> set[tuple[int, ...]]:
     header = check_aggregates(aggregates)
     parts = [extract_values(path, scratch / f"{i}.values") for i, path in enumerate(aggregates)]
     total = reduce(header.domain.add, [header.domain.from_bytes(part.read_bytes()) for part in parts])
-    table = np.array(header.domain.to_integers(total)).reshape(header.columns, -1)
+    table = np.array(to_integers(header.domain, total)).reshape(header.columns, -1)
     assert header.clients == 3
     return set(map(tuple, table.T.tolist()))
 

@@ -19,12 +19,12 @@ from benchmarks.studies.local_simulation import (
     PublishedL,
     Simulable,
     Simulated,
-    population_of,
     simulate,
 )
 from protocols.local_dp.estimators import tally
 from protocols.local_dp.exact_privacy import law_of_r
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports, ValueRange
+from tests.support.populations import population_of
 
 N = 20_000
 FALSE_ALARM = 1e-9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from harness.cli.options import (
     VerifyOptions,
 )
 from harness.cli.release_options import HostsRunOptions
-from harness.cli.terminal import show
+from harness.cli.terminal import print_json, show
 from harness.errors import HostUnfitError, OptionError
 from harness.hosts.checks import check_hosts
 from harness.hosts.fleet import clean_up, leftover_runs, set_up
@@ -41,7 +40,7 @@ def check(options: HostsCheckOptions) -> None:
         findings = check_hosts(hosts, chosen, begin)
     found = [finding.to_json() for finding in findings]
     if options.json:
-        print(json.dumps(found, indent=2))
+        print_json(found)
     else:
         show(*view.findings(found, [finding.marks() for finding in findings], chosen.name))
     wrong = sum(bool(finding.faults) for finding in findings)
@@ -94,7 +93,7 @@ def policy(options: HostsPolicyOptions) -> None:
     found, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
     if options.json:
         spendings = {each.name: exact_json(each.spent) for each in spent}
-        print(json.dumps({**found.to_json(), "spent": spendings}, indent=2, ensure_ascii=False))
+        print_json({**found.to_json(), "spent": spendings})
     else:
         show(*view.policy(directory, found.to_json(), spent))
 
@@ -109,7 +108,7 @@ def verify(options: VerifyOptions) -> None:
     hosts = [{"party": each.ran.party, "sha256": text, "ended": each.ended} for each, text in signers]
     first = signers[0][0]
     if options.json:
-        print(json.dumps({"signed_by": hosts, "epsilon": first.epsilon, "delta": first.delta}, indent=2))
+        print_json({"signed_by": hosts, "epsilon": first.epsilon, "delta": first.delta})
         return
     what = f"{first.ran.asked.task} of {first.ran.clients} clients in model {first.ran.asked.model}"
     spent = Guarantee(Fraction(first.epsilon), Fraction(first.delta))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 
 from harness.cli.options import DocsOptions, SchemesOptions, TestOptions
 from harness.cli.project_checks import build_docs, run_checks
-from harness.cli.terminal import show
+from harness.cli.terminal import print_json, show
 from harness.engines.registry import schemes as find_schemes
 from harness.views import run as view
 
@@ -17,7 +16,7 @@ def schemes(options: SchemesOptions) -> None:
     """Print which models can run here, and why one cannot."""
     rows = find_schemes()
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         show(*view.schemes(rows))
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -84,14 +84,19 @@ def run_parties(
     the engine wants in the party's directory; work: a new directory; starting: see `Engine.run`.
     Raises: UsedDirectoryError; PartyFailedError: names the first party to fail; PartyTimeoutError.
     """
+    fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
+    with _laid_out(job, configs, work, job.party_inputs) as parties:
+        return run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
+
+
+@contextmanager
+def _laid_out(
+    job: Job, configs: Sequence[dict[str, Any]], work: Path, values: Sequence[Path | None]
+) -> Iterator[list[LocalProcess]]:
+    """Yield parties that are to be started, each with its values in a directory below `work`; remove that."""
     work.mkdir(mode=0o700, parents=True)
     try:
-        parties = [
-            LocalProcess(job, config, work / f"party-{i}", job.party_inputs[i])
-            for i, config in enumerate(configs)
-        ]
-        fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
-        return run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
+        yield [LocalProcess(job, config, work / f"party-{i}", values[i]) for i, config in enumerate(configs)]
     finally:
         with uninterrupted():
             shutil.rmtree(work, ignore_errors=True)
@@ -130,12 +135,8 @@ class Rounds:
 
     def finish(self) -> list[PartyLog]:
         """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
-        started = time.monotonic()
-        ended = _watch(self._parties, started + self._timeout_s, self._timeout_s)
-        return [
-            PartyLog(each.lines(), end - started, each.peak_memory_bytes())
-            for each, end in zip(self._parties, ended, strict=True)
-        ]
+        _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
+        return _logs(self._parties)
 
     def _send(self, left: dict[int, memoryview]) -> None:
         """Write as much of the columns as their parties take at once."""
@@ -165,13 +166,10 @@ class Rounds:
 
     def _look(self, answered: Mapping[int, str], deadline: float) -> None:
         """Raise where a party has failed, or the time is over."""
-        now = time.monotonic()
         if any(each.exit_code() for each in self._parties):
             _watch(self._parties, deadline, self._timeout_s)
-        if now > deadline:
-            raise PartyTimeoutError(
-                _still_running(self._parties, dict.fromkeys(answered, now), self._timeout_s)
-            )
+        if time.monotonic() > deadline:
+            raise PartyTimeoutError(_still_running(self._parties, answered, self._timeout_s))
 
     def close(self) -> None:
         """Release what reading took."""
@@ -191,16 +189,12 @@ def rounds_of(
 
     Guarantees, Args, Raises: as `run_parties`, when the block ends.
     """
-    work.mkdir(mode=0o700, parents=True)
-    try:
-        parties = [LocalProcess(job, config, work / f"party-{i}", None) for i, config in enumerate(configs)]
-        with _started(parties, timeout_s, starting):
-            rounds = Rounds(parties, job.spec.outputs, timeout_s)
-            with contextlib.closing(rounds):
-                yield rounds
-    finally:
-        with uninterrupted():
-            shutil.rmtree(work, ignore_errors=True)
+    with (
+        _laid_out(job, configs, work, [None] * len(configs)) as parties,
+        _started(parties, timeout_s, starting),
+        contextlib.closing(Rounds(parties, job.spec.outputs, timeout_s)) as rounds,
+    ):
+        yield rounds
 
 
 Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[None]]
@@ -234,13 +228,13 @@ def run_to_completion(
     Raises: as `run_parties`.
     """
     with _started(parties, timeout_s, starting) as (certificates, deadline):
-        started = time.monotonic()
         with clients(certificates):
-            ended = _watch(parties, deadline, timeout_s)
-        return [
-            PartyLog(each.lines(), end - started, each.peak_memory_bytes())
-            for each, end in zip(parties, ended, strict=True)
-        ]
+            _watch(parties, deadline, timeout_s)
+        return _logs(parties)
+
+
+def _logs(parties: Sequence[PartyProcess]) -> list[PartyLog]:
+    return [PartyLog(each.lines(), each.peak_memory_bytes()) for each in parties]
 
 
 @contextmanager
@@ -272,32 +266,31 @@ def _started(
                 each.close()
 
 
-def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> list[float]:
+def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> None:
+    """Wait until all parties have ended. Raises: as `run_parties`."""
     codes: dict[int, int] = {}
-    ended: dict[int, float] = {}
     failed_at: float | None = None
-    while len(ended) < len(parties):
+    while len(codes) < len(parties):
         for i, each in enumerate(parties):
-            code = each.exit_code() if i not in ended else None
+            code = each.exit_code() if i not in codes else None
             if code is not None:
-                codes[i], ended[i] = code, time.monotonic()
+                codes[i] = code
         failed = [i for i, code in codes.items() if code]
         now = time.monotonic()
         if failed and failed_at is None:
             failed_at = now
-        if failed_at is not None and (now - failed_at > _GRACE_S or len(ended) == len(parties)):
+        if failed_at is not None and (now - failed_at > _GRACE_S or len(codes) == len(parties)):
             errors = {i: _errors(each) for i, each in enumerate(parties)}
             culprits = _culprits(codes, errors, failed)
-            searched = now > min(failed_at + _SEARCH_S, deadline) or len(ended) == len(parties)
+            searched = now > min(failed_at + _SEARCH_S, deadline) or len(codes) == len(parties)
             if culprits or searched:
                 _raise_for_clients(errors)
                 if not culprits:
                     raise PartyFailedError(_disconnection(failed, errors))
                 raise PartyFailedError(_failure(parties, codes, culprits[0], errors))
         if now > deadline and failed_at is None:
-            raise PartyTimeoutError(_still_running(parties, ended, timeout_s))
+            raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
         time.sleep(_POLL_S)
-    return [ended[i] for i in range(len(parties))]
 
 
 def _raise_for_clients(errors: Mapping[int, Sequence[str]]) -> None:
@@ -347,7 +340,7 @@ def _disconnection(failed: list[int], errors: Mapping[int, Sequence[str]]) -> st
     )
 
 
-def _still_running(parties: Sequence[PartyProcess], ended: Mapping[int, float], timeout_s: float) -> str:
+def _still_running(parties: Sequence[PartyProcess], ended: Collection[int], timeout_s: float) -> str:
     running = [i for i in range(len(parties)) if i not in ended]
     stopped = [i for i in running if parties[i].is_stopped()]
     hint = f" (stopped: {', '.join(map(str, stopped))})" if stopped else ""

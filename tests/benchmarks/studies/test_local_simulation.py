@@ -8,9 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.local_simulation import Population, Simulated, population_of, simulate
+from benchmarks.studies.local_simulation import Population, Simulated, simulate
 from protocols.local_dp.estimators import estimate_gaps, estimate_means, estimate_sizes
 from protocols.local_dp.randomizers import MechanismL, MechanismR, ValueRange
+from tests.support.populations import population_of
 
 RATES = ValueRange(0, 1)
 R, L = MechanismR.private(3, Fraction(4), RATES), MechanismL.private(3, Fraction(4), RATES)

@@ -256,7 +256,7 @@ Coordination took 0.00145647 seconds
 
 
 def log_of(text: str) -> PartyLog:
-    return PartyLog(tuple(text.splitlines()), 1.0)
+    return PartyLog(tuple(text.splitlines()))
 
 
 @pytest.mark.parametrize(

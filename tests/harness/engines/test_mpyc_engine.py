@@ -62,7 +62,7 @@ def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[
     engine = EmbeddedEngine()
     assert engine._costs(("Time = 0.5 seconds", "Data sent = 5 bytes")) == PartyCosts(0.5, 5)
     with pytest.raises(OutputError, match="Party 2 "):
-        engine._costs_of(2, PartyLog(lines, 1.0))
+        engine._costs_of(2, PartyLog(lines))
 
 
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         given.extend(configs)
         assert (job.spec, work, timeout_s, starting) == (PI_LAP, tmp_path / "run", 9.0, no_charge)
         return [
-            PartyLog(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"), 1.0)
+            PartyLog(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
             for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
         ]
 

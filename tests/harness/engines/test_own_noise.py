@@ -39,6 +39,7 @@ from protocols.spec import (
     SPLIT,
     with_own_noise,
 )
+from tests.support.rings import to_integers
 
 NOISE = OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 3, 2)
 DOMAINS = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
@@ -56,7 +57,7 @@ def column(domain: Ring, values: list[int]) -> bytes:
 
 
 def integers(domain: Ring, held: bytes) -> list[int]:
-    return domain.to_integers(domain.from_bytes(held))
+    return to_integers(domain, domain.from_bytes(held))
 
 
 @DOMAINS

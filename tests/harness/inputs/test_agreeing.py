@@ -58,6 +58,7 @@ from tests.support.misbehaving import (
     of_two_clients,
     of_version_1,
 )
+from tests.support.rings import to_integers
 
 RING = MODELS["ring"]
 RELEASE = Release(RING, SLOTS, Fraction(1), Fraction(1, 2**40))
@@ -76,7 +77,7 @@ def counted(aggregates: list[Path], directory: Path) -> list[int]:
     """Return the codes that the parties' aggregates share, sorted."""
     values = [extract_values(path, directory / f"values-{i}") for i, path in enumerate(aggregates)]
     shares = np.stack([XOR.from_bytes(path.read_bytes()) for path in values], axis=-2)
-    return sorted(XOR.to_integers(XOR.total(shares)))
+    return sorted(to_integers(XOR, XOR.total(shares)))
 
 
 def three_uploads(shares: Path) -> str:

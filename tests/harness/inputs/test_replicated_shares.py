@@ -22,6 +22,7 @@ from harness.releases.base import Release
 from harness.security_models import MODELS, Model
 from protocols.noise.tables import NoiseLaw
 from protocols.spec import PI_COUNT, PI_GAP_SLOTS, PI_RW, PRODUCT, REPLICATED, SLOTS, SPLIT, InputForm
+from tests.support.rings import to_integers
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
 ABLE = [model for model in MODELS.values() if model.replicated]
@@ -62,7 +63,7 @@ def totals(
         for at, number in enumerate(numbers):
             assert held.setdefault(number, values[at * size : (at + 1) * size]) == values[at * size :][:size]
     everything = np.stack([RING.from_bytes(held[number]) for number in range(model.parties)], axis=-2)
-    return RING.to_integers(RING.total(everything)), dict(left_out)
+    return to_integers(RING, RING.total(everything)), dict(left_out)
 
 
 @models

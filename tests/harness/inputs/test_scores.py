@@ -26,6 +26,7 @@ from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.rings import RING
 from harness.inputs.shares import in_uploads, share
 from protocols.spec import PRODUCT, SPLIT
+from tests.support.rings import to_integers
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
 GRID = (0.0, 0.25, 0.5, 1.0)
@@ -231,7 +232,7 @@ def test_uploads_in_parts_add_up(csv: Path, tmp_path: Path) -> None:
         assert (header.batches, header.clients, header.values) == (2, 2, 16)
         payload = extract_values(tmp_path / f"{i}.aggregate", tmp_path / f"{i}.values").read_bytes()
         shares.append(RING.from_bytes(payload))
-    opened = RING.to_integers(RING.add(*shares))
+    opened = to_integers(RING, RING.add(*shares))
     assert opened == records.counts_per_client().sum(axis=1).tolist()
 
 

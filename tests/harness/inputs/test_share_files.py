@@ -34,6 +34,7 @@ from harness.inputs.shares import share
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PRODUCT, REPLICATED, SPLIT, InputForm
 from tests.conftest import PROJECT
+from tests.support.rings import to_integers
 from tests.support.share_files import VECTORS, identity, line, opened, vectors
 
 FOUND = json.loads(VECTORS.read_text(encoding="utf-8"))
@@ -68,7 +69,7 @@ def added_up(shares: Path, scratch: Path, parties: int) -> list[int]:
     for i, path in enumerate(paths):
         held = common.domain.from_bytes(extract_values(path, scratch / f"{i}.values").read_bytes())
         found |= zip(read_header(path).held, np.split(held, common.copies), strict=True)
-    return common.domain.to_integers(reduce(common.domain.add, found.values()))
+    return to_integers(common.domain, reduce(common.domain.add, found.values()))
 
 
 def test_the_vectors_are_those_that_the_specification_gives() -> None:

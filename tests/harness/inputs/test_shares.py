@@ -24,6 +24,7 @@ from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, Ring
 from harness.inputs.shares import share
 from protocols.spec import PRODUCT, SPLIT, InputForm
+from tests.support.rings import to_integers
 from tests.support.running import slowness
 
 DECLARED = RecordDomain(("a", "b", "c"), ("0", "1"), 90_000)
@@ -216,7 +217,7 @@ def test_aggregates_of_several_uploads_open_to_the_totals(
         domain.from_bytes(extract_values(tmp_path / f"{i}.aggregate", tmp_path / f"{i}.values").read_bytes())
         for i in range(3)
     ]
-    opened = domain.to_integers(domain.add(domain.add(shares[0], shares[1]), shares[2]))
+    opened = to_integers(domain, domain.add(domain.add(shares[0], shares[1]), shares[2]))
     if form is SPLIT:
         assert opened == [70001, 3, 2, 4, 81234, 5]
     else:

@@ -16,6 +16,7 @@ from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import share_and_add_up
 from harness.security_models import MODELS
 from protocols.spec import PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_SLOTS, SHARES, InputForm
+from tests.support.rings import to_integers
 
 OF_COUNTS = Federation(7, 23, 2, 3)
 OF_SCORES = Federation(7, 23, 2, 2, RecordKind.SCORE, thresholds=5)
@@ -60,7 +61,7 @@ def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
 
 
 def total(parties: list[bytes], over: Ring) -> list[int]:
-    return over.to_integers(over.total(np.stack([over.from_bytes(each) for each in parties], axis=-2)))
+    return to_integers(over, over.total(np.stack([over.from_bytes(each) for each in parties], axis=-2)))
 
 
 def test_a_form_of_every_kind_is_tried() -> None:

@@ -50,6 +50,7 @@ from protocols.noise.added import mean_square_error, offset
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
 from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
+from tests.support.rings import to_integers
 
 MODEL = MODELS["mpyc"]
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
@@ -77,7 +78,7 @@ class InTheClear(Runner):
         total = columns[0]
         for column in columns[1:]:
             total = over.add(total, column)
-        values = tuple(over.to_integers(total))
+        values = tuple(to_integers(over, total))
         self.counted.append(sum(values))
         return EngineResult(model, "", {"counts": values}, (0.0,) * 3, 0.0, 0.0, None, (0,) * 3, "", ())
 

@@ -36,6 +36,7 @@ from protocols.noise import added
 from protocols.noise.tables import OwnNoise
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
+from tests.support.rings import to_integers
 from tests.support.running import (
     RUN_TIMEOUT_S,
     as_integers,
@@ -99,7 +100,7 @@ def test_columns_are_shares_of_the_sum_and_fresh() -> None:
         encoded, domain = np.array([[5, -7], [1, 2]]), model.domain
         once, again = (_columns(encoded, model) for _ in range(2))
         total = domain.total(np.stack([domain.from_bytes(each) for each in once], axis=1))
-        assert domain.to_integers(total) == [6, -5]
+        assert to_integers(domain, total) == [6, -5]
         assert not {*once} & {*again} and len({*once}) == model.parties
 
 

@@ -1,0 +1,15 @@
+"""Populations of local simulations, from clients one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.studies.local_simulation import Population
+
+
+def population_of(groups: npt.ArrayLike, values: npt.ArrayLike, of: int) -> Population:
+    """Return the population of clients with these tuples. Args: groups: from 0; of: how many there are."""
+    group, value = np.asarray(groups), np.asarray(values, dtype=np.float64)
+    found = [np.unique(value[group == g], return_counts=True) for g in range(of)]
+    return Population(tuple(each for each, _ in found), tuple(count for _, count in found))

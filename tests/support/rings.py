@@ -1,0 +1,13 @@
+"""Elements of rings as the integers that they stand for."""
+
+from __future__ import annotations
+
+from harness.inputs.rings import Ring, Words
+
+
+def to_integers(domain: Ring, a: Words) -> list[int]:
+    """Return signed integers, flattened, each in [-modulus/2, modulus/2)."""
+    values = [
+        sum(int(word) << 64 * i for i, word in enumerate(element)) for element in a.reshape(-1, domain.words)
+    ]
+    return [v - domain.modulus if 2 * v >= domain.modulus else v for v in values]
