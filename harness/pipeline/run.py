@@ -81,19 +81,18 @@ def run_release(
     settings: RunSettings,
     out: Path,
     progress: Progress,
-    task: str | None = None,
     earlier: Mapping[str, dict[str, Any]] | None = None,
     within: Entry | None = None,
 ) -> Run[R]:
     """Run a statistic's protocol; write its files and `manifest.json` into `out`.
 
-    Args: source: where the parties' inputs come from; task: what the manifest calls the run; the statistic's
-    name unless given; earlier: manifests of releases on the same clients that this one was chosen after; what
-    the files say is then of all of them together, this one at all that it was allowed: how much of that its
-    noise spends depends on what they opened; within: the entry of several runs that this is one of.
+    Args: source: where the parties' inputs come from; earlier: manifests of releases on the same clients that
+    this one was chosen after; what the files say is then of all of them together, this one at all that it was
+    allowed: how much of that its noise spends depends on what they opened; within: the entry of several runs
+    that this is one of.
     Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
     """
-    started, task, release = time.monotonic(), task or statistic.name, settings.release
+    started, task, release = time.monotonic(), statistic.name, settings.release
     settings.check_supported(statistic.spec)
     charged_by = entry(settings.account) if within is None else nullcontext(within)
     with charged_by as charging, new_directory(out) as partial:

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, ClassVar, Generic, TypeVar
 
 from harness.errors import OptionError, UnsupportedError
-from harness.inputs.neighboring import relation_for
+from harness.inputs.encoding import is_per_record
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError, Floats
 from harness.security_models import Model
@@ -19,6 +19,7 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     NoisePlan,
     PrivacyUnit,
+    default_relation,
     plan_noise,
     plan_nominal_noise,
     plan_own_noise,
@@ -89,6 +90,51 @@ class Release:
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
         return relation_for(domain, self.form, self.relation, self.unit)
+
+
+def relation_for(
+    domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
+) -> NeighboringRelation:
+    """Return the relation that was chosen, or the default for this domain, input form and unit.
+
+    Raises: OptionError: it protects how many records there are, which the input form shows; or one record
+    and all records of a client are confused.
+    """
+    sizes = domain.kind is RecordKind.SIZE
+    if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:
+        return _of_clients(domain, form, chosen, unit)
+    if not is_per_record(domain, form.name):
+        return chosen or default_relation(domain.max_count)
+    if chosen is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise OptionError(
+            f"Input form {form.name} shows how many records there are, so it cannot protect whether "
+            "one exists: use --neighboring-relation replace_one, or --input-form split."
+        )
+    return NeighboringRelation.REPLACE_ONE
+
+
+def _of_clients(
+    domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
+) -> NeighboringRelation:
+    if unit is PrivacyUnit.RECORD:
+        raise OptionError(
+            "A cap, and --neighboring-relation zero_out_one, are for all records of a client together: "
+            "say --privacy-unit client."
+        )
+    if not domain.cap and domain.kind is not RecordKind.SIZE:
+        raise OptionError(
+            "--privacy-unit client needs to know how much of a client counts: --cap 10, for example, or "
+            "--cap weight-one; ./inv cap chooses a cap."
+        )
+    if not form.capped:
+        raise OptionError(
+            f"Input form {form.name} keeps no client to a cap; leave out --input-form, or --privacy-unit."
+        )
+    if chosen not in (None, NeighboringRelation.ZERO_OUT_ONE):
+        raise OptionError(
+            f"--privacy-unit client is under zero_out_one, not {chosen}; leave out --neighboring-relation."
+        )
+    return NeighboringRelation.ZERO_OUT_ONE
 
 
 def no_place(spec: ProtocolSpec) -> OptionError:

@@ -22,8 +22,7 @@ from harness.inputs.contribution_bounds import Cap, scale_of
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind, shown
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.postprocessing.thresholds.cautions import cautions
-from harness.postprocessing.thresholds.choose import GroupThresholds, choose_thresholds
+from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
 from harness.releases.base import (
     AuditTarget,
     Declared,

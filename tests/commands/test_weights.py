@@ -15,7 +15,7 @@ from harness.engines.registry import choose_model
 from harness.inputs.aggregation import check_aggregates, extract_values
 from harness.inputs.rings import RINGS
 from harness.security_models import MODELS, Model
-from harness.views.before_after import TOLD
+from harness.views.quickstart import TOLD
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
 from protocols.spec import PRODUCT, SPLIT, InputForm

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.postprocessing.thresholds.cautions import constant_prediction
+from harness.postprocessing.thresholds.choose import constant_prediction
 from harness.postprocessing.thresholds.rules import in_words
 from harness.views import run
 from harness.views.parts import Findings, Paragraph, Part, Table

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from harness.postprocessing.curves import GroupCurves, exact_curves
-from harness.postprocessing.thresholds.cautions import cautions, constant_prediction
-from harness.postprocessing.thresholds.choose import choose_thresholds
+from harness.postprocessing.thresholds.choose import cautions, choose_thresholds, constant_prediction
 
 GRID = np.linspace(0, 1, 101)
 

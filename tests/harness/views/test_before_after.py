@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from harness.evaluation.before_after import METRICS, UNMITIGATED, Evaluation
-from harness.views.before_after import METRICS as NAMES, TOLD, before_after, models
 from harness.views.parts import Picture, Sentences, Table
+from harness.views.quickstart import METRICS as NAMES, TOLD, before_after, models
 from tests.harness.views.test_plots import drawn
 
 
