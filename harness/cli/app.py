@@ -39,8 +39,7 @@ class Commands(Program):
 
     def parse_tasks(self) -> None:
         """Find the commands and their options. Raises: ParseError: one is misspelt, or has no value."""
-        from harness.cli.command_line import checked
-        from harness.cli.repeated_options import fill_in
+        from harness.cli.command_line import checked, fill_in
         from harness.errors import OptionError
 
         commands = {name: self.collection[name] for name in self.collection.task_names}

@@ -1,4 +1,4 @@
-"""How an option is declared, and how a command is made of a class of options.
+"""How an option is declared, a command made of a class of options, and what `fairshares.toml` gives to all.
 
 An option's name, help, default and what reads it are said once, in a class; `Command` makes of the class
 what invoke runs. What a command needs is imported when it runs, so that each starts fast.
@@ -15,10 +15,14 @@ from typing import Any, ClassVar, Generic, TypeVar, overload
 from invoke import Context, Task
 from invoke.exceptions import ParseError
 from invoke.parser.argument import Argument
+from invoke.parser.context import ParserContext
 
 from harness.errors import OptionError
 from harness.system.command_name import COMMAND
 from harness.system.spelling import similar
+
+FILE = Path("fairshares.toml")  # in the working directory
+_WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
 
 T = TypeVar("T")
 Parser = Callable[[str, str], T]  # a text, and the option that it was given for, for what an error says
@@ -270,3 +274,44 @@ def _unknown(word: str, command: str, options: Iterable[str], commands: Iterable
         else f"{word!r} belongs to no option of {command}; values go by name, for example --out results"
     )
     return f"{wrong}; `{COMMAND} {command} --help` explains all."
+
+
+def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> str:
+    """Give commands the options that the file has and the command line has not; return a sentence on these.
+
+    A command's own table goes before what stands outside of tables.
+    [test: tests/harness/cli/test_repeated_options.py]
+    Args: given: what was typed of each command; commands: all there are, by name.
+    Raises: OptionError: the file cannot be read, or names what no command has.
+    """
+    if not given or not FILE.exists():
+        return ""
+    from harness.system.documents import Refusal, read_toml  # which most commands need not load to begin
+
+    found = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
+    tables = {name: table for name, table in found.items() if isinstance(table, dict)}
+    for_all = {name: value for name, value in found.items() if name not in tables}
+    options = {name: option for command in commands.values() for name, option in command.options.items()}
+    texts = {"": _texts("no command has", for_all, options)}
+    for name, table in tables.items():
+        if name not in commands:
+            raise OptionError(f"{FILE}: there is no command [{name}]{similar(name, commands)}.")
+        texts[name] = _texts(f"[{name}] has not got", table, commands[name].options)
+    taken = {}
+    for context in given:
+        for name, text in {**texts[""], **texts.get(str(context.name), {})}.items():
+            flag = options[name].flag
+            if flag in context.flags and not context.flags[flag].got_value:
+                context.flags[flag].value, taken[flag] = text, text
+    return f"From {FILE}: {', '.join(f'{flag} {text}' for flag, text in taken.items())}" if taken else ""
+
+
+def _texts(lacking: str, table: Mapping[str, Any], options: Mapping[str, Option[Any]]) -> dict[str, str]:
+    for name in table:
+        if name not in options:
+            raise OptionError(f"{FILE}: {lacking} an option {name!r}{similar(name, options)}.")
+        if options[name].parse is None:
+            raise OptionError(
+                f"{FILE}: {name} takes no value; give {options[name].flag} as you run a command."
+            )
+    return {name: str(as_text(name, value)) for name, value in table.items()}

@@ -9,7 +9,7 @@ import pytest
 from invoke import Collection
 from invoke.parser import Parser
 
-from harness.cli.repeated_options import fill_in
+from harness.cli.command_line import fill_in
 from harness.cli.user_commands import COMMANDS, HOSTS
 from harness.errors import OptionError
 from tests.support.command import call, refused
