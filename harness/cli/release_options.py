@@ -599,13 +599,13 @@ def _of_hosts() -> dict[str, Option[Any]]:
         "input_path": "as the shares were made: shares (default, additive) or replicated, of which any two "
         "hosts hold all, but none can change one",
         "reveal": "of weights: counts (default) or weights",
+        **dict.fromkeys(("arrivals", "horizon"), "of weights on one machine: hosts refuse a series, so far"),
     }
     of_all = {**OF_ALL, **ReleaseOptions.declared}
     of_records = ("records", "threshold", "curves", "range", "steps", "cap_epsilon")
-    of_series = ("arrivals", "horizon")  # whose folder and uploads are on one machine, so far
     found = {name: option.passed_on(said.get(name, option.explained)) for name, option in of_all.items()}
     found["hosts"] = HOSTS.but(parse=as_given, attribute="hosts")
-    return {name: option for name, option in found.items() if name not in (*of_records, *of_series)}
+    return {name: option for name, option in found.items() if name not in of_records}
 
 
 HostsRunOptions.declared = {**HostsRunOptions.declared, **_of_hosts()}

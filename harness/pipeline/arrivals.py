@@ -108,9 +108,11 @@ def read_arrivals(folder: Path) -> Arrivals | None:
         horizon, cells = len(found.schedule.parts), domain_from_json(found.domain, str(path)).cells
     except (ValueError, ArithmeticError, FairSharesError):
         refusal.say("its parts or its domain make no sense")
-    sizes = {len(epoch.counts) for epoch in found.epochs if epoch.counts is not None}
-    counted = sum(len(epoch.uploads) for epoch in found.epochs)
-    if len(found.epochs) > horizon or counted != len(found.uploads) or sizes - {cells}:
+    if (
+        len(found.epochs) > horizon
+        or sum(len(epoch.uploads) for epoch in found.epochs) != len(found.uploads)
+        or any(len(epoch.counts) != cells for epoch in found.epochs if epoch.counts is not None)
+    ):
         refusal.say("its epochs are too many, have an upload twice, or revealed other counts")
     return found
 
@@ -162,10 +164,10 @@ class _Charging(Entry):
         try:
             super().start(release)
             if self.before.epochs:
-                epochs = {epoch.id: epoch.uploads for epoch in began}
                 with nothing_started():
-                    ledger, name = self.account.ledger, self.account.population
-                    self._charge, self.population = ledger.add(name, event, epochs)
+                    self._charge, self.population = self.account.ledger.add(
+                        self.account.population, event, {epoch.id: epoch.uploads for epoch in began}
+                    )
         except FairSharesError:
             self.before.save(self.folder)
             raise
@@ -218,11 +220,10 @@ class _Arriving(SharesSource):
 
     def taken(self, uploads: Uploads) -> Uploads:
         own = [self.directory / f"party-{i}" for i in range(len(uploads))]
-        listed = [
-            sorted(place.glob(f"*{SUFFIX}")) if paths is None else paths
+        found = [
+            {read_header(path).batch: path for path in paths or place.glob(f"*{SUFFIX}")}
             for place, paths in zip(own, uploads, strict=True)
         ]
-        found = [{read_header(path).batch: path for path in paths} for paths in listed]
         before, there = self.charging.before, frozenset[str]().union(*found)
         again = {upload for epoch in before.epochs[self.part.first :] for upload in epoch.uploads}
         if there <= before.uploads:

@@ -46,6 +46,11 @@ def arrived(options: WeightsOptions, target: Path, begin: Progress) -> tuple[Wei
 
     Args: target: a new directory for the files. Raises: FairSharesError: it cannot be run.
     """
+    if options.hosts:
+        raise OptionError(
+            "Hosts keep no series of epochs (docs/decisions/0043-arrivals.md says why); leave out --arrivals "
+            "and --horizon: each run on hosts then counts all uploads, and is charged by itself."
+        )
     if not options.arrivals or not options.shares or options.records or options.invite:
         raise OptionError(
             "--arrivals counts uploads: give it, a folder, together with --shares, and neither --records nor "

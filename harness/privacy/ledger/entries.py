@@ -295,10 +295,10 @@ class Ledger:
             )
         rows = connection.execute("SELECT id FROM epochs WHERE charge = ?", (number,))
         began = {epoch for (epoch,) in rows}
-        if unknown := began - epochs.keys():
+        if began - epochs.keys():
             raise self._database.error(
-                f"{len(unknown)} epochs began that {release.out} does not know, which is a copy from before "
-                "them; go on with the latest one"
+                f"an epoch began that {release.out} does not know, which is a copy from before it; go on "
+                "with the latest one"
             )
         return number, key, [epoch for epoch in epochs if epoch not in began]
 

@@ -69,7 +69,7 @@ def test_whoever_does_not_know_all_epochs_is_refused(ledger: Ledger) -> None:
     ledger.add("people", FIRST, TWO)
     ledger.charge("people", None, other("c", "d"))  # after which it is not the last use
     for new in ("c", "x"):
-        with pytest.raises(LedgerError, match=r"1 epochs began that /series does not know, .* a copy from"):
+        with pytest.raises(LedgerError, match="an epoch began that /series does not know, which is a copy"):
             ledger.add("people", FIRST, {**ONE, "3": [new]})
     assert "x" not in ledger.spent_on("x")
     ledger.add("people", FIRST, {**TWO, "3": ["d"]})  # charged to the same people
@@ -89,7 +89,7 @@ def test_what_a_crash_kept_from_the_ledger_is_added_later(ledger: Ledger) -> Non
     ledger.charge("people", None, FIRST)
     ledger.add("people", FIRST, {**TWO, "3": ["d"]})
     assert ledger.spent_on("cd") == dict.fromkeys("cd", SPENT)
-    with pytest.raises(LedgerError, match="1 epochs began"):
+    with pytest.raises(LedgerError, match="an epoch began"):
         ledger.add("people", FIRST, {**ONE, "3": ["d"], "4": ["x"]})
 
 
@@ -146,7 +146,7 @@ def test_no_ledger_is_adopted_while_an_epoch_runs(ledger: Ledger, tmp_path: Path
     new.adopt(ledger, merge=False)
     with pytest.raises(AdoptedError):
         ledger.add("people", FIRST, {**TWO, "3": ["d"], "4": ["e"]})
-    with pytest.raises(LedgerError, match="2 epochs began that"):
+    with pytest.raises(LedgerError, match="an epoch began that"):
         new.add("people", FIRST, {**ONE, "4": ["e"]})
     new.add("people", FIRST, {**TWO, "3": ["d"], "4": ["e"]})
     assert new.spent_on("e") == {"e": SPENT}
