@@ -38,50 +38,46 @@ _OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 def utility(options: UtilityOptions) -> None:
     """Measure what released score curves are worth, by every method."""
     chosen = options.neighboring_relation or NeighboringRelation.REPLACE_ONE
+    settings = of_utility.settings(options.quick)
 
     def study(begin: terminal.Steps) -> Outcome:
-        begin("measure")
-        settings = of_utility.settings(options.quick)
         outcomes = of_utility.run(settings, options.repetitions, chosen, begin.count)
         return of_utility.outcome(outcomes, chosen)
 
     given = typed(quick=options.quick, repetitions=options.repetitions, neighboring_relation=chosen)
     steps = {"measure": "release curves and choose thresholds, in the clear"}
-    carry_out("bench.utility", given, steps, study, options.out, options.json)
+    carry_out("bench.utility", given, steps, study, options)
 
 
 def trust(options: TrustOptions) -> None:
     """Compare trust models by error and clients needed."""
-
-    def study(begin: terminal.Steps) -> Outcome:
-        begin("measure")
-        setting = of_trust.QUICK if options.quick else of_trust.Setting()
-        return of_trust.outcome(*of_trust.run(setting, options.runs, begin.count))
-
-    steps = {"measure": "compute and simulate errors, in the clear"}
-    given = typed(quick=options.quick, runs=options.runs)
-    carry_out("bench.trust", given, steps, study, options.out, options.json)
+    setting = of_trust.QUICK if options.quick else of_trust.Setting()
+    carry_out(
+        "bench.trust",
+        typed(quick=options.quick, runs=options.runs),
+        {"measure": "compute and simulate errors, in the clear"},
+        lambda begin: of_trust.outcome(*of_trust.run(setting, options.runs, begin.count)),
+        options,
+    )
 
 
 def plans(options: PlansOptions) -> None:
     """Compare plans with what commands take."""
-
-    def study(begin: terminal.Steps) -> Outcome:
-        begin("measure")
-        cases = of_plans.QUICK if options.quick else of_plans.CASES
-        return of_plans.outcome(of_plans.run(cases, options.repetitions, begin.count, options.units))
-
-    steps = {"measure": "plan and run commands"}
-    given = typed(quick=options.quick, repetitions=options.repetitions, units=options.units)
-    carry_out("bench.plans", given, steps, study, options.out, options.json)
+    cases, many = of_plans.QUICK if options.quick else of_plans.CASES, options.repetitions
+    carry_out(
+        "bench.plans",
+        typed(quick=options.quick, repetitions=many, units=options.units),
+        {"measure": "plan and run commands"},
+        lambda begin: of_plans.outcome(of_plans.run(cases, many, begin.count, options.units)),
+        options,
+    )
 
 
 def groupwise(options: GroupwiseOptions) -> None:
     """Draw privacy and error by the size of the group."""
     most, wanted = options.epsilon, options.target()
 
-    def study(begin: terminal.Steps) -> Outcome:
-        begin("compute")
+    def study(_begin: terminal.Steps) -> Outcome:
         try:
             return of_logarithms.outcome(of_logarithms.study(wanted, most))
         except ValueError as error:
@@ -89,7 +85,7 @@ def groupwise(options: GroupwiseOptions) -> None:
 
     bounds = {"relative_error": f"{wanted.relative:g}", "error_from": wanted.least, "error_to": wanted.most}
     steps = {"compute": "laws of the noise, by the size of the group"}
-    carry_out("reproduce.groupwise", typed(epsilon=most, **bounds), steps, study, options.out, options.json)
+    carry_out("reproduce.groupwise", typed(epsilon=most, **bounds), steps, study, options)
 
 
 def capping(options: CappingOptions) -> None:
@@ -97,7 +93,6 @@ def capping(options: CappingOptions) -> None:
     data, other_data = options.movielens, options.held_out_movielens
 
     def study(begin: terminal.Steps) -> Outcome:
-        begin("data")
         seed = of_caps.SEED
         populations = [zipf(size, law, seed) for law in options.exponents for size in options.clients]
         others = [
@@ -116,24 +111,25 @@ def capping(options: CappingOptions) -> None:
         held_out=options.held_out,
     )
     steps = {"data": "populations", "compute": "expected errors"}
-    carry_out("reproduce.capping", given, steps, study, options.out, options.json)
+    carry_out("reproduce.capping", given, steps, study, options)
 
 
 def gaps(options: GapsOptions) -> None:
     """Reproduce the tables and figures on gaps under local privacy."""
     source, extent = options.data, of_gaps.QUICK if options.quick else of_gaps.WHOLE
-
-    def study(begin: terminal.Steps) -> Outcome:
-        return of_gaps.outcome(of_gaps.reproduce(source, extent, begin, begin.detail), extent)
-
     steps = {
         "data": "rates of the recordings, or of the synthetic population",
         "table1": "Table 1",
         "table2": "Table 2, simulated clients",
         "figures": "figures",
     }
-    given = typed(data=source and source.name, quick=options.quick)
-    carry_out("reproduce.gaps", given, steps, study, options.out, options.json)
+    carry_out(
+        "reproduce.gaps",
+        typed(data=source and source.name, quick=options.quick),
+        steps,
+        lambda begin: of_gaps.outcome(of_gaps.reproduce(source, extent, begin, begin.detail), extent),
+        options,
+    )
 
 
 def training(options: TrainingOptions) -> None:

@@ -67,23 +67,23 @@ def carry_out(
     options: str,
     steps: dict[str, str],
     study: Callable[[terminal.Steps], Outcome],
-    out: Path | None,
-    as_json: bool,
+    asked: Any,
 ) -> None:
     """Carry a study out: write its files into a new directory, show it, and print it as JSON if asked to.
 
     Args: task: as it is called after `./inv`; options: as they were understood, each with a space before it;
-    steps: what to call them, but the last one, which draws and writes; study: told of what begins each step;
-    out: the directory, None: one under `runs/`.
+    steps: what to call them, but the last one, which draws and writes; study: told of what begins each step
+    but the first, which has begun; asked: options with `out` and `json`.
     """
-    directory, started = out or default_out(task), time.monotonic()
+    directory, started = asked.out or default_out(task), time.monotonic()
     names = {**steps, "draw": "write and draw"}
     with new_directory(directory) as partial, terminal.steps(names) as begin:
+        begin(next(iter(steps)))
         found = study(begin)
         begin("draw")
         found.write(partial, f"./inv {task}{options}", time.monotonic() - started)
     terminal.show(*found.view, results(directory))
-    if as_json:
+    if asked.json:
         terminal.print_json(found.json)
 
 

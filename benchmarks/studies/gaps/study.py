@@ -137,12 +137,11 @@ def reproduce(
 ) -> Reproduction:
     """Compute all of it.
 
-    Args: data: the activity archive, None: a synthetic population; begin: called with "data", "table1",
-    "table2" and "figures" as each begins; detail: with how far the data are.
+    Args: data: the activity archive, None: a synthetic population; begin: called with "table1", "table2" and
+    "figures" as each begins; detail: with how far the data are.
     Raises: DataSetError: the archive cannot be used.
     """
     of_table2, of_figure4 = np.random.default_rng(SEED).spawn(2)
-    begin("data")
     rates = (
         synthetic_rates()
         if data is None
