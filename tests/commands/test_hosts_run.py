@@ -33,21 +33,13 @@ from protocols.noise.tables import BITS, NoiseLaw
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.parties_on_hosts import charges, hold_midway, party_on
 from tests.support.running import until
-from tests.support.ssh import Site, copy_of_project, site
+from tests.support.ssh import POLICY, Site, copy_of_project, site
 
 MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
 RUN = ["hosts.run", "--model", MODEL.name, "--epsilon", "1", "--out", "results"]
 # Clients' records: 30 of group a and label 0, 20 of b and 1.
 RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
 PEOPLE = ["--population", "people"]
-POLICY = """
-[[population]]
-name = "*"
-epsilon = 1000
-delta = "2^-20"
-epsilon_per_run = 20
-delta_per_run = "2^-30"
-"""
 NOISE = 40  # beyond it with probability below 1e-13, as the noise's atoms end there
 
 

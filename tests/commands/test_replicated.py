@@ -11,7 +11,7 @@ import pytest
 from harness.security_models import MODELS, Model
 from tests.support.command import call, refused
 from tests.support.running import model_parameters
-from tests.support.ssh import site
+from tests.support.ssh import POLICY, site
 
 ABLE = [model for model in MODELS.values() if model.replicated]
 DECLARED = ("--groups", "a,b", "--labels", "0,1")
@@ -61,15 +61,6 @@ def test_a_result_is_of_the_reports_that_nobody_changed(command: str, model: Mod
     if command == "weights":  # (a, 0), (a, 1), (b, 0), (b, 1)
         noisy = [value for row in found["noisy_counts"] for value in row]
         assert all(abs(a - b) <= 10 for a, b in zip(noisy, (40, 0, 0, 70), strict=True))
-
-
-POLICY = """
-[[population]]
-name = "*"
-epsilon = 1000
-delta = "2^-20"
-epsilon_per_run = 20
-"""
 
 
 @pytest.mark.mpspdz("ps-rep-ring")

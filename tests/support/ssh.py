@@ -22,6 +22,15 @@ from harness.hosts.inventory import Host
 from tests.conftest import PROJECT
 from tests.support.running import until
 
+# Of an owner who takes part in all that these tests run.
+POLICY = """
+[[population]]
+name = "*"
+epsilon = 1000
+delta = "2^-20"
+epsilon_per_run = 20
+delta_per_run = "2^-30"
+"""
 _CONFIG = """
 ListenAddress {address}
 Port {port}
