@@ -9,7 +9,7 @@ from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
 from harness.postprocessing.reweighing.revealed import OpenedWeights, layout_for, read_opened_weights
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, table_of
+from harness.releases.base import Opened, PreparedRelease, R, Release, Statistic, plan_release, table_of
 from harness.releases.expected_errors import ExpectedError, Floats, by_cell, deviation, weight_errors
 from protocols.noise.added import Noise
 from protocols.spec import PI_RW, PI_RW_SLOTS, PI_RW_WEIGHTS, ProtocolSpec
@@ -28,15 +28,21 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class WeightsStatistic(Statistic[Weights]):
-    """Sample weights by one reweighing scheme.
-
-    Args: reweighing: a key of `REWEIGHINGS`; spec: π_RW of counts, or of clients' slots.
-    """
+class _Reweighed(Statistic[R]):
+    """Sample weights by one reweighing scheme. Args: reweighing: a key of `REWEIGHINGS`."""
 
     reweighing: str = "balanced"
-    spec: ProtocolSpec = PI_RW
     name = "weights"
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
+
+
+@dataclass(frozen=True)
+class WeightsStatistic(_Reweighed[Weights]):
+    """Sample weights from noisy counts. Args: spec: π_RW of counts, or of clients' slots."""
+
+    spec: ProtocolSpec = PI_RW
     specs: ClassVar = {"counts": PI_RW, "weights": PI_RW_WEIGHTS}
     slots = PI_RW_SLOTS
     online = True
@@ -58,17 +64,12 @@ class WeightsStatistic(Statistic[Weights]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
-
 
 @dataclass(frozen=True)
-class WeightsOnlyStatistic(Statistic[OpenedWeights]):
-    """Sample weights computed inside the MPC, which opens nothing else. Args: as `WeightsStatistic`."""
+class WeightsOnlyStatistic(_Reweighed[OpenedWeights]):
+    """Sample weights computed inside the MPC, which opens nothing else."""
 
-    reweighing: str = "balanced"
     spec: ProtocolSpec = PI_RW_WEIGHTS
-    name = "weights"
     specs: ClassVar = {"weights": PI_RW_WEIGHTS}
 
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[OpenedWeights]:
@@ -86,9 +87,6 @@ class WeightsOnlyStatistic(Statistic[OpenedWeights]):
             layout_for(domain, clients, self.reweighing, len(plan.coins))
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read, check)
-
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
 
 
 def expected_weight_error(
