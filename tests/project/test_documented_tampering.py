@@ -16,6 +16,7 @@ from benchmarks.tampering.walk import load
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "explanation" / "active-security.md").read_text(encoding="utf-8")
+MOST_USED = ("pi_rw", "pi_cf", "pi_roc", "pi_gap", "pi_lap", "pi_sum")
 RESULTS = PROJECT / "benchmarks" / "results"
 
 
@@ -54,3 +55,22 @@ def test_times() -> None:
     assert not any(row["sizes_differ"] or row["found"] for row in rows)
     said = f"{sum(row['pairs'] for row in rows):,} pairs of {len(rows)} programs and models"
     assert said in PAGE, said
+    most_used = [row for row in rows if row["operation"].split()[0] in MOST_USED]
+    for of in (
+        [row for row in most_used if row["model"] != "spdz2k"],
+        [row for row in most_used if row["model"] == "spdz2k"],
+        [row for row in rows if row not in most_used],
+    ):
+        long = [row["difference_s"][1] - row["difference_s"][0] for row in of]
+        parts = [100 * length / row["seconds"] for length, row in zip(long, of, strict=True)]
+        cells = (
+            span("", *(row["pairs"] for row in of)),
+            span(".3g", *(row["seconds"] for row in of)),
+            f"{span('.3g', *(1e3 * length for length in long))} ms",
+            f"{span('.0f', *parts)} %",
+        )
+        assert " | ".join(cells) in PAGE, cells
+
+
+def span(form: str, *values: float) -> str:
+    return f"{min(values):{form}}–{max(values):{form}}"
