@@ -69,7 +69,7 @@ def test_a_host_takes_part_by_its_owners_word_only(hosts: list[Path], work: Work
 @pytest.mark.parametrize(
     "sizes", [(0, 23, 2, 2), (10**9, 23, 2, 2), (7, 10**12, 2, 2), (7, 23, 10**4, 10**4)]
 )
-def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, ...], work: Work) -> None:
+def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, int, int, int], work: Work) -> None:
     with pytest.raises(HostUnfitError, match="run on nobody, or on more than 10,000,000"):
         work.benchmark(1, replace(OF_WEIGHTS, federation=Federation(*sizes)))
 
