@@ -14,9 +14,20 @@ from protocols.accounting.calibration import PrivacyUnit
 
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
 
-CLIP = 1.0  # of a record's gradient; what `fit` takes unless told, good on data that is no longer private
-LEARNING_RATE = 1.0
-MOMENTUM = 0.9
+
+@dataclass(frozen=True)
+class Descent:
+    """How a model is trained, all of it public and fixed beforehand; usual values were good on public data.
+
+    Attributes: rounds: sums, in each of which everybody takes part; clip: the largest L2 norm of a record's
+    gradient; largest_weight: larger weights count as this; learning_rate, momentum: of gradient descent.
+    """
+
+    rounds: int
+    clip: float = 1.0
+    largest_weight: float = 1.0
+    learning_rate: float = 1.0
+    momentum: float = 0.9
 
 
 @dataclass(frozen=True)
@@ -107,39 +118,29 @@ class Examples:
 
 
 def fit(
-    examples: Examples,
-    sum_of: SumOf,
-    *,
-    rounds: int,
-    unit: PrivacyUnit,
-    clip: float = CLIP,
-    largest_weight: float = 1.0,
-    learning_rate: float = LEARNING_RATE,
-    momentum: float = MOMENTUM,
-    fairgrad: FairGrad | None = None,
+    examples: Examples, sum_of: SumOf, how: Descent, unit: PrivacyUnit, fairgrad: FairGrad | None = None
 ) -> Floats:
-    """Train by so many noisy sums, in each of which everybody takes part.
+    """Train on noisy sums.
 
     Computes: gradient descent with heavy-ball momentum on the noisy sums, divided by the number of clients,
     which is public; and of its steps the mean of the later half, over which the noise averages out.
     Args: sum_of: from updates to their noisy sum, for example `SumSession.add`; nothing else reads them.
-    largest_weight: public, fixed beforehand; larger weights count as this. fairgrad: weighs groups, in place
-    of records' weights, by the counts of each round's model.
+    fairgrad: weighs groups, in place of records' weights, by the counts of each round's model.
     Returns: parameters, shape (k - 1, p + 1), for `probabilities`.
     """
     parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
     total, weights = np.zeros(examples.shape), None
     counts = np.zeros(fairgrad.cells if fairgrad else 0)
-    for done in range(rounds):
-        noisy = sum_of(examples.updates(parameters, clip, largest_weight, unit, fairgrad, weights))
-        velocity = momentum * velocity + noisy[: total.size].reshape(examples.shape) / examples.clients
-        parameters = parameters - learning_rate * velocity
-        if done >= rounds // 2:
+    for done in range(how.rounds):
+        noisy = sum_of(examples.updates(parameters, how.clip, how.largest_weight, unit, fairgrad, weights))
+        velocity = how.momentum * velocity + noisy[: total.size].reshape(examples.shape) / examples.clients
+        parameters = parameters - how.learning_rate * velocity
+        if done >= how.rounds // 2:
             total += parameters
         if fairgrad is not None:
             counts += noisy[total.size :]
             weights = fairgrad.weights(counts, done + 1)
-    return total / (rounds - rounds // 2)
+    return total / (how.rounds - how.rounds // 2)
 
 
 def probabilities(parameters: Floats, inputs: Floats) -> Floats:

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -22,7 +22,7 @@ from harness.pipeline.manifest import combined_manifest, manifest
 from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.privacy.ledger.charge import Account, Entry, entry
-from harness.privacy.ledger.populations import PrivacyEvent, exact_json
+from harness.privacy.ledger.populations import exact_json
 from harness.privacy.statement import INFERRED, end_to_end, own_noise_fields
 from harness.releases.base import Statistic
 from harness.releases.score_curves import ThresholdsStatistic
@@ -31,11 +31,11 @@ from harness.security_models import Model
 from harness.system.result_files import new_directory, write_json
 from harness.training.fairness import FairGrad
 from harness.training.features import Features
-from harness.training.logistic import Examples, fit, probabilities, with_constant
+from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.predictor import FILE, LogisticModel
 from harness.training.session import SumSession
 from harness.training.updates import Floats
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.calibration import PrivacyUnit, compose
 from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import exp_bounds
 from protocols.noise.tables import OwnNoise
@@ -67,20 +67,15 @@ class Planned(Generic[S]):
 class Training:
     """What is trained, and how much of it may be known; all of it public, fixed before data are seen.
 
-    Attributes: guarantee: that the model's rounds keep to together; clip, largest_weight, learning_rate,
-    momentum: as for `logistic.fit`; grid: of scores, for thresholds; weights, thresholds: None for none;
-    fairness: what groups are weighed for while the model is trained, None for nothing; positive: the label
-    whose rates that is about, the last one if empty.
+    Attributes: guarantee: that the model's rounds keep to together; grid: of scores, for thresholds;
+    weights, thresholds: None for none; fairness: what groups are weighed for while the model is trained,
+    None for nothing; positive: the label whose rates that is about, the last one if empty.
     """
 
     model: Model
     unit: PrivacyUnit
     guarantee: Guarantee
-    rounds: int
-    clip: float
-    largest_weight: float
-    learning_rate: float
-    momentum: float
+    how: Descent
     noise: str
     account: Account
     timeout_s: float
@@ -89,12 +84,6 @@ class Training:
     thresholds: Planned[ThresholdsStatistic] | None = None
     fairness: str | None = None
     positive: str = ""
-
-    @property
-    def relation(self) -> NeighboringRelation:
-        """Between neighbouring data sets, of all that is opened."""
-        of_records = self.unit is PrivacyUnit.RECORD
-        return NeighboringRelation.ADD_OR_REMOVE_ONE if of_records else NeighboringRelation.ZERO_OUT_ONE
 
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
         """How groups are weighed. Raises: OptionError, RecordDomainError: not with these labels."""
@@ -105,16 +94,11 @@ class Training:
 
     def hyperparameters(self, fairgrad: FairGrad | None) -> dict[str, Any]:
         """What a manifest says of how the model was trained."""
-        names = ("rounds", "clip", "largest_weight", "learning_rate", "momentum")
-        said = {name: getattr(self, name) for name in names}
-        if fairgrad is None:
-            return said
-        return {
-            **said,
-            "fairness": fairgrad.fairness,
-            "fairness_share": fairgrad.share,
-            "fairness_step": fairgrad.step,
-        }
+        said = asdict(self.how)
+        if fairgrad is not None:
+            of_counts = {"fairness_share": fairgrad.share, "fairness_step": fairgrad.step}
+            said |= {"fairness": fairgrad.fairness, **of_counts}
+        return said
 
 
 @dataclass(frozen=True)
@@ -174,7 +158,7 @@ def train(
             total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
         if chosen.weights:
             total = compose([chosen.weights.exact(domain), total])
-        whole = PrivacyEvent(TASK, chosen.model.name, total, chosen.unit, chosen.relation, out)
+        whole = replace(session.event, task=TASK, exact=total, out=out)
         charging.whole = whole
         charging.check(whole)
         weights = released(chosen.weights, records) if chosen.weights else None
@@ -190,17 +174,7 @@ def train(
         )
         progress("train")
         with session:
-            parameters = fit(
-                examples,
-                session.add,
-                rounds=chosen.rounds,
-                unit=chosen.unit,
-                clip=chosen.clip,
-                largest_weight=chosen.largest_weight,
-                learning_rate=chosen.learning_rate,
-                momentum=chosen.momentum,
-                fairgrad=fairgrad,
-            )
+            parameters = fit(examples, session.add, chosen.how, chosen.unit, fairgrad)
         thresholds = None
         if chosen.thresholds:
             positive = domain.positive(chosen.thresholds.statistic.curves.positive)
@@ -273,7 +247,7 @@ def _session(
     starting: Callable[[], None],
 ) -> SumSession:
     of_client = domain.max_count if chosen.unit is PrivacyUnit.RECORD else 1
-    norm = chosen.clip * chosen.largest_weight  # of what is added, which is clipped and weighed already
+    norm = chosen.how.clip * chosen.how.largest_weight  # what is added is clipped and weighed already
     coordinates = (len(domain.labels) - 1) * (features.columns + 1)
     if fairgrad is not None:
         norm, coordinates = math.hypot(norm, fairgrad.unit(norm)), coordinates + fairgrad.cells
@@ -281,7 +255,7 @@ def _session(
         chosen.model.name,
         clients=clients * of_client,
         coordinates=coordinates,
-        rounds=chosen.rounds,
+        rounds=chosen.how.rounds,
         clip=norm,
         epsilon=chosen.guarantee.epsilon,
         delta=chosen.guarantee.delta,
@@ -314,14 +288,14 @@ def _own_manifest(
     privacy = {
         **_stated(exact, False),
         "epsilon_requested": str(chosen.guarantee.epsilon),
-        "neighboring_relation": str(chosen.relation),
+        "neighboring_relation": str(session.event.relation),
         "privacy_unit": str(chosen.unit),
         "mpc_statistical_security_bits": chosen.model.security_bits(0),
         "input_form": "sums",
         "input_path": SHARES.described,
         **(own_noise_fields(noise, SPLIT) if isinstance(noise, OwnNoise) else {}),
         "revealed": [
-            f"{chosen.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
+            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
         ],
         "public": [
             *("number of clients", "features and their ranges", *_SAID),

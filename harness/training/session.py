@@ -167,7 +167,7 @@ class SumSession:
             starting = self._starting
             if starting is None:
                 mark = stack.enter_context(entry(self._account))
-                mark.check(event := self._event)
+                mark.check(event := self.event)
                 starting = partial(mark.start, event)
             work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
             self._rounds = stack.enter_context(
@@ -215,8 +215,7 @@ class SumSession:
             if isinstance(error, FairSharesError):
                 error.args = (f"{error} Round {number} of {self.rounds} ended the session; all are spent.",)
             raise
-        opened = np.array(sums, dtype=np.float64) + added.offset(self.plan.noise)
-        return opened * (self.rule.clip / self.rule.units)
+        return self.rule.decode(np.array(sums, dtype=np.float64) + added.offset(self.plan.noise))
 
     def close(self) -> None:
         """End the parties; nothing is left running. A session that is closed stays closed.
@@ -249,7 +248,8 @@ class SumSession:
             self._stack.__exit__(*error)
 
     @property
-    def _event(self) -> PrivacyEvent:
+    def event(self) -> PrivacyEvent:
+        """What it is about to open."""
         relation = (
             NeighboringRelation.ZERO_OUT_ONE
             if self.rule.unit is PrivacyUnit.CLIENT

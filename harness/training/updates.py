@@ -125,7 +125,6 @@ class UpdateRule:
         integers: Integers = np.rint(scaled * factors[:, np.newaxis]).astype(np.int64)
         return integers
 
-    def decode(self, sums: Integers) -> Floats:
+    def decode(self, sums: Integers | Floats) -> Floats:
         """Return sums of vectors from sums of integers, of the same shape."""
-        decoded: Floats = np.asarray(sums, dtype=np.float64) * (self.clip / self.units)
-        return decoded
+        return np.asarray(sums * (self.clip / self.units), dtype=np.float64)

@@ -25,7 +25,7 @@ from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.training.fairness import SHARE, STEP, FairGrad
-from harness.training.logistic import Examples, fit
+from harness.training.logistic import Descent, Examples, fit
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounds import largest_rho
@@ -158,18 +158,8 @@ def _fit(
         return rule.decode(noisy(whole, rule.squares, rho / choices.rounds, rng))
 
     step = choices.rate * examples.clients / size
-    found: Floats = fit(
-        examples,
-        sum_of,
-        rounds=choices.rounds,
-        unit=people.unit,
-        clip=clip,
-        largest_weight=most,
-        learning_rate=step,
-        momentum=choices.momentum,
-        fairgrad=fairgrad,
-    )[0]
-    return found
+    how = Descent(choices.rounds, clip, most, step, choices.momentum)
+    return np.asarray(fit(examples, sum_of, how, people.unit, fairgrad)[0])
 
 
 def _rules(

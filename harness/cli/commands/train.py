@@ -23,6 +23,7 @@ from harness.inputs.tables import TABLE, read_table
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.system.result_files import check_new, default_out
 from harness.training.features import RESERVED, Features, read_features
+from harness.training.logistic import Descent
 from harness.training.predictor import FILE
 from harness.training.run import TASK, Planned, Trained, Training, train as run_training
 from harness.views import run as run_view, training as view
@@ -67,12 +68,13 @@ def trained(
         model=model,
         unit=options.privacy_unit,
         guarantee=options.of_model,
-        rounds=options.rounds,
-        clip=options.clip,
-        largest_weight=options.largest_weight
-        or (2.0 if "weights" in parts else 1.25 if options.sought else 1.0),
-        learning_rate=options.learning_rate,
-        momentum=options.momentum,
+        how=Descent(
+            options.rounds,
+            options.clip,
+            options.largest_weight or (2.0 if "weights" in parts else 1.25 if options.sought else 1.0),
+            options.learning_rate,
+            options.momentum,
+        ),
         noise=options.noise,
         account=account,
         timeout_s=options.timeout,

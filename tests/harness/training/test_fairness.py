@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from harness.errors import OptionError
 from harness.training.fairness import FAIRNESS, FairGrad
-from harness.training.logistic import Examples, fit, probabilities, with_constant
+from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import PrivacyUnit
 
@@ -88,10 +88,9 @@ def exact_sum(rows: np.ndarray) -> np.ndarray:
 def test_without_noise_the_gap_closes(fairness: str, unit: PrivacyUnit) -> None:
     of = records()
     rate = 0.1 if unit is RECORD else 1.0
-    told = {"rounds": 400, "unit": unit, "clip": 10.0, "largest_weight": 20.0, "learning_rate": rate}
+    how = Descent(400, clip=10.0, largest_weight=20.0, learning_rate=rate)
     fairgrad = FairGrad(fairness, 2, 2, positive=1, step=0.01)
-    plain = fit(of, exact_sum, **told)  # type: ignore[arg-type]
-    fair = fit(of, exact_sum, fairgrad=fairgrad, **told)  # type: ignore[arg-type]
+    plain, fair = (fit(of, exact_sum, how, unit, each) for each in (None, fairgrad))
     assert gap(of, plain, fairness) > 0.15
     assert gap(of, fair, fairness) < 0.03
 

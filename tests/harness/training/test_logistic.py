@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from harness.training.logistic import Examples, fit, probabilities, with_constant
+from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from protocols.accounting.calibration import PrivacyUnit
 
 RECORD, CLIENT = PrivacyUnit.RECORD, PrivacyUnit.CLIENT
@@ -36,7 +36,7 @@ def exact_sum(updates):
 @pytest.mark.parametrize("labels", [2, 4])
 def test_clip_then_weigh_is_weighted_logistic_regression_where_the_norm_is_large(labels):
     of = examples(1, labels)
-    found = fit(of, exact_sum, rounds=3000, unit=RECORD, clip=100.0, largest_weight=3.0, learning_rate=0.02)
+    found = fit(of, exact_sum, Descent(3000, 100.0, 3.0, 0.02), RECORD)
     oracle = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
     oracle.fit(of.features, of.label, sample_weight=weights(of))
     expected = oracle.predict_proba(of.features)
@@ -45,7 +45,7 @@ def test_clip_then_weigh_is_weighted_logistic_regression_where_the_norm_is_large
 
 def test_a_clients_update_is_the_mean_of_its_records():
     of = examples(2)
-    found = fit(of, exact_sum, rounds=3000, unit=CLIENT, clip=100.0, largest_weight=3.0, learning_rate=0.1)
+    found = fit(of, exact_sum, Descent(3000, 100.0, 3.0, 0.1), CLIENT)
     records = np.bincount(of.client, minlength=of.clients)[of.client]
     oracle = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
     oracle.fit(of.features, of.label, sample_weight=weights(of) / records)

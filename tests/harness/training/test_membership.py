@@ -11,7 +11,7 @@ import pytest
 
 import harness.training.session
 from harness.engines.base import PROGRAMS
-from harness.training.logistic import Examples, SumOf, fit
+from harness.training.logistic import Descent, Examples, SumOf, fit
 from harness.training.session import SumSession
 from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
@@ -60,7 +60,7 @@ def attack(targets: int, sum_of: SumOf) -> Tally:
 
     number = np.arange(len(features))
     of = Examples(features, label.ravel(), number, len(number), 2, there.ravel())
-    fit(of, told, rounds=ROUNDS, unit=RECORD, learning_rate=1e-6)  # so that nothing is learned by heart
+    fit(of, told, Descent(ROUNDS, learning_rate=1e-6), RECORD)  # so that nothing is learned by heart
     guessed = seen.reshape(targets, 2) @ DIRECTION >= 0.9 * ROUNDS
     return Tally(targets // 2, guessed[: targets // 2].sum(), guessed[targets // 2 :].sum())
 

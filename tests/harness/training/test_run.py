@@ -25,7 +25,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from harness.training import run
 from harness.training.features import Feature, Features
-from harness.training.logistic import fit
+from harness.training.logistic import Descent, fit
 from harness.training.predictor import LogisticModel
 from harness.training.run import Planned, Training, held_out, of_clients, train
 from harness.training.session import SumSession
@@ -64,11 +64,7 @@ def chosen(tmp_path) -> Training:
         model=MODEL,
         unit=PrivacyUnit.RECORD,
         guarantee=REST,
-        rounds=2,
-        clip=1.0,
-        largest_weight=2.0,
-        learning_rate=1.0,
-        momentum=0.9,
+        how=Descent(2, largest_weight=2.0),
         noise="joint",
         account=account,
         timeout_s=100.0,
@@ -115,7 +111,8 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
 
 @pytest.mark.parametrize("inferred", [True, False])
 def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chosen, tmp_path, inferred):
-    of, chosen = records(), replace(chosen, weights=None, thresholds=None, noise="own", rounds=1)
+    chosen = replace(chosen, weights=None, thresholds=None, noise="own", how=Descent(1))
+    of = records()
     of = replace(of, domain=replace(of.domain, inferred=inferred))
     found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
     assert (INFERRED in found.manifest["privacy"]["public"]) == inferred
@@ -169,19 +166,25 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
             rounds.append((updates, sums))
             return sums
 
-    def fitted(examples, sum_of, **more):
-        seen.append((examples, more))
-        return fit(examples, sum_of, **more)
+    def fitted(examples, sum_of, *told):
+        seen.append((examples, told))
+        return fit(examples, sum_of, *told)
 
     of, seen = records(), []  # type: ignore[var-annotated]
     monkeypatch.setattr(run, "SumSession", Told)
     monkeypatch.setattr(run, "fit", fitted)
     chosen = replace(
-        chosen, weights=None, thresholds=None, rounds=4, unit=unit, fairness="equal_opportunity", positive="0"
+        chosen,
+        weights=None,
+        thresholds=None,
+        how=replace(chosen.how, rounds=4),
+        unit=unit,
+        fairness="equal_opportunity",
+        positive="0",
     )
     found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
     (session,), ((examples, told),) = sessions, seen
-    fairgrad = told["fairgrad"]
+    fairgrad = told[-1]
     assert (fairgrad.fairness, fairgrad.cells, fairgrad.positive) == ("equal_opportunity", 8, 0)
     assert session.rule.coordinates == 2 + 8
     assert session.rule.clip == pytest.approx(2 / math.sqrt(1 - fairgrad.share))
@@ -201,7 +204,7 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
         assert np.array_equal(updates, before)  # weighed by nothing but what was opened
         return sums
 
-    assert np.array_equal(fit(examples, replayed, **told), found.model.parameters)
+    assert np.array_equal(fit(examples, replayed, *told), found.model.parameters)
 
 
 def test_nobody_is_in_training_and_among_those_kept_for_thresholds(chosen, tmp_path, monkeypatch):
