@@ -181,17 +181,21 @@ def test_the_charge_is_the_most_that_an_epoch_is_released_with(tmp_path: Path, s
     """Worked out here part by part, from each release's own plan."""
     place = Place(tmp_path, schedule)
     place.upload(0)
-    place.epoch()
+    privacy = place.epoch().manifest["privacy"]
 
     def spent(part: Part) -> Guarantee:
         epsilon, delta = place.release.epsilon * part.share, place.release.delta * part.share
         release = replace(place.release, epsilon=epsilon, delta=delta)
-        return WeightsStatistic().prepare(release, DOMAIN).plan.exact
+        plan = WeightsStatistic().prepare(release, DOMAIN).plan
+        assert WeightsSeries(schedule=schedule).part(part.share, place.release, DOMAIN).plan == plan
+        return plan.exact
 
     every = enumerate(schedule.parts)
     each = [(t, part.first, spent(part)) for t, part in every]
-    most = max(compose(s for t, first, s in each if first <= e <= t).epsilon for e in range(len(each)))
+    sums = [compose(s for t, first, s in each if first <= e <= t) for e in range(len(each))]
+    most = max(one.epsilon for one in sums)
     assert [epsilon for epsilon, _ in place.charges] == [most] and most <= 1
+    assert Fraction(privacy["delta_exact"]) == max(one.delta for one in sums) <= place.release.delta
 
 
 @pytest.mark.parametrize("changes", [{}, {"law": NoiseLaw.LAPLACE}])
