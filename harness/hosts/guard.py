@@ -18,7 +18,7 @@ from typing import Any
 from harness.engines.base import Job
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
-from harness.hosts.signed_results import Intent, UploadList
+from harness.hosts.signed_results import Heard, Intent
 from harness.inputs.aggregation import UploadReport
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.party_inputs import PartyInputs, sent_inputs
@@ -126,20 +126,20 @@ class Guard:
         return sent_inputs(said.domain, certificates, form, model, terms)
 
     def intent(
-        self, nonces: Sequence[str], party: int, facts: Mapping[str, Any], lists: Mapping[int, UploadList]
+        self, nonces: Sequence[str], party: int, facts: Mapping[str, Any], heard: Mapping[int, Heard]
     ) -> Intent:
-        """Return what is about to run. Args: facts: of the prepared program; lists: of all parties' uploads.
+        """Return what is about to run. Args: facts: of the prepared program; heard: of all parties' lists.
 
         Raises: HostUnfitError: a list is of another run.
         """
-        if any(nonces[other : other + 1] != [each.nonce] for other, each in lists.items()):
+        if any(nonces[other : other + 1] != [each.nonce] for other, each in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         assert self._inputs is not None
         domain, sending = self._inputs.domain.to_json(), self._inputs.sending
         names = [each.certificate for each in sending.uploads] if sending else [*self._inputs.batches]
         uploads = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         ran = (facts["program_hash"], facts["engine_version"], self._compared)
-        told = {str(other): each.digest for other, each in lists.items()}
+        told = {str(other): each.digest for other, each in heard.items()}
         return Intent(list(nonces), party, self._asked, domain, self._inputs.clients, uploads, *ran, told)
 
     def charge(self) -> None:

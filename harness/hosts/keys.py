@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -108,23 +109,42 @@ def pin(directory: Path, party: int, certificates: Certificates) -> None:
             write_whole(directory / DIRECTORY / name / "peers" / f"P{other}.pem", text.encode())
 
 
-def check_keys(directory: Path, engine: str, party: int, parties: int) -> None:
-    """Check that own and other parties' certificates for a run are there and may be trusted.
+@dataclass(frozen=True)
+class RunKeys:
+    """The keys and certificates by which a host takes part in a run.
 
-    Raises: CertificateError; HostUnfitError.
+    Attributes: directory: the host's own; engine: that runs; parties: how many.
     """
-    own, others = own_certificates(directory, party), pinned(directory)[engine]
-    for other in range(parties):
-        text = own.get(engine) if other == party else others.get(other)
-        called = (
-            "Its own certificate" if other == party else f"The certificate of party {other} that it holds"
-        )
-        if text is None:
-            raise HostUnfitError(
-                f"{called.replace('The', 'No', 1).replace('Its own', 'No own')} is there; "
-                "run ./inv hosts.setup."
-            )
-        try:
-            check(text.encode(), engines()[engine].common_name(other), called)
-        except CertificateError as error:
-            raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None
+
+    directory: Path
+    engine: str
+    parties: int
+
+    def own(self, party: int) -> Path:
+        """Return where this host's certificate is, with its key beside it."""
+        return self.directory / DIRECTORY / self.engine / f"P{party}.pem"
+
+    def others(self, own: int) -> dict[int, str]:
+        """Return the certificates that this host holds of the run's other parties."""
+        held = pinned(self.directory)[self.engine]
+        return {party: held[party] for party in range(self.parties) if party != own}
+
+    def check(self, own: int) -> None:
+        """Check that all certificates of the run are there and may be trusted.
+
+        Raises: CertificateError; HostUnfitError.
+        """
+        texts: dict[int, str | None] = {**pinned(self.directory)[self.engine]}
+        texts[own] = own_certificates(self.directory, own).get(self.engine)
+        for party in range(self.parties):
+            text, whose = texts.get(party), f"The certificate of party {party} that it holds"
+            called = "Its own certificate" if party == own else whose
+            if text is None:
+                raise HostUnfitError(
+                    f"{called.replace('The', 'No', 1).replace('Its own', 'No own')} is there; "
+                    "run ./inv hosts.setup."
+                )
+            try:
+                check(text.encode(), engines()[self.engine].common_name(party), called)
+            except CertificateError as error:
+                raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None

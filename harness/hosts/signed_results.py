@@ -45,17 +45,20 @@ class UploadList:
     nonce: str
     uploads: dict[str, Any]
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of it, by which hosts tell whether they heard the same."""
-        return hashlib.sha256(_text_of(self).encode()).hexdigest()
-
     def report(self, party: int) -> UploadReport:
         """Return what it says. Raises: ShareError: it is no list, or another party's."""
         found = report_from_json(self.uploads, f"The list of party {party}")
         if found.party != party:
             raise ShareError(f"The list of party {party} is another party's; start again.")
         return found
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What hosts compare of a list. Attributes: nonce: its own; digest: SHA-256 of what was signed."""
+
+    nonce: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,12 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
             refusal.say("it is about to run something else")
 
 
-def lists_of_others(signed: Mapping[int, Signed], held: Mapping[int, str]) -> dict[int, UploadList]:
-    """Return what every other party's host has of uploads, by party. Args, raises: as `check_agreement`."""
-    return {party: said for party, said, _ in _said_by(UploadList, signed, held, "its list of uploads")}
+def lists_of_others(
+    signed: Mapping[int, Signed], held: Mapping[int, str]
+) -> Iterator[tuple[int, UploadReport, Heard]]:
+    """Yield what every other party's host has of uploads. Args, raises: as `check_agreement`; `report`."""
+    for party, said, _ in _said_by(UploadList, signed, held, "its list of uploads"):
+        yield party, said.report(party), heard_of(said.nonce, signed[party].said)
 
 
 def _said_by(
@@ -259,7 +265,12 @@ def _checked(kind: type[T], one: Signed, refusal: Refusal) -> T:
 
 
 def _text_of(said: UploadList | Intent | Statement) -> str:
-    return json.dumps(asdict(said), sort_keys=True)
+    return json.dumps(said, default=vars, sort_keys=True)  # copies nothing, unlike `asdict`
+
+
+def heard_of(nonce: str, said: str) -> Heard:
+    """Return what hosts compare of a list. Args: said: its text."""
+    return Heard(nonce, hashlib.sha256(said.encode()).hexdigest())
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,39 +24,20 @@ from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
-from harness.errors import HostUnfitError, PartyFailedError, PolicyError, ShareError
+from harness.errors import HostUnfitError, PartyFailedError, PolicyError
 from harness.hosts import cleanup, keys
 from harness.hosts.guard import Guard
 from harness.hosts.links import greet, reach, time_link
 from harness.hosts.policy import check_starter, read_policy
-from harness.hosts.signed_results import (
-    Intent,
-    Signed,
-    Statement,
-    UploadList,
-    check_agreement,
-    lists_of_others,
-    sign,
-)
+from harness.hosts.signed_results import Intent, Signed, Statement, check_agreement, sign
 from harness.hosts.trials import Trial
-from harness.inputs.aggregation import (
-    Agreement,
-    UploadReport,
-    aggregate,
-    check_own,
-    extract_values,
-    paths_of,
-    policy_from_json,
-    uploads_at,
-)
-from harness.inputs.shares import SUFFIX
+from harness.hosts.uploads import Uploads, once
 from harness.pipeline.manifest import environment, machine
-from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
 from harness.pipeline.terms import Asked
 from harness.privacy.ledger.populations import Status
 from harness.security_models import Model, get_model
 from harness.system.files import create_file, held_alone, scratch_directory, writable_by_others, write_whole
-from protocols.spec import CLIENTS, REPLICATED
+from protocols.spec import CLIENTS
 
 # What has to be the same everywhere, by what messages call it.
 SOURCES = {
@@ -65,14 +46,13 @@ SOURCES = {
 }
 
 FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of a prepared program
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
 _RUN = re.compile(r"[0-9a-f]{32}")
 _REQUESTS = (
-    *("check", "listen", "stop_listening", "reach", "time_links", "propose", "benchmark", "put_file"),
-    *("check_uploads", "take_list", "aggregate", "prepare", "agree", "start", "go", "state", "kill"),
-    *("forget", "collect", "clean"),
+    *("check", "listen", "stop_listening", "reach", "time_links", "propose", "benchmark", "prepare"),
+    *("agree", "start", "go", "state", "kill", "forget", "collect", "clean"),
 )
+_OF_UPLOADS = ("put_file", "check_uploads", "take_list", "aggregate")
 _NONCE_BYTES = 16
 _ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
 
@@ -104,12 +84,8 @@ class Work:
         self._starter = starter
         self._trial: Trial | None = None
         self._guard: Guard | None = None
-        self._inputs: PartyInputs | None = None
         self._scratch: Path | None = None
-        self._report: UploadReport | None = None
-        self._told: dict[int, Signed] = {}  # of other parties' uploads
-        self._lists: dict[int, UploadList] = {}  # of all parties', once they are checked
-        self._values: Path | None = None
+        self._values: Path | None = None  # of a benchmark run
         self._party: LocalProcess | None = None
         self._listening: list[socket.socket] = []
         self._record: dict[str, Any] = {}
@@ -117,7 +93,11 @@ class Work:
         self._has_turn = False
         self._intent: Intent | None = None
         self.is_running = False
-        self.handlers = {name: getattr(self, name) for name in _REQUESTS}
+        self.uploads = Uploads(directory, self._guarded, self._own_scratch, read_body, self._nonce)
+        self.handlers = {
+            **{name: getattr(self, name) for name in _REQUESTS},
+            **{name: getattr(self.uploads, name) for name in _OF_UPLOADS},
+        }
 
     # Before a run.
 
@@ -203,7 +183,7 @@ class Work:
 
         Raises: PolicyError: the host's owner does not allow it; OptionError, UnsupportedError: there is none.
         """
-        _once(self._guard or self._trial, "taken part in another run")
+        once(self._guard or self._trial, "taken part in another run")
         self._guard = Guard(self._directory, asked, self._starter)
 
     def benchmark(self, party: int, trial: Trial) -> None:
@@ -216,116 +196,13 @@ class Work:
         """
         self._check_benchmark()
         self._take_turn()
-        _once(self._guard, "taken part in another run")
+        once(self._guard, "taken part in another run")
         self._run.close()
         self._scratch = self._values = self._party = None
         self._trial, values = trial, trial.values(party)
         if values is not None:
             self._values = self._own_scratch() / "values"
             create_file(self._values, values)
-
-    def put_file(self, name: str, bytes: int) -> None:
-        """Keep a share file of this party, which follows the request.
-
-        Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already; it
-        would take most of the room that is left.
-        """
-        self._guarded()
-        if bytes > (free := shutil.disk_usage(self._directory).free) // 2:
-            raise ShareError(f"A share file of {bytes} bytes is too large for {free} that are free there.")
-        received, incoming = self._own_scratch() / "received", self._own_scratch() / "incoming"
-        self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
-        if not _NAME.fullmatch(name) or (received / name).exists():
-            raise ShareError(f"{name!r} is no name of a new share file.")
-        received.mkdir(exist_ok=True)
-        incoming.rename(received / name)
-
-    def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, str] | None:
-        """Say, signed, which uploads in the host's own directory are sound; None if they are aggregated.
-
-        Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
-        Raises: HostUnfitError: it has said that; as `keys.check_keys`.
-        """
-        guard, shares = self._guarded(), self._shares_of(party)
-        if any(shares.glob("*.aggregate")):
-            return None
-        _once(self._report, "listed its uploads")
-        self._check_keys(party)
-        self._report = guard.judged(uploads_at(party, shares, policy_from_json(rules)))
-        return sign(self._own_list(), self._own_certificate(party))
-
-    def _own_list(self) -> UploadList:
-        if self._report is None:
-            raise HostUnfitError("It was told of others' uploads before it listed its own.")
-        return UploadList(self._nonce, self._report.to_json())
-
-    def take_list(self, of: int, signed: Signed) -> None:
-        """Take what another party's host signed of its uploads; what all take follows from all lists."""
-        if of not in range(self._guarded().release.model.parties):
-            raise HostUnfitError("It was told of uploads of a party that its model does not have.")
-        self._told[of] = signed
-
-    def aggregate(self, party: int) -> dict[str, Any]:
-        """Aggregate this party's shares; return what all may know of them.
-
-        They are those that were put here, else what lies in the host's own directory `shares`: of these what
-        all parties take by their lists, if it was told these; else all of them have to be sound.
-        Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
-        hosts that begin the same run have the same of each share.
-        [test: tests/harness/hosts/test_replicated_shares.py]
-        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size; how
-        many were left out, by why.
-        Raises: ShareError: there are none, one is not sound, more than one aggregate is there, or one of
-        replicated shares; as `lists_of_others`.
-        """
-        release = self._guarded().release
-        _once(self._values, "had its shares added up")
-        scratch, shares = self._own_scratch(), self._shares_of(party)
-        ready = sorted(shares.glob("*.aggregate"))
-        if len(ready) > 1:
-            raise ShareError(f"{shares} holds more than one aggregate; leave one.")
-        if ready and release.form.path is REPLICATED:
-            raise ShareError(
-                f"{ready[0].name} was added up before, and hosts compare replicated shares upload by upload; "
-                "give each host the files that `share` wrote for it instead."
-            )
-        aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
-        agreement = self._agreement(party) if self._told else None
-        taken = None
-        if agreement is not None and self._report is not None:
-            taken = paths_of(agreement.taken, self._report, shares)
-        if not ready:
-            aggregate(party, shares, aggregated, taken)
-        inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
-        if inputs.policies and not ready:  # each client's own, in place of what all of them allow
-            found = self._report if self._report and taken is not None else uploads_at(party, shares)
-            if not set(inputs.batches) <= found.sound_batches.keys():
-                raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
-            allowed = {each: found.policies[each] for each in inputs.batches if each in found.policies}
-            inputs = replace(inputs, policies=allowed)
-        self._values, self._inputs = extract_values(aggregated, scratch / "values"), inputs
-        with aggregated.open("rb") as file:
-            head = file.readline() + file.readline()
-        return {
-            "head": head.decode(),
-            "bytes": sum(path.stat().st_size for path in shares.glob(f"*{SUFFIX}")),
-            "left_out": agreement.left_out if agreement else {},
-        }
-
-    def _agreement(self, party: int) -> Agreement | None:
-        """Return which uploads all parties take, by their lists; None: all that there are."""
-        release, own = self._guarded().release, self._own_list()
-        assert self._report is not None
-        self._lists = {**lists_of_others(self._told, self._peers(party)), party: own}
-        others = {other: each.report(other) for other, each in self._lists.items() if other != party}
-        reports = {**others, party: self._report}
-        return agreed([reports[i] for i in sorted(reports)], release.form, release.model)
-
-    def _shares_of(self, party: int) -> Path:
-        """Return where this party's shares are: those that were put here, or the host's own."""
-        received, own = self._own_scratch() / "received", self._directory / "shares"
-        shares = received if received.is_dir() else own / f"party-{party}"
-        return shares if shares.is_dir() else own
 
     def prepare(
         self, run: str, party: int, addresses: list[tuple[str, int]], clients: Sending | None = None
@@ -340,7 +217,7 @@ class Work:
         Raises: HostUnfitError: a port is taken, or there is nothing to run on; as `Guard.job`;
         CertificateError: of the keys.
         """
-        _once(self._party, "prepared a party")
+        once(self._party, "prepared a party")
         self._take_turn()
         model = self._model
         if not _RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
@@ -349,7 +226,7 @@ class Work:
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         job.check_parties(model)
-        self._check_keys(party)
+        self._keys.check(party)
         for port in (addresses[party][1], *(clients.ports if clients else ())):
             fault = port_fault("Its party", port)
             if fault is not None:
@@ -374,7 +251,7 @@ class Work:
                 raise HostUnfitError("It was asked for a run before it had any inputs.")
             return job
         guard = self._guarded()
-        inputs = guard.sent(clients.terms, clients.certificates) if clients else self._inputs
+        inputs = guard.sent(clients.terms, clients.certificates) if clients else self.uploads.inputs
         if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
             raise HostUnfitError("It was asked for a run before it had any inputs.")
         return guard.job(inputs)
@@ -390,8 +267,8 @@ class Work:
         party, guard = self._laid_out().number, self._guarded()
         if nonces[party : party + 1] != [self._nonce]:
             raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
-        self._intent = guard.intent(nonces, party, self._record, self._lists)
-        return sign(self._intent, self._own_certificate(party))
+        self._intent = guard.intent(nonces, party, self._record, self.uploads.heard)
+        return sign(self._intent, self._keys.own(party))
 
     def _lay_out(
         self,
@@ -405,7 +282,8 @@ class Work:
         config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and sending is not None:
             config["front"] = sending.front(_ANYWHERE, *clients.ports, clients.seconds)
-        self._party = LocalProcess(prepared.job, config, self._own_scratch() / "party", self._values)
+        values = self._values if self._trial else self.uploads.values
+        self._party = LocalProcess(prepared.job, config, self._own_scratch() / "party", values)
         self._run.callback(self.kill)
 
     def start(self, seconds: float) -> str:
@@ -426,7 +304,7 @@ class Work:
         Args: agreed: what each party's host signed. Raises: as `check_agreement`; as `Guard.charge`.
         """
         party = self._laid_out()
-        held = self._peers(party.number)
+        held = self._keys.others(party.number)
         if self.is_running or (self._trial is None and self._intent is None):
             raise HostUnfitError("It has agreed to no run that is still to begin.")
         if self._intent is not None:
@@ -471,28 +349,17 @@ class Work:
         outputs = parse_outputs([lines], guard.release.program_of(guard.statistic.spec).outputs)
         statement = Statement(
             self._intent,
-            {str(other): fingerprint(text.encode()) for other, text in self._peers(party).items()},
+            {str(other): fingerprint(text.encode()) for other, text in self._keys.others(party).items()},
             str(guard.event.exact.epsilon),
             str(guard.event.exact.delta),
             {name: list(values) for name, values in outputs.items()},
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        return sign(statement, self._own_certificate(party))
-
-    def _check_keys(self, party: int) -> None:
-        keys.check_keys(self._directory, self._engine, party, self._model.parties)
+        return sign(statement, self._keys.own(party))
 
     @property
-    def _engine(self) -> str:
-        return engine_of(self._model).name
-
-    def _own_certificate(self, party: int) -> Path:
-        return self._directory / keys.DIRECTORY / self._engine / f"P{party}.pem"
-
-    def _peers(self, own: int) -> dict[int, str]:
-        """Return the certificates that this host holds of the run's other parties."""
-        held = keys.pinned(self._directory)[self._engine]
-        return {party: held[party] for party in range(self._model.parties) if party != own}
+    def _keys(self) -> keys.RunKeys:
+        return keys.RunKeys(self._directory, engine_of(self._model).name, self._model.parties)
 
     def _fault_of_turn(self) -> str | None:
         """Let no other connection check or prepare a run until this one ends; say so if one has."""
@@ -582,12 +449,6 @@ class Work:
 def _greet(reached: socket.socket, greeting: str) -> None:
     with reached:
         greet(reached, greeting)
-
-
-def _once(found: object, what: str) -> None:
-    """Raise HostUnfitError if this connection has done that already: what was checked stays what runs."""
-    if found is not None:
-        raise HostUnfitError(f"It has {what} already; a connection is for one run.")
 
 
 def _check_greetings(others: Sequence[tuple[str, int, str]]) -> None:

@@ -254,23 +254,25 @@ def common_uploads(
     Raises: ShareError: none is sound at every party, a party's list is missing, or no kind is that of more
     than half.
     """
-    same = frozenset.intersection(*(frozenset(each.sound.items()) for each in reports))
+    first, *others = (each.sound for each in reports)
+    same = {one: kind for one, kind in first.items() if all(each.get(one) == kind for each in others)}
     doubted = {name for each in reports for name in each.unsound}
-    found_sound = Counter(name for each in reports for name in {*map(_batch, each.sound)} & doubted)
-    kinds = Counter(kind for _, kind in same)
+    found_sound = Counter(name for each in reports for name in doubted.intersection(map(_batch, each.sound)))
+    kinds = Counter(same.values())
     of_run = Counter({kind: count for kind, count in kinds.items() if (*kind[:3], kind.copies) == wanted})
     if of_run and 2 * of_run.total() >= kinds.total():
         kinds = of_run
     most = max(kinds, key=lambda kind: kinds[kind], default=None)
-    taken = frozenset(identity for identity, kind in same if kind == most)
-    why = {_batch(identity): NOT_THE_SAME for each in reports for identity in each.sound}
+    taken = frozenset(identity for identity, kind in same.items() if kind == most)
+    rest = [identity for each in reports for identity in each.sound if identity not in taken]
+    why = {_batch(identity): NOT_THE_SAME for identity in rest}
     for each in reversed(reports):  # where parties differ, the first one's reason counts
         says = SAYS.format(party=each.party)
         for name, fault in each.unsound.items():
             alone = 0 < found_sound[name] == len(reports) - 1
             why[name] = fault + says if alone else fault
-    why |= {_batch(identity): FOREIGN for identity, _ in same}
-    names = set(map(_batch, taken))
+    why |= {_batch(identity): FOREIGN for identity in rest if identity in same}
+    names = {name for identity in taken if (name := _batch(identity)) in why}
     left_out = Counter(fault for name, fault in why.items() if name not in names)
     counts = dict(sorted(left_out.items()))
     if most is None:
@@ -298,7 +300,7 @@ def described(left_out: Mapping[str, int]) -> str:
 
 def paths_of(taken: Iterable[str], report: UploadReport, directory: Path) -> list[Path]:
     """Return where uploads are. Raises: ShareError: one is not there, or not sound any more."""
-    if not set(taken) <= set(report.sound):
+    if not report.sound.keys() >= set(taken):
         raise ShareError(
             f"Party {report.party} no longer has all uploads of the lists; run ./inv uploads again at every "
             "party."

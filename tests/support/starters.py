@@ -80,7 +80,7 @@ class Starter:
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
         party = self.work._laid_out().number
-        listed = {i: each.nonce for i, each in self.work._lists.items()}
+        listed = {i: each.nonce for i, each in self.work.uploads.heard.items()}
         nonces = [self.work._nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
         signed = {str(party): self.work.agree(nonces)}
         assert self.work._intent is not None
@@ -92,25 +92,27 @@ class Starter:
 
     def tell(self, hosts: list[Path], run: Asked, party: int = 0) -> None:
         """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
-        self.work.check_uploads(party, ANY.to_json())
+        self.work.uploads.check_uploads(party, ANY.to_json())
         for i, host in enumerate(hosts):
             if i != party:
                 with ExitStack() as stack:
                     other = Starter(host, stack).work
                     other.propose(run)
-                    self.work.take_list(i, Signed(**(other.check_uploads(i, ANY.to_json()) or {})))
+                    self.work.uploads.take_list(
+                        i, Signed(**(other.uploads.check_uploads(i, ANY.to_json()) or {}))
+                    )
 
     def prepared(self, run: Asked, party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
         self.work.propose(run)
-        self.work.aggregate(party)
+        self.work.uploads.aggregate(party)
         self.work.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
         return self.work
 
 
 def listed(work: Work, party: int = 0, rules: UploadPolicy = ANY) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    signed = work.check_uploads(party, rules.to_json())
+    signed = work.uploads.check_uploads(party, rules.to_json())
     assert signed is not None
     return UploadList(**json.loads(signed["said"])).report(party)
 

@@ -287,7 +287,7 @@ def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> Non
     work = Starter(hosts[0], stack).prepared(asked())
     for again in (
         lambda: work.propose(asked(epsilon="1/1000")),
-        lambda: work.aggregate(0),
+        lambda: work.uploads.aggregate(0),
         lambda: work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3),
     ):
         with pytest.raises(HostUnfitError, match="already; a connection is for one run"):
@@ -320,7 +320,7 @@ def test_without_a_policy_nothing_runs(damage: Any, said: str, hosts: list[Path]
     with pytest.raises(PolicyError, match=said):
         starter.prepared(asked())
     with pytest.raises(HostUnfitError, match="No release was proposed"):
-        starter.work.aggregate(0)
+        starter.work.uploads.aggregate(0)
 
 
 def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], stack: ExitStack) -> None:
@@ -400,7 +400,7 @@ def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitS
         work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
     shutil.move(hosts[1] / "shares", hosts[0] / "shares" / "party-0")
     with pytest.raises(ShareError):
-        work.aggregate(0)
+        work.uploads.aggregate(0)
 
 
 ALLOWED = ClientPolicy(("weights",), "1", "1/1024", PrivacyUnit.RECORD)
@@ -416,11 +416,11 @@ def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_pat
             work = starter.work
             work.propose(asked(**changes))
             starter.tell(hosts, asked(**changes))
-            work.aggregate(0)
+            work.uploads.aggregate(0)
             work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
-            assert work._inputs is not None
+            assert work.uploads.inputs is not None
             let_go(starter, work, hosts)
-            return work._inputs.batches
+            return work.uploads.inputs.batches
 
     assert one in run(epsilon="1/2") and one in run(epsilon="1/2")
     assert one not in run(epsilon="1/2")
@@ -490,9 +490,9 @@ def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp
     with ExitStack() as stack:
         work = Starter(hosts[0], stack).work
         work.propose(asked())
-        work.check_uploads(0, ANY.to_json())
+        work.uploads.check_uploads(0, ANY.to_json())
         share_more(hosts, tmp_path / "late", replace(ALLOWED, tasks=("gap",)))
-        work.aggregate(0)
+        work.uploads.aggregate(0)
         with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 3"):
             work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
 
@@ -501,8 +501,8 @@ def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Pat
     share_more(hosts, tmp_path, ALLOWED)
     work = Starter(hosts[0], stack).work
     work.propose(asked(GapStatistic(), input_form="split"))
-    work.check_uploads(0, ANY.to_json())
-    work.aggregate(0)
+    work.uploads.check_uploads(0, ANY.to_json())
+    work.uploads.aggregate(0)
     with pytest.raises(ShareError, match="gap needs"):
         work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
 

@@ -145,10 +145,10 @@ def test_a_share_changed_after_ends_the_run(model: Model, party: int, held: int,
 
     def change(request: str, work: Work, answer: Any) -> Any:
         if request == "aggregate":
-            assert work._values is not None
-            words = RING.from_bytes(work._values.read_bytes()).copy()
+            assert work.uploads.values is not None
+            words = RING.from_bytes(work.uploads.values.read_bytes()).copy()
             words[held * DOMAIN.cells + 2] += np.uint64(1)
-            work._values.write_bytes(RING.to_bytes(words))
+            work.uploads.values.write_bytes(RING.to_bytes(words))
         return answer
 
     with pytest.raises(FairSharesError):

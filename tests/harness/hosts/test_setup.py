@@ -24,7 +24,7 @@ def test_owners_set_up_each_their_own_host(tmp_path: Path) -> None:
         held = set_up_here(host, i, False, None, [path for path in files if path != files[i]])
         assert all(set(each) == {0, 1, 2} for each in held.values())
         for name in engines():
-            keys.check_keys(host, name, i, 3)
+            keys.RunKeys(host, name, 3).check(i)
         assert (host / FILE).read_text() == DEFAULT
         assert "PRIVATE" not in files[i].read_text()
 

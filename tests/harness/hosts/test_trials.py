@@ -101,9 +101,9 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: W
 def tried(work: Work) -> list[Callable[[], object]]:
     return [
         lambda: work.propose(asked()),
-        lambda: work.aggregate(1),
-        lambda: work.check_uploads(1, {}),
-        lambda: work.put_file("0a.share", 5),
+        lambda: work.uploads.aggregate(1),
+        lambda: work.uploads.check_uploads(1, {}),
+        lambda: work.uploads.put_file("0a.share", 5),
     ]
 
 

@@ -75,19 +75,19 @@ def work(tmp_path: Path) -> Iterator[Work]:
 
 
 def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path) -> None:
-    work.put_file("0a.share", 5)
+    work.uploads.put_file("0a.share", 5)
     (taken,) = (tmp_path / "host").glob(f"{PREFIX}*/received/*")
     assert (taken.name, taken.read_bytes()) == ("0a.share", BODY)
     for name in ("../up.share", "0a.share", "party.json", "a/b.share", ".share"):
         with pytest.raises(ShareError, match="is no name of a new share file"):
-            work.put_file(name, 5)
+            work.uploads.put_file(name, 5)
     assert [path.name for path in taken.parent.iterdir()] == ["0a.share"]
 
 
 def test_a_file_takes_no_more_than_half_of_the_room_that_is_left(work: Work, tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     with pytest.raises(ShareError, match=r"too large for [0-9]+ that are free there"):
-        work.put_file("0a.share", free)
+        work.uploads.put_file("0a.share", free)
     assert not list((tmp_path / "host").glob(f"{PREFIX}*/received/*"))
 
 
@@ -101,9 +101,9 @@ def test_nothing_is_taken_for_no_release(tmp_path: Path) -> None:
     with ExitStack() as stack:
         work = Work(tmp_path, stack, read_body)
         for request in (
-            lambda: work.put_file("0a.share", 5),
-            lambda: work.check_uploads(0, ANY.to_json()),
-            lambda: work.aggregate(0),
+            lambda: work.uploads.put_file("0a.share", 5),
+            lambda: work.uploads.check_uploads(0, ANY.to_json()),
+            lambda: work.uploads.aggregate(0),
             lambda: work.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
         ):
             with pytest.raises(HostUnfitError, match="No release was proposed to it"):
@@ -113,7 +113,7 @@ def test_nothing_is_taken_for_no_release(tmp_path: Path) -> None:
 
 def test_no_shares(work: Work) -> None:
     with pytest.raises(ShareError, match="holds no share files"):
-        work.aggregate(0)
+        work.uploads.aggregate(0)
 
 
 def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         assert listed(starters[4].work, rules=other).sound == {}
         for i in range(len(hosts)):
             starters[i].tell(hosts, asked(), i)
-            assert starters[i].work.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
+            assert starters[i].work.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
         (hosts[0] / "shares" / "party-0.aggregate").write_text("")
-        assert starters[5].work.check_uploads(0, ANY.to_json()) is None  # parties agreed before
+        assert starters[5].work.uploads.check_uploads(0, ANY.to_json()) is None  # parties agreed before
 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
 
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
     host = tmp_path / "host"
-    work.put_file("0a.share", 5)
+    work.uploads.put_file("0a.share", 5)
     (own,) = host.glob(f"{PREFIX}*")
     left = host / f"{PREFIX}left"
     left.mkdir()

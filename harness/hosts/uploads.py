@@ -1,0 +1,172 @@
+"""What a host takes of uploads: it lists what it has, hears the other hosts' lists, adds up what follows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.engines.registry import engine_of
+from harness.errors import HostUnfitError, ShareError
+from harness.hosts import keys
+from harness.hosts.guard import Guard
+from harness.hosts.signed_results import Heard, Signed, UploadList, heard_of, lists_of_others, sign
+from harness.inputs.aggregation import (
+    Agreement,
+    UploadReport,
+    aggregate,
+    check_own,
+    extract_values,
+    paths_of,
+    policy_from_json,
+    uploads_at,
+)
+from harness.inputs.shares import SUFFIX
+from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
+from protocols.spec import REPLICATED
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
+
+
+class Uploads:
+    """The uploads of one run, as one host has them. Its public methods are requests to the agent.
+
+    Args: directory: the host's own; guarded: gives the run's guard; scratch: gives a directory for the run;
+    read_body: writes the bytes that follow a request to a file; nonce: the host's own, drawn for the run.
+    Attributes: inputs, values: what was added up, None before that; heard: of all parties' lists, if all
+    take what follows from these.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        guarded: Callable[[], Guard],
+        scratch: Callable[[], Path],
+        read_body: Callable[[int, int], None],
+        nonce: str,
+    ) -> None:
+        self._directory, self._guarded, self._scratch = directory, guarded, scratch
+        self._read_body, self._nonce = read_body, nonce
+        self._report: UploadReport | None = None
+        self._listed: Heard | None = None  # what it signed of that
+        self._told: dict[int, Signed] = {}  # by other parties' hosts
+        self.heard: dict[int, Heard] = {}
+        self.inputs: PartyInputs | None = None
+        self.values: Path | None = None
+
+    def put_file(self, name: str, bytes: int) -> None:
+        """Keep a share file of this party, which follows the request.
+
+        Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already; it
+        would take most of the room that is left.
+        """
+        self._guarded()
+        if bytes > (free := shutil.disk_usage(self._directory).free) // 2:
+            raise ShareError(f"A share file of {bytes} bytes is too large for {free} that are free there.")
+        received, incoming = self._scratch() / "received", self._scratch() / "incoming"
+        self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+        if not _NAME.fullmatch(name) or (received / name).exists():
+            raise ShareError(f"{name!r} is no name of a new share file.")
+        received.mkdir(exist_ok=True)
+        incoming.rename(received / name)
+
+    def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, str] | None:
+        """Say, signed, which uploads in the host's own directory are sound; None if they are aggregated.
+
+        Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
+        Raises: HostUnfitError: it has said that; as `keys.check_keys`.
+        """
+        guard, shares = self._guarded(), self._shares_of(party)
+        if any(shares.glob("*.aggregate")):
+            return None
+        once(self._report, "listed its uploads")
+        self._keys.check(party)
+        self._report = guard.judged(uploads_at(party, shares, policy_from_json(rules)))
+        signed = sign(UploadList(self._nonce, self._report.to_json()), self._keys.own(party))
+        self._listed = heard_of(self._nonce, signed["said"])
+        return signed
+
+    def take_list(self, of: int, signed: Signed) -> None:
+        """Take what another party's host signed of its uploads; what all take follows from all lists."""
+        if of not in range(self._guarded().release.model.parties):
+            raise HostUnfitError("It was told of uploads of a party that its model does not have.")
+        self._told[of] = signed
+
+    def aggregate(self, party: int) -> dict[str, Any]:
+        """Aggregate this party's shares; return what all may know of them.
+
+        They are those that were put here, else what lies in the host's own directory `shares`: of these what
+        all parties take by their lists, if it was told these; else all of them have to be sound.
+        Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
+        hosts that begin the same run have the same of each share.
+        [test: tests/harness/hosts/test_replicated_shares.py]
+        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size; how
+        many were left out, by why.
+        Raises: ShareError: there are none, one is not sound, more than one aggregate is there, or one of
+        replicated shares; as `lists_of_others`.
+        """
+        release = self._guarded().release
+        once(self.values, "had its shares added up")
+        scratch, shares = self._scratch(), self._shares_of(party)
+        ready = sorted(shares.glob("*.aggregate"))
+        if len(ready) > 1:
+            raise ShareError(f"{shares} holds more than one aggregate; leave one.")
+        if ready and release.form.path is REPLICATED:
+            raise ShareError(
+                f"{ready[0].name} was added up before, and hosts compare replicated shares upload by upload; "
+                "give each host the files that `share` wrote for it instead."
+            )
+        aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
+        agreement = self._agreement(party) if self._told else None
+        taken = None
+        if agreement is not None and self._report is not None:
+            taken = paths_of(agreement.taken, self._report, shares)
+        if not ready:
+            aggregate(party, shares, aggregated, taken)
+        inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
+        if inputs.policies and not ready:  # each client's own, in place of what all of them allow
+            found = self._report if self._report and taken is not None else uploads_at(party, shares)
+            if not set(inputs.batches) <= found.sound_batches.keys():
+                raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
+            allowed = {each: found.policies[each] for each in inputs.batches if each in found.policies}
+            inputs = replace(inputs, policies=allowed)
+        self.values, self.inputs = extract_values(aggregated, scratch / "values"), inputs
+        with aggregated.open("rb") as file:
+            head = file.readline() + file.readline()
+        return {
+            "head": head.decode(),
+            "bytes": sum(path.stat().st_size for path in shares.glob(f"*{SUFFIX}")),
+            "left_out": agreement.left_out if agreement else {},
+        }
+
+    def _agreement(self, party: int) -> Agreement | None:
+        """Return which uploads all parties take, by their lists; None: all that there are."""
+        if self._report is None or self._listed is None:
+            raise HostUnfitError("It was told of others' uploads before it listed its own.")
+        release = self._guarded().release
+        reports, self.heard = {party: self._report}, {party: self._listed}
+        for other, report, heard in lists_of_others(self._told, self._keys.others(party)):
+            reports[other], self.heard[other] = report, heard
+        self._told.clear()  # a million uploads are 74 MB in each
+        return agreed([reports[i] for i in sorted(reports)], release.form, release.model)
+
+    def _shares_of(self, party: int) -> Path:
+        """Return where this party's shares are: those that were put here, or the host's own."""
+        received, own = self._scratch() / "received", self._directory / "shares"
+        shares = received if received.is_dir() else own / f"party-{party}"
+        return shares if shares.is_dir() else own
+
+    @property
+    def _keys(self) -> keys.RunKeys:
+        model = self._guarded().release.model
+        return keys.RunKeys(self._directory, engine_of(model).name, model.parties)
+
+
+def once(found: object, what: str) -> None:
+    """Raise HostUnfitError if this connection has done that already: what was checked stays what runs."""
+    if found is not None:
+        raise HostUnfitError(f"It has {what} already; a connection is for one run.")
