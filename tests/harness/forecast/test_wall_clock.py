@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.commands.plan import _A_COMMAND
-from harness.cli.release_options import RELEASES
+from harness.cli.commands.plan import _A_COMMAND, planned
+from harness.cli.release_options import RELEASES, PlanOptions
 from harness.engines.base import PROJECT
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
@@ -119,6 +119,9 @@ def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
     assert found.design_s > 0 and found.derive_s > 0
     wall = plan_model([ASKED], MODELS["ring"], units, None, 0.25, 3.0, 5.0).wall
     assert wall is not None and (wall.design_s, wall.derive_s) == (3.0, 5.0)
+    asked = PlanOptions(clients="90", records="300", groups="2", epsilon="1", model="ring")
+    (told,) = planned(asked)[1]["models"]
+    assert told["design_s"] > 0 and told["derive_s"] > 0
 
 
 def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
