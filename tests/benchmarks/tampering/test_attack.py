@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -11,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.tampering import attack as runs
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
 from benchmarks.tampering.operations import OPERATIONS, Operation
 from benchmarks.tampering.production import NOISE, PROGRAMS
@@ -52,6 +56,20 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 def payloads(attack: Attack) -> list[Message]:
     return [message for message in attack.messages() if message.length > LENGTH_BYTES]
+
+
+def test_who_waits_for_a_processor_does_not_wait_for_ever() -> None:
+    """One that a busy machine starves goes on; one that sleeps, or looks for what does not come, does not."""
+    asleep, starved = (True, 5_000, 3), (False, 5_000, 3)
+    assert runs._waited(asleep, asleep) and runs._waited(asleep, (False, 9_000, 90))
+    assert not any(runs._waited(asleep, after) for after in (starved, (True, 9_000, 4), (False, 9_000, 3)))
+    assert not runs._waited(starved, starved)
+
+
+def test_a_party_that_computes_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_LONGEST_S", 1)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=runs._on_a_leash) as party:
+        assert party.wait() in (-signal.SIGXCPU, -signal.SIGKILL)
 
 
 @pytest.mark.parametrize("operation", [operation.name for operation in OPERATIONS])
