@@ -23,7 +23,7 @@ def party_on(directory: Path) -> int:
 def is_running(directory: Path, i: int, model: Model) -> bool:
     """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
     for pid, cwd in processes_below(directory).items():
-        machine = Path(f"/proc/{pid}/exe").readlink().name
+        machine = Path(f"/proc/{pid}/exe").resolve().name  # a process that has ended meanwhile has none
         if os.path.lexists(cwd / "Player-Data" / f"Input-P{i}-0"):
             return model.virtual_machine in (None, machine)
     return False
