@@ -134,10 +134,15 @@ def sites(parties: Parties, turns: int) -> list[Site]:
         ranked = [
             (rank * places[place[0]], rng.random(), (place, message, turn))
             for place, of in messages.items()
-            for rank, message in enumerate(rng.sample(of, len(of)))
+            for rank, message in enumerate(_shuffled(of, (place, turn)))
         ]
         found += [site for *_, site in sorted(ranked)]
     return found
+
+
+def _shuffled(messages: list[Message], of: object) -> list[Message]:
+    """Return messages in an order of their own: that of others stays when a run has some more or fewer."""
+    return random.Random(repr((SEED, of))).sample(messages, len(messages))
 
 
 def go_on(

@@ -33,10 +33,12 @@ def attempt(outcome: Outcome = Outcome.ABORTED, operation: str = "and", turn: in
 
 
 class Sending:
-    """Stands for parties, of which each sends the same messages."""
+    """Stands for parties, of which each sends as many messages."""
+
+    many = 5
 
     def messages(self) -> list[Message]:
-        return [Message(0, number, 8) for number in range(5)]
+        return [Message(0, number, 8) for number in range(self.many)]
 
 
 class Parties(walk.Parties):
@@ -100,6 +102,17 @@ def test_the_summary_counts_what_was_changed() -> None:
 def test_a_walk_that_was_cut_short_has_tried_as_many_of_each_operation() -> None:
     found = walk.sites(Parties(), 1)
     assert [Counter(place[1] for place, *_ in found[:n])["and"] for n in (2, 4, 6, 8)] == [1, 2, 3, 4]
+
+
+def test_what_one_program_sends_more_changes_no_order_of_others() -> None:
+    """Else a walk that goes on would go on elsewhere, as some machines send more or less from run to run."""
+    more = Parties("spdz2k")
+    more.attacks["rep4-ring", "input", 0].many = 6  # type: ignore[attr-defined]
+
+    def others(parties: Parties) -> list[Message]:
+        return [message for place, message, _ in walk.sites(parties, 2) if place[0] == "spdz2k"]
+
+    assert others(more) == others(Parties("spdz2k"))
 
 
 def test_a_walk_that_was_cut_short_has_tried_as_many_in_each_model() -> None:
