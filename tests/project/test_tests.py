@@ -14,6 +14,7 @@ from harness.privacy.ledger.entries import Ledger
 from protocols.accounting.calibration import Budget
 from tests import conftest
 from tests.conftest import COLLECTED, EXHAUSTIVE, PROJECT, UNMET, USERS_OWN, mark_exhaustive
+from tests.faults.__main__ import read_faults
 from tests.support.command import succeed
 
 TESTS = PROJECT / "tests"
@@ -59,6 +60,19 @@ def test_exhaustive_tests_have_a_reason_and_the_default_covers_the_same() -> Non
         assert set(entry) - {"keep"} == {"tests", "reason", "covered"}, entry
     names = [name for entry in EXHAUSTIVE for name in entry["tests"]]
     assert len(names) == len(set(names))
+
+
+def test_every_seeded_fault_fits_the_code_and_its_tests_are_there() -> None:
+    faults = read_faults().values()
+    tests = {file: functions_in(PROJECT / file) for each in faults for file in map(file_of, each.caught_by)}
+    for fault in faults:
+        assert (PROJECT / fault.file).read_text(encoding="utf-8").count(fault.find) == 1, fault.name
+        lost = [test for test in fault.caught_by if test.rpartition("::")[2] not in tests[file_of(test)]]
+        assert not lost, fault.name
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def test_no_test_comes_near_the_users_ledger(

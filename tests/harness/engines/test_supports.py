@@ -240,3 +240,12 @@ def test_noise_takes_all_bits_of_its_coins(
     for wrong in ([*whole, (1, 2)], *[each for each in (fewer, whole[1:], uneven) if each != whole]):
         with pytest.raises(UnsupportedError, match="other numbers of random bits than its noise takes"):
             job(*wrong).check_parties(MODELS["ring"])
+
+
+@pytest.mark.parametrize(("parties", "inputs"), [("2", 3), ("3", 2), ("4", 3)])
+def test_noise_comes_from_all_parties(parties: str, inputs: int) -> None:
+    job = Job(
+        PI_LAP, PROGRAMS / "pi_lap.mpc", (parties, "2", "1", "40"), (None,) * inputs, fair_bits=((59, 2),)
+    )
+    with pytest.raises(UnsupportedError, match=f"laid out for {parties} parties with {inputs} inputs; model"):
+        job.check_parties(MODELS["ring"])

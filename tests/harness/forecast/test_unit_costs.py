@@ -108,6 +108,12 @@ def test_planted_costs_are_found_again(tmp_path: Path) -> None:
     assert units["network"]["link_share"] == pytest.approx(0.25, rel=1e-3)
 
 
+def test_no_cost_is_below_zero() -> None:
+    """Not even of what takes less time the more there is of it."""
+    falling = [replace(run, mpc_s=1 / run.counts.ands) for run in planted_runs()]
+    assert min(fit(RING, falling)[MPC_S].values()) > 0
+
+
 def test_without_compiled_programs_nothing_is_said_of_compiling(tmp_path: Path) -> None:
     units = fit(RING, [replace(run, compile_s=None) for run in planted_runs()])
     write(tmp_path, {"schema": 1, "measured": {}, "models": {"ring": units}})

@@ -238,6 +238,18 @@ def test_program_arguments_and_noise_are_the_hosts_own(
         call(work.prepare, said, Refusal(HostUnfitError, "The request", "known", "no"))
 
 
+@pytest.mark.parametrize(("party", "parties"), [(0, 2), (0, 4), (3, 3), (-1, 3)])
+def test_a_run_has_all_parties_of_its_model(
+    party: int, parties: int, hosts: list[Path], stack: ExitStack
+) -> None:
+    """A starter says where they are, not how many."""
+    work = Starter(hosts[0], stack).work
+    work.propose(asked())
+    work.uploads.aggregate(0)
+    with pytest.raises(HostUnfitError, match="asked for a run of other parties than its model has"):
+        work.prepare("0" * 32, party, [("127.0.0.1", 0)] * parties)
+
+
 def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(hosts: list[Path]) -> None:
     class Failing(Party):
         charged: tuple[str, Fraction, Status]
