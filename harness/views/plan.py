@@ -251,10 +251,10 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
     rows = [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()]
-    parts = ["start", "design noise", "read", "share, add up", "compile", "compute", "derive"]
-    yield Table(["model", "in all", *parts], rows, "l" + "r" * (1 + len(parts)))
+    parts = ["start", "noise", "read", "share", "compile", "MPC", "derive"]
+    yield Table(["model", "total", *parts], rows, "l" + "r" * (1 + len(parts)))
     yield (
-        "With all roles on this machine, where all but compiling and computing was tried out; a program is "
+        "With all roles on this machine, where all but compiling and MPC was tried out; a program is "
         "compiled once, and kept."
     )
 
