@@ -171,7 +171,7 @@ class WeightsOptions(ReleaseOptions):
     )
     horizon = optional(
         whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
-        "of weights while records arrive: how many epochs share ε and δ, which are charged before the first",
+        "how many epochs share ε and δ, while records arrive; they are charged before the first",
     )
     json = json_of("weights.json")
 

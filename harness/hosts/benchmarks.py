@@ -160,7 +160,9 @@ def _links(connections: Sequence[Connection], down: bool) -> list[dict[str, Any]
         for number, one in enumerate(connections):
             others = range(number) if down else range(number + 1, len(connections))
             wanted = [(*connections[other].host.reached, greetings[other]) for other in others]
-            for other, timed in zip(others, one.ask("time_links", others=wanted), strict=True):
+            kind = tuple.__class_getitem__((tuple[float, float] | None,) * len(wanted))
+            times = one.ask("time_links", kind=kind, others=wanted)
+            for other, timed in zip(others, times, strict=True):
                 if timed is None:
                     raise HostUnfitError(
                         f"{one.host.title} lost {connections[other].host.name} while the link between them "

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
@@ -21,6 +21,26 @@ from harness.hosts.links import reach
 from harness.hosts.work import SOURCES
 from harness.security_models import Model
 
+_Facts = TypedDict(  # as `Work.check` says them
+    "_Facts",
+    {
+        "time": float,
+        "programs and circuits": str,
+        "code": str,
+        "commit": str,
+        "environment": dict[str, Any],
+        "machine": dict[str, Any],
+        "free_bytes": int,
+        "engine_version": str | None,
+        "unavailable": str | None,
+        "directory": str | None,
+        "policy": str | None,
+        "port": str | None,
+        "clients": str | None,
+        "certificates": dict[str, str],
+        "pinned": dict[str, dict[str, str]],
+    },
+)
 MAX_SKEW_S = 60.0
 LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
@@ -116,7 +136,12 @@ def ask_facts(connection: Connection, model: Model) -> tuple[dict[str, Any], flo
     """Return a host's facts, and how far its clock is ahead; see `skew_s`."""
     host, asked = connection.host, time.time()
     facts: dict[str, Any] = connection.ask(
-        "check", party=host.party, model=model.name, port=host.port, client_ports=host.client_ports
+        "check",
+        kind=_Facts,
+        party=host.party,
+        model=model.name,
+        port=host.port,
+        client_ports=host.client_ports,
     )
     return facts, skew_s(asked, facts["time"], time.time())
 
@@ -218,7 +243,9 @@ def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]], engine: Engin
         finding, connection = pairs[number]
         others = range(number) if engine.connects_down else range(number + 1, len(pairs))
         wanted = [(*pairs[other][0].host.reached, greetings[other]) for other in others]
-        for other, fault in zip(others, connection.ask("reach", others=wanted), strict=True):
+        kind = tuple.__class_getitem__((str | None,) * len(wanted))
+        faults = connection.ask("reach", kind=kind, others=wanted)
+        for other, fault in zip(others, faults, strict=True):
             if fault is not None:
                 there = pairs[other][0].host
                 address, port = there.reached

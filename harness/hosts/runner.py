@@ -289,7 +289,9 @@ class HostsRunner(Runner):
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
         signed = at_once(lambda one: one.ask("agree", kind=dict[str, str], nonces=nonces), self._connections)
-        agreed = {party: one for party, one in enumerate(signed) if one}  # none of a benchmark run
+        agreed = dict(enumerate(signed)) if any(signed) else {}  # none of a benchmark run
+        for party, one in agreed.items():
+            checked(Signed, one, self._hosts[party], "agree")
         progress("run")
         with ThreadPoolExecutor(len(self._connections)) as pool:
             parties = [RemoteProcess(one, pool, timeout_s, agreed) for one in self._connections]

@@ -137,7 +137,7 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
                 who = " or ".join(f"party {one}" for one in liars)
                 refusal.say(f"{who} lies about what party {other} said of the uploads")
         if said.nonces == own.nonces and said.lists.keys() != own.lists.keys():
-            refusal.say("whoever starts this run told it other parties' lists than this host")
+            refusal.say("it was told other parties' lists than this host, or says so falsely")
         if said != replace(own, party=party):
             refusal.say("it is about to run something else")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, BinaryIO
 
+from harness.system.documents import strict_json
+
 VERSION = 6  # of requests and answers: rises whenever one of them changes
 BEAT_S = 2.0  # between signs of life
 SILENCE_S = 20.0  # after which the other side counts as gone
@@ -25,7 +27,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
     if not line.strip():
         return None
     try:
-        message = json.loads(line)
+        message = strict_json(line)
     except RecursionError:
         message = None
     if not isinstance(message, dict):

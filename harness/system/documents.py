@@ -63,9 +63,7 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
     Raises: the refusal's error: it is no JSON in UTF-8, has a key twice, or is of another schema.
     """
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=int)  # which no NaN is
-        if rb"\ud" in text.lower():
-            json.dumps(found, ensure_ascii=False).encode()  # a ValueError for half a character
+        found = strict_json(text)
     except (ValueError, RecursionError):
         refusal.say("it is not JSON in UTF-8, or has a key twice")
     if schema is not None:
@@ -73,6 +71,14 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
             refusal.say("it names no schema")
         if (other := found.pop("schema")) != schema:
             refusal.say(f"it has schema {other}; this version reads schema {schema}")
+    return found
+
+
+def strict_json(text: bytes) -> Any:
+    """Return what JSON holds. Raises: ValueError, RecursionError: it is none, or has a key twice."""
+    found = json.loads(text.decode(), object_pairs_hook=_once, parse_constant=int)  # which no NaN is
+    if rb"\ud" in text.lower():
+        json.dumps(found, ensure_ascii=False).encode()  # a ValueError for half a character
     return found
 
 
@@ -84,6 +90,13 @@ def as_type(kind: type[T], found: Any, refusal: Refusal, *, more: bool = False) 
     Args: more: whether keys may be there that the type does not have; they are left out.
     Raises: the refusal's error: it is something else; and what the type itself raises.
     """
+    try:
+        return _as_type(kind, found, refusal, more)
+    except RecursionError:
+        refusal.say("it has too many values within values")
+
+
+def _as_type(kind: type[T], found: Any, refusal: Refusal, more: bool) -> T:
     import msgspec
 
     try:

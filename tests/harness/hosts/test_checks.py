@@ -24,3 +24,6 @@ def test_a_line_is_a_message_or_a_sign_of_life() -> None:
     for line in (b"Welcome!\n", b"[1]\n", b'"text"\n'):
         with pytest.raises(ValueError, match=r"not an object|Expecting value"):
             wire.decode(line)
+    for line in (b'{"ok": "\\ud800"}\n', b'{"ok": NaN}\n', b'{"ok": 1, "ok": 2}\n'):
+        with pytest.raises(ValueError, match=r"surrogates|invalid literal|twice"):
+            wire.decode(line)

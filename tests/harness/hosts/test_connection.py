@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from harness.errors import HostUnfitError
 from harness.hosts import connection, wire
+from harness.hosts.checks import ask_facts
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
+from harness.security_models import get_model
 
 HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
 
@@ -62,3 +65,21 @@ def test_a_host_of_another_version_is_asked_nothing(
 def test_a_host_of_this_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_open", lambda host: Session(wire.encode({"agent": wire.VERSION})))
     Connection(HOST).close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"error": ["AdoptedError", "It is elsewhere."]}, "It is elsewhere"),
+        ({"error": ["Path", "It is no error."]}, "It is no error"),
+        ({"ok": {}}, "object missing required field `time`"),
+        ({"ok": {"deep": json.loads("[" * 500 + "]" * 500)}}, "values within values"),
+    ],
+)
+def test_a_broken_answer_is_one_sentence(
+    answer: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = wire.encode({"agent": wire.VERSION}) + wire.encode(answer)
+    monkeypatch.setattr(connection, "_open", lambda host: Session(lines))
+    with pytest.raises(HostUnfitError, match=rf"^Host one\.example .*{said}"):
+        ask_facts(Connection(HOST), get_model("mpyc"))

@@ -285,6 +285,18 @@ def test_a_host_whose_answers_are_broken_is_named(
 
 
 @models
+def test_a_host_that_agrees_to_nothing_is_named_and_not_the_starter(model: Model, tmp_path: Path) -> None:
+    site = Site(tmp_path, model)
+
+    def nothing(request: str, _work: Work, answer: Any) -> Any:
+        return {} if request == "agree" else answer
+
+    with pytest.raises(HostUnfitError, match=r"\(party 1\): its answer to 'agree' is not one of this"):
+        site.run({1: nothing})
+    assert not site.out.exists()
+
+
+@models
 def test_a_signed_list_that_is_none_ends_the_run(model: Model, tmp_path: Path) -> None:
     site = Site(tmp_path, model)
     with pytest.raises(ShareError, match="The list of party 1 is not a party's list of uploads"):
@@ -298,6 +310,7 @@ def test_a_signed_list_that_is_none_ends_the_run(model: Model, tmp_path: Path) -
         ({"2": "other"}, "party 1 or party 2 lies about what party 2 said"),
         ({"1": "other"}, "party 1 lies about what party 1 said"),
         ({"0": "other"}, "party 1 lies about what party 0 said"),
+        ({"3": "other"}, "it was told other parties' lists than this host, or says so falsely"),
     ],
 )
 def test_who_may_have_said_different_things_is_named(

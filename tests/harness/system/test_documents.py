@@ -57,6 +57,14 @@ def test_what_is_wrong_is_said_with_its_place_and_no_value(changes: dict[str, An
         as_type(Outer, {**GOOD, **changes}, REFUSAL)
 
 
+def test_a_document_of_too_many_values_within_values_is_refused() -> None:
+    deep = parse_json(b'{"count": ' + b"[" * 500 + b"]" * 500 + b"}", REFUSAL)
+    with pytest.raises(
+        ResultFileError, match=r"^x.json is not a thing: it has too many values within values"
+    ):
+        as_type(Outer, deep, REFUSAL)
+
+
 def test_what_a_type_says_itself_comes_with_the_document() -> None:
     with pytest.raises(ResultFileError, match=r"^x.json: A size is not negative.$"):
         as_type(Inner, {"size": -1}, REFUSAL)
