@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _LONGEST_NAME = 100
 _MOST_NAMES = 1000
+_LARGEST = 10**300  # of what becomes a float
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 
@@ -87,7 +88,8 @@ def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], 
 
 def decimal(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], float]:
     """Return a parser of numbers that need not be exact. Args: as `number`."""
-    return lambda text, option: float(number(what, good)(text, option))
+    as_float = number(what, lambda value: good(value) and good(Fraction(float(value))))
+    return lambda text, option: float(as_float(text, option))
 
 
 parse_delta = number("a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1)
@@ -200,10 +202,11 @@ def parse_cap_or_auto(text: str, option: str = "--cap") -> Cap | None:
 
 def parse_range(text: str, option: str = "--range") -> tuple[float, float]:
     """Read the ends of a range: `0,1`. Raises: OptionError."""
-    ends = [exact_number(part) for part in text.split(",")]
-    if len(ends) != 2 or ends[0] is None or ends[1] is None or not ends[0] < ends[1]:
+    found = [_between(part, lambda value: abs(value) <= _LARGEST) for part in text.split(",")]
+    ends = [float(end) for end in found if end is not None]
+    if not len(found) == len(ends) == 2 or not ends[0] < ends[1]:
         raise OptionError(f"{option} must be two numbers, the lower first, for example 0,1; got {text!r}.")
-    return float(ends[0]), float(ends[1])
+    return ends[0], ends[1]
 
 
 def parse_party(text: str, option: str = "--party") -> int:

@@ -13,8 +13,11 @@ from harness.cli.parsers import (
     parse_delta,
     parse_epsilon,
     parse_max_count,
+    parse_momentum,
     parse_names,
     parse_population,
+    parse_positive,
+    parse_range,
     parse_relation,
     parse_seconds,
 )
@@ -231,3 +234,15 @@ def test_no_population(text: str) -> None:
     with pytest.raises(OptionError, match="--population must be a name of at most 100 printable") as error:
         parse_population(text)
     assert str(error.value).isprintable() and len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("text", ["0,1e999", "0,1e-400", "1,1", "0", "0,1,2"])
+def test_a_range_has_two_floats(text: str) -> None:
+    with pytest.raises(OptionError, match="--range must be two numbers, the lower first"):
+        parse_range(text)
+
+
+def test_what_a_float_makes_of_a_number_has_to_be_good_too() -> None:
+    for parse, text in ((parse_positive, "1e-400"), (parse_momentum, "0." + "9" * 30)):
+        with pytest.raises(OptionError, match="--x must be"):
+            parse(text, "--x")
