@@ -35,6 +35,7 @@ from harness.privacy.ledger.populations import (
     refuse_misspelt,
     refuse_overspending,
     refuse_uncovered,
+    spent_text,
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
@@ -175,8 +176,9 @@ class Ledger:
         [test: tests/harness/privacy/test_ledger_series.py]
         Args: name: as for `charge`; release: the new epoch's; epochs: all that began, this one last: by
         identity, which uploads each was the first to count. A crash may have kept some from here.
-        Raises: LedgerError: another ledger has the charge, or this one knows of more epochs; PopulationError;
-        BudgetError; UsedUploadsError: another run had one. Nothing is written then.
+        Raises: LedgerError: another ledger has the charge, it is of another ε or δ, or this ledger knows of
+        more epochs; PopulationError; BudgetError; UsedUploadsError: another run had one. Nothing is written
+        then.
         """
         with self._database.writing() as connection:
             number, key, new = self._charge_of(connection, name, release, epochs)
@@ -279,13 +281,13 @@ class Ledger:
         connection.execute(_EPOCHS)
         found: tuple[int, str | None] | None = connection.execute(
             "SELECT charges.id, population FROM epochs JOIN charges ON charges.id = charge "
-            "WHERE epochs.id = ?",
-            (next(iter(epochs)),),
+            "WHERE epochs.id = ? AND (epsilon, delta) = (?, ?)",
+            (next(iter(epochs)), str(release.exact.epsilon), str(release.exact.delta)),
         ).fetchone()
         if found is None:
             raise self._database.error(
-                f"it has no charge for the series in {release.out}; go on with the ledger that it was begun "
-                "with"
+                f"it has no charge of {spent_text(release.exact)} for the series in {release.out}; go on "
+                "with the ledger and the version that it was begun with"
             )
         number, key = found
         if name is not None and key != key_of(name):

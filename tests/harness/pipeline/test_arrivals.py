@@ -316,7 +316,7 @@ def test_a_folder_goes_on_with_its_own_ledger_alone(place: Place) -> None:
     place.epoch()
     place.upload(1)
     place.account = Account(Ledger(place.at / "other.sqlite", timeout_s=0.2), "people", Budget(Fraction(1)))
-    with pytest.raises(LedgerError, match=r"it has no charge for the series in .*/series; go on with"):
+    with pytest.raises(LedgerError, match=r"it has no charge of .* for the series in .*/series; go on with"):
         place.epoch()
     assert len(place.state["epochs"]) == 1 and place.runner.counted == [1]
 

@@ -96,8 +96,19 @@ def test_what_a_crash_kept_from_the_ledger_is_added_later(ledger: Ledger) -> Non
 @pytest.mark.parametrize("before", [lambda ledger: None, lambda ledger: ledger.charge("people", None, RUN)])
 def test_a_ledger_without_the_charge_takes_nothing(ledger: Ledger, before: Callable[[Ledger], None]) -> None:
     before(ledger)
-    with pytest.raises(LedgerError, match=r"no charge for the series in /series; go on with the ledger"):
+    with pytest.raises(LedgerError, match=r"no charge of ε = 1 .* for the series in /series; go on with"):
         ledger.add("people", FIRST, TWO)
+
+
+@pytest.mark.parametrize(
+    "exact", [replace(SPENT, epsilon=Fraction(2)), replace(SPENT, delta=Fraction(1, 1 << 39))]
+)
+def test_epochs_that_spend_what_was_not_charged_are_refused(ledger: Ledger, exact: Guarantee) -> None:
+    """Another version of FairShares, for example, may design other noise from the same options."""
+    ledger.charge("people", None, FIRST)
+    with pytest.raises(LedgerError, match=r"no charge of .* the ledger and the version that it was begun"):
+        ledger.add("people", replace(FIRST, exact=exact), TWO)
+    assert "c" not in ledger.spent_on("c")
 
 
 def test_uploads_that_another_run_used_are_refused(ledger: Ledger) -> None:
@@ -172,7 +183,7 @@ def test_a_ledger_of_an_earlier_version_takes_series_and_is_adopted(ledger: Ledg
         each.settle(each.charge(upload, None, other(upload))[0], Status.DONE)
         have_no_table(each)
     new.adopt(ledger, merge=False)
-    with pytest.raises(LedgerError, match="no charge for the series"):
+    with pytest.raises(LedgerError, match=r"no charge of .* for the series"):
         new.add("people", FIRST, TWO)
     new.charge("people", None, FIRST)
     found: list[Population] = new.populations()
