@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -190,14 +190,14 @@ def plan_model(
     model: Model,
     units: UnitCosts,
     network: Network | None,
-    started_s: float = 0.0,
+    started: Callable[[], float] = float,
     design_s: float = 0.0,
     derive_s: float = 0.0,
 ) -> ModelPlan:
     """Predict what a run in this model costs; no party is started.
 
-    Args: stages: its releases, one after the other; started_s: that the command takes before it begins;
-    design_s, derive_s: of all of its releases, as `WallClock` has them.
+    Args: stages: its releases, one after the other; started: says how long the command takes before it
+    begins, where that counts; design_s, derive_s: of all of its releases, as `WallClock` has them.
     Raises: OptionError; CompileError.
     """
     engine, costs, compiling = engine_of(model), [], list[float | None]()
@@ -217,7 +217,7 @@ def plan_model(
         return ModelPlan(model, tuple(costs), None, missing)  # nor is a series of records at hand
     last = asked_here[-1]
     wall = WallClock(
-        started_s + sum(parties_start_s(asked.release) for asked in asked_here),
+        started() + sum(parties_start_s(asked.release) for asked in asked_here),
         design_s,
         last.records * reading_s(last.statistic.kind),
         sum(sharing_s(asked.federation, asked.release) for asked in asked_here),

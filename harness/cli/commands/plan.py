@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,16 +50,18 @@ _OF_SHARES = ("clients", "records", "groups", "labels")
 
 def plan(options: PlanOptions) -> None:
     """Say what to expect of a release."""
-    shown, found = planned(options, starting_s(_A_COMMAND))
+    shown, found = planned(options, partial(starting_s, _A_COMMAND))
     title = f"Plan of {options.task}"
     tell("plan", title, shown, lambda: found, plot=options.plot, as_json=options.json)
 
 
-def planned(options: PlanOptions, started_s: float = 0.0) -> tuple[Sequence[Part], dict[str, Any]]:
+def planned(
+    options: PlanOptions, started: Callable[[], float] = float
+) -> tuple[Sequence[Part], dict[str, Any]]:
     """Return what to expect of a release, as people and as machines read it.
 
     No party is started, and nothing is read but unit costs and the file that may be named.
-    Args: started_s: how long a command takes to begin; 0: there is none to begin.
+    Args: started: says how long a command takes to begin; `float`, 0: there is none to begin.
     Raises: FairSharesError: it cannot be run so.
     """
     stages, network = requests(options), options.network
@@ -77,7 +80,7 @@ def planned(options: PlanOptions, started_s: float = 0.0) -> tuple[Sequence[Part
     for model in models:
         of = [each for each in releases if model in each.models]
         tried = sum(each.design_s for each in of), sum(each.derive_s for each in of)
-        plans.append(plan_model(stages, model, units, network, started_s, *tried))
+        plans.append(plan_model(stages, model, units, network, started, *tried))
     told = (stages, releases, plans, network, units)
     return list(show_plan.plan(*told)), show_plan.to_json(*told)
 
