@@ -85,6 +85,23 @@ class Training:
     fairness: str | None = None
     positive: str = ""
 
+    def scored(self, domain: RecordDomain) -> RecordDomain:
+        """The domain of the model's scores, from which thresholds come."""
+        return replace(domain, kind=RecordKind.SCORE, thresholds=self.grid)
+
+    def total(self, domain: RecordDomain, rounds: Guarantee) -> Guarantee:
+        """What the whole spends. Args: rounds: what the model's spend. Raises: FairSharesError: as `exact`.
+
+        Computes: the total is that of the weights, which everybody counts in, and the larger one of the model
+        and the thresholds: a client is either in training or among those whose scores make the curves, as a
+        random draw decides that sees no record (parallel composition).
+        """
+        total = rounds
+        if self.thresholds:
+            exact = self.thresholds.exact(self.scored(domain))
+            total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
+        return compose([self.weights.exact(domain), total]) if self.weights else total
+
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
         """How groups are weighed. Raises: OptionError, RecordDomainError: not with these labels."""
         if self.fairness is None:
@@ -122,16 +139,12 @@ def train(
 ) -> Trained:
     """Release weights, train on noisy sums, and release thresholds of the model's scores; write all files.
 
-    Computes: the total is that of the weights, which everybody counts in, and the larger one of the model and
-    the thresholds: a client is either in training or among those whose scores make the curves, as a random
-    draw decides that sees no record (parallel composition).
     Guarantees: it is charged once, before anything is opened, and stays charged whatever becomes of it.
     [test: tests/harness/training/test_run.py]
     Args: encoded: features of each of the records, shape (n, columns); out: a new directory.
     Raises: FairSharesError: `out` does not exist then.
     """
     started, domain = time.monotonic(), records.domain
-    scored = replace(domain, kind=RecordKind.SCORE, thresholds=chosen.grid)
     held = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
     seen, of_training = ~held[records.client], of_clients(records, ~held)
     with entry(chosen.account) as charging, new_directory(out) as partial:
@@ -152,12 +165,7 @@ def train(
             chosen, domain, features, fairgrad, of_training.clients, lambda: charging.start(whole)
         )
         session.check_supported()
-        total = session.plan.exact
-        if chosen.thresholds:
-            exact = chosen.thresholds.exact(scored)
-            total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
-        if chosen.weights:
-            total = compose([chosen.weights.exact(domain), total])
+        total = chosen.total(domain, session.plan.exact)
         whole = replace(session.event, task=TASK, exact=total, out=out)
         charging.whole = whole
         charging.check(whole)
@@ -180,7 +188,7 @@ def train(
             positive = domain.positive(chosen.thresholds.statistic.curves.positive)
             scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
             apart = replace(
-                of_clients(records, held), domain=scored, detail=bins_of(scores, scored.thresholds)
+                of_clients(records, held), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)
             )
             thresholds = released(chosen.thresholds, apart)
         progress("write")
@@ -189,22 +197,9 @@ def train(
             "training": _own_manifest(chosen, session, examples, charging, domain.inferred),
             **({"thresholds": thresholds.manifest} if thresholds else {}),
         }
-        found = {
-            **combined_manifest(TASK, parts),
-            "inputs": {
-                "clients": records.clients,
-                "in_training": examples.clients,
-                "max_count": domain.max_count,
-            },
-            "training": chosen.hyperparameters(fairgrad),
-            "wall_s": time.monotonic() - started,
-        }
-        of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
-        found["privacy"] |= {
-            **_stated(total, domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD),
-            "epsilon_requested": str(chosen.guarantee.epsilon + of_weights),
-        }
-        found["privacy"] |= {"end_to_end": end_to_end(found["privacy"], chosen.model, len(parts))}
+        found = _manifest(chosen, parts, total, domain, chosen.hyperparameters(fairgrad))
+        found["inputs"] |= {"clients": records.clients, "in_training": examples.clients}
+        found["wall_s"] = time.monotonic() - started
         model = LogisticModel(features, domain.labels, parameters)
         write_json(partial / FILE, {**model.to_json(), "privacy": found["privacy"]})
         write_json(partial / "manifest.json", found)
@@ -264,6 +259,24 @@ def _session(
         starting=starting,
         timeout=chosen.timeout_s,
     )
+
+
+def _manifest(
+    chosen: Training,
+    parts: dict[str, Any],
+    total: Guarantee,
+    domain: RecordDomain,
+    how: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the manifest of the whole. Args: parts: its parts' own; how: what is said of the training."""
+    found = combined_manifest(TASK, parts)
+    of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
+    found["privacy"] |= {
+        **_stated(total, domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD),
+        "epsilon_requested": str(chosen.guarantee.epsilon + of_weights),
+    }
+    found["privacy"] |= {"end_to_end": end_to_end(found["privacy"], chosen.model, len(parts))}
+    return {**found, "inputs": {"max_count": domain.max_count}, "training": how}
 
 
 def _own_manifest(
