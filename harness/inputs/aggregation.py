@@ -24,7 +24,15 @@ from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Words, by_aes, by_shake
-from harness.inputs.shares import MAX_VALUES, SALT_BYTES, SCHEMA as SHARE_SCHEMA, SUFFIX, Header, content_of
+from harness.inputs.shares import (
+    MAX_VALUES,
+    SALT_BYTES,
+    SCHEMA as SHARE_SCHEMA,
+    SUFFIX,
+    Header,
+    content_of,
+    domain_text,
+)
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import create_file, write_whole
 from harness.system.progress import tell
@@ -198,7 +206,7 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     policies: dict[str, ClientPolicy] = {}
     domains: dict[str, dict[str, Any]] = {}
     one_each: dict[ClientPolicy, ClientPolicy] = {}
-    declared = None if rules.domain is None else _domain_hash(rules.domain.to_json())
+    declared = None if rules.domain is None else _hash_of([domain_text(rules.domain.to_json())])
     for path in directory.glob(f"*{SUFFIX}"):
         name = path.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()  # for a list in JSON
         try:
@@ -207,7 +215,7 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
         except ShareError:
             unsound[name] = UNREADABLE
             continue
-        domain = _domain_hash(header.record_domain)
+        domain = _hash_of([header.domain_text])
         kind = UploadKind(header.form, header.arithmetic, header.parties, domain, header.copies)
         if not fault and header.clients > rules.clients:
             fault = CROWDED
@@ -359,7 +367,7 @@ class Aggregator:
 
     def __init__(self, party: int) -> None:
         self._party = party
-        self._first: tuple[Header, Path] | None = None
+        self._first: tuple[Header, Path, int] | None = None  # and the most that one of its clients counts for
         self._identities: dict[str, str] = {}  # by batch
         self._clients = self._records = self._schema = 0
         self._blocks: dict[str, Words] = {}  # by batch; in split form, all of them added up
@@ -368,7 +376,10 @@ class Aggregator:
     def add(self, path: Path) -> None:
         """Add an upload. Raises: ShareError: it is damaged, foreign, was added before, or does not fit."""
         header, following = _read(path)
-        first, origin = self._first = self._first or (header, path)
+        if self._first is None:
+            domain = domain_from_json(header.record_domain, str(path))
+            self._first = header, path, domain.max_contribution
+        first, origin, most = self._first
         if header.kind != "batch" or header.party != self._party:
             raise ShareError(f"{path} is not a batch for party {self._party}; {_WAYS_OUT}.")
         if header.values > MAX_VALUES:
@@ -384,7 +395,6 @@ class Aggregator:
             self._policy = self._policy.and_also(header.policy) if self._policy else header.policy
         self._clients += header.clients
         self._records += header.records
-        most = domain_from_json(first.record_domain, str(origin)).max_contribution
         if INPUT_FORMS[header.form].capped != ENFORCED and self._clients * most >= MAX_TOTAL:
             raise ShareError(
                 f"{path.parent} holds {self._clients} clients with up to {most} records each, whose sum "
@@ -587,7 +597,3 @@ def _block(path: Path, header: Header, following: bytes) -> Words:
 
 def _batch(identity: str) -> str:
     return identity.partition(":")[0]
-
-
-def _domain_hash(record_domain: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record_domain, sort_keys=True).encode()).hexdigest()

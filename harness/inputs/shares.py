@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
@@ -84,19 +84,24 @@ class Header:
 
     @cached_property
     def _shape(self) -> tuple[int, bool]:
-        return _layout(json.dumps(self.record_domain), self.form)
+        return _layout(self.domain_text, self.form)
+
+    @cached_property
+    def domain_text(self) -> str:
+        """The records' domain, see `domain_text`."""
+        return domain_text(self.record_domain)
 
     @property
     def identity(self) -> str:
         """Which upload it is, and how many rows it claims: the same at all parties, or others would shift."""
         return f"{self.batch}:{self.clients}:{self.records}"
 
-    @property
+    @cached_property
     def held(self) -> tuple[int, ...]:
         """Which of the upload's shares the party holds, in the order of its file."""
         return held_by(self.party, self.parties, self.copies)
 
-    @property
+    @cached_property
     def values(self) -> int:
         """How many values each share in the file stands for."""
         summed = self.kind == "aggregate" and self.form == SPLIT.name
@@ -149,8 +154,13 @@ class Header:
         """Return the first line of a file with this header."""
         later = [] if self.schema == SCHEMA else ["commitments", "policy"]
         later += [] if self.copies > 1 else ["copies"]
-        fields = {name: value for name, value in asdict(self).items() if name not in later}
-        return json.dumps(fields, sort_keys=True).encode() + b"\n"
+        said = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in later}
+        return json.dumps(said, sort_keys=True, default=asdict).encode() + b"\n"
+
+
+def domain_text(record_domain: Mapping[str, Any]) -> str:
+    """Return a records' domain as text: the same text for the same domain."""
+    return json.dumps(record_domain, sort_keys=True)
 
 
 def copies_of(form: InputForm, parties: int) -> int:
@@ -233,12 +243,15 @@ def share_in_parts(
     parties: int,
     out: Path,
     policy: ClientPolicy | None = None,
+    smaller: int = 1,
 ) -> list[str]:
     """Like `share`, in as many uploads as it takes; return their identities.
 
     Guarantees: all files of all uploads appear, or none.  [test: tests/harness/inputs/test_shares_places.py]
+    Args: smaller: see `in_uploads`; with MAX_VALUES each client has an upload of its own.
     """
-    return _share(told(in_uploads(records, form), records.clients), form, domain, parties, out, policy)
+    uploads = told(in_uploads(records, form, smaller), records.clients)
+    return _share(uploads, form, domain, parties, out, policy)
 
 
 def told(parts: Iterable[ClientRecords], clients: int) -> Iterator[ClientRecords]:
