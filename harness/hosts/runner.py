@@ -223,7 +223,10 @@ class HostsRunner(Runner):
         if self._shares is not None:
             progress("send")
             files, excluded, policies = _files_to_send(self._shares, form, self.model, rules, uncovered)
-            at_once(lambda pair: _send(*pair), list(zip(self._connections, files, strict=True)))
+            at_once(
+                lambda pair: pair[0].put("put_file", pair[1], _SENDING_S),
+                list(zip(self._connections, files, strict=True)),
+            )
         progress("aggregate")
         if self._shares is None:
             self._list_uploads(rules)
@@ -377,8 +380,3 @@ def _share_files(shares: Path, party: int) -> list[Path]:
             f"`share` makes, nor a file party-{party}.aggregate, as `aggregate` does."
         )
     return files
-
-
-def _send(connection: Connection, files: Sequence[Path]) -> None:
-    for path in files:
-        connection.ask("put_file", _SENDING_S, body=path, name=path.name)

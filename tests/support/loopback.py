@@ -35,17 +35,12 @@ class Loopback:
         self._body = b""
         self._ended: dict[str, Any] | None = None
 
-    def ask(
-        self,
-        request: str,
-        _patience_s: float = 0.0,
-        body: Path | None = None,
-        kind: Any = Any,
-        **details: Any,
-    ) -> Any:
-        if body is not None:
-            self._body = body.read_bytes()
-            details["bytes"] = len(self._body)
+    def put(self, request: str, files: Sequence[Path], _patience_s: float) -> None:
+        for file in files:
+            self._body = file.read_bytes()
+            self.ask(request, name=file.name, bytes=len(self._body))
+
+    def ask(self, request: str, _patience_s: float = 0.0, kind: Any = Any, **details: Any) -> Any:
         refusal = Refusal(HostUnfitError, f"The request {request!r}", "one of this version", "both need one")
         answer = call(self.work.handlers[request], json.loads(json.dumps(details)), refusal)
         said = json.loads(json.dumps(self._after(request, self.work, answer)))

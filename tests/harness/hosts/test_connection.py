@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.errors import HostUnfitError
+from harness.errors import HostUnfitError, ShareError
 from harness.hosts import connection, wire
 from harness.hosts.checks import ask_facts
 from harness.hosts.connection import Connection
@@ -83,3 +84,48 @@ def test_a_broken_answer_is_one_sentence(
     monkeypatch.setattr(connection, "_open", lambda host: Session(lines))
     with pytest.raises(HostUnfitError, match=rf"^Host one\.example .*{said}"):
         ask_facts(Connection(HOST), get_model("mpyc"))
+
+
+class Late(Session):
+    """Answers nothing before the last file is there."""
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        arrived, first = threading.Event(), self._greeting.index(b"\n") + 1
+        self.arrived = arrived
+
+        class Answers(io.BytesIO):
+            def readline(self, size: int | None = -1, /) -> bytes:
+                if self.tell() >= first:
+                    arrived.wait()
+                return super().readline(size)
+
+        return Answers(self._greeting)
+
+    def sendall(self, line: bytes) -> None:
+        super().sendall(line)
+        if line == b"last":
+            self.arrived.set()
+
+
+@pytest.mark.parametrize("refused", [None, 1])
+def test_files_are_sent_without_a_trip_for_each(
+    refused: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = [b"one", b"two", b"last"]
+    files = [tmp_path / f"{number}.share" for number in range(3)]
+    for file, content in zip(files, contents, strict=True):
+        file.write_bytes(content)
+    answers: list[dict[str, Any]] = [{"ok": None} for _ in files]
+    if refused is not None:
+        answers[refused] = {"error": ["ShareError", "There is no room."]}
+    session = Late(b"".join(map(wire.encode, [{"agent": wire.VERSION}, *answers])))
+    monkeypatch.setattr(connection, "_open", lambda host: session)
+    made = Connection(HOST)
+    if refused is None:
+        made.put("put_file", files, 60.0)
+    else:
+        with pytest.raises(ShareError, match=r"^Host one\.example .*: There is no room\."):
+            made.put("put_file", files, 60.0)
+    sent = [line for line in session.sent if line.strip()]  # signs of life apart
+    asked = [{"do": "put_file", "name": file.name, "bytes": file.stat().st_size} for file in files]
+    assert sent == [part for each in zip(map(wire.encode, asked), contents, strict=True) for part in each]
