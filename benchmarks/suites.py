@@ -26,7 +26,7 @@ from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.spelling import similar
-from protocols.spec import CLIENTS, PI_LAP, PRODUCT, PROTOCOLS, SHARES, ProtocolSpec
+from protocols.spec import PATHS, PI_LAP, PRODUCT, PROTOCOLS, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # as it ran, beside its results
@@ -46,7 +46,7 @@ _NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "
 _CHOICES: Mapping[str, Iterable[str]] = {
     "protocol": (PI_LAP.name, *_SPECS),
     "model": MODELS,
-    "input_path": (SHARES.name, CLIENTS.name),  # made-up values are not laid out by others
+    "input_path": PATHS,
     "shape": ("", *SHAPES),
     "noise": (JOINT, OWN),
 }

@@ -124,7 +124,9 @@ class Trial:
             return None
         asked, federation = self._release()
         form = asked.statistic_and_release()[1].form
-        return None if form.path is CLIENTS else federation.values_of(party, form, self.of.domain)
+        if form.path is CLIENTS:
+            return None
+        return federation.values_of(party, self.of.parties, form, self.of.domain)
 
     def _release(self) -> tuple[Asked, Federation]:
         if self.asked is None or self.federation is None or self.asked.model != self.model:

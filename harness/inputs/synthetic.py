@@ -13,6 +13,7 @@ from harness.inputs.encoding import columns_of, shared_over
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
+from harness.inputs.shares import copies_of, held_by
 from protocols.spec import InputForm
 
 SEED = 20_220_523  # any; fixed, so that all parties of a comparison have the same clients
@@ -79,8 +80,8 @@ class Federation:
         names = np.array([f"client {i}" for i in range(self.clients)])
         return ClientRecords(domain, names, owner, group, label, more)
 
-    def values_of(self, party: int, form: InputForm, domain: Ring) -> bytes:
-        """Return what a party feeds in: party 0 all that there is, in the clear, as nothing of it is secret.
+    def values_of(self, party: int, parties: int, form: InputForm, domain: Ring) -> bytes:
+        """Return what a party feeds in: share 0 has all there is, in the clear, as nothing of it is secret.
 
         Computes: the aggregate of a sharing in which all other shares are 0. What a run costs is the same.
         [test: tests/harness/inputs/test_synthetic.py]
@@ -89,7 +90,8 @@ class Federation:
         values = over.encode(table)
         if form.summed_by_party:
             values = over.total(values)
-        return over.to_bytes(values) if party == 0 else bytes(values.nbytes)
+        held = held_by(party, parties, copies_of(form, parties))
+        return b"".join(bytes(values.nbytes) if number else over.to_bytes(values) for number in held)
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:

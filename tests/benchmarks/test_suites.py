@@ -122,7 +122,11 @@ def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path
         ("samples = 1 }", 'arguments = "it\'s" }', r"arguments: No closing quotation"),
         ('"pi_lap"', '"pi_lop"', r"unknown protocol 'pi_lop' \(did you mean pi_lap"),
         ('"pi_lap"', '"pi_rw"', r"has a cell without input_path, clients, records, groups, labels"),
-        ("samples = 1 }", 'input_path = "replicated" }', r"unknown input_path 'replicated'"),
+        (
+            "samples = 1 }",
+            'input_path = "replicatde" }',
+            r"input_path 'replicatde' \(did you mean replicated",
+        ),
         ('name = "some"', 'name = "../some"', r"name must be a word of small letters"),
         ("samples = 1 }", 'noise = "own" }', r"pi_lap has no place for noise of the parties' own"),
         ("samples = 1 }", 'noise = "owm" }', r"unknown noise 'owm' \(did you mean own"),

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.over_hosts import over_hosts
-from benchmarks.measure.samples import FAILED, OK, Level, Sample
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample
 from benchmarks.suites import Planned
 from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
@@ -142,6 +142,22 @@ def test_this_machine_plays_clients_that_send(hosts: NetworkedSite) -> None:
         sample = measure(model="ring", variant="product", input_path="clients")
     assert (sample.status, sample.reason) == (OK, None)
     assert sample.client_sent_bytes is not None and min(sample.client_sent_bytes) > 0
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[one for one in MODELS.values() if one.replicated]))
+def test_replicated_shares_over_hosts_are_what_they_are_here(hosts: NetworkedSite, model: Model) -> None:
+    """Of sums and of products: each host makes the shares itself that its party holds."""
+    with measuring(hosts) as measure:
+        found = [
+            measure(model=model.name, variant=variant, input_path="replicated")
+            for variant in ("default", "product")
+        ]
+        refused = measure(input_path="replicated")
+    assert [(each.status, each.reason) for each in found] == [(OK, None)] * 2
+    for sample in found:
+        here = HERE.identity(sample.cell)
+        assert here is not None and here.program_hash == sample.program_hash
+    assert refused.status == SKIPPED and "needs MP-SPDZ" in str(refused.reason)
 
 
 def test_what_hosts_do_not_run_is_skipped(tmp_path: Path) -> None:

@@ -15,7 +15,17 @@ from harness.inputs.rings import Ring
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import share_and_add_up
 from harness.security_models import MODELS
-from protocols.spec import PI_GAP, PI_ROC, PI_ROC_RECORDS, PI_RW, PI_RW_SLOTS, SHARES, InputForm
+from protocols.spec import (
+    PI_GAP,
+    PI_ROC,
+    PI_ROC_RECORDS,
+    PI_RW,
+    PI_RW_SLOTS,
+    REPLICATED,
+    SHARES,
+    InputForm,
+    InputPath,
+)
 from tests.support.rings import to_integers
 
 OF_COUNTS = Federation(7, 23, 2, 3)
@@ -30,21 +40,36 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("model", ["ring", "mpyc"])
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [("ring", SHARES), ("mpyc", SHARES), ("ps-rep-ring", REPLICATED), ("rep4-ring", REPLICATED)],
+)
 @pytest.mark.parametrize("case", CASES)
 def test_parties_values_add_up_to_what_clients_share(
-    case: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, model: str, path: InputPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shares, "MAX_VALUES", 64 * 40)  # so that some clients are shared at a time
-    federation, form = CASES[case][0], CASES[case][1].by(SHARES)
+    federation, form = CASES[case][0], CASES[case][1].by(path)
     chosen = MODELS[model]
     shared, _ = share_and_add_up(federation.made_up(), form, chosen, tmp_path, lambda _: None)
     there = [path.read_bytes() for path in shared]
-    made = [federation.values_of(i, form, chosen.domain) for i in range(chosen.parties)]
+    made = [federation.values_of(i, chosen.parties, form, chosen.domain) for i in range(chosen.parties)]
     over = shared_over(form, chosen.domain)
     assert [len(each) for each in made] == [len(each) for each in there]
-    assert total(made, over) == total(there, over)
-    assert any(total(made, over))
+    assert total(each_share(made, form), over) == total(each_share(there, form), over)
+    assert any(total(each_share(made, form), over))
+
+
+def each_share(parties: list[bytes], form: InputForm) -> list[bytes]:
+    """Return all shares, each once: whoever holds one has the same."""
+    found: dict[int, bytes] = {}
+    for party, held in enumerate(parties):
+        numbers = shares.held_by(party, len(parties), shares.copies_of(form, len(parties)))
+        size = len(held) // len(numbers)
+        for at, number in enumerate(numbers):
+            part = held[at * size : (at + 1) * size]
+            assert found.setdefault(number, part) == part
+    return [found[number] for number in range(len(parties))]
 
 
 def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
