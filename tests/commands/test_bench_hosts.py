@@ -24,8 +24,9 @@ from harness.hosts import benchmarks, wire
 from harness.hosts.fleet import set_up
 from harness.security_models import MODELS, Model
 from tests.support.command import call, files_below, finish, processes_below, start
+from tests.support.midway import ended
 from tests.support.namespaces import PORT, STARTER, NetworkedSite, networked_site
-from tests.support.parties_on_hosts import is_running, party_on
+from tests.support.parties_on_hosts import have_party_0_stop, party_on, wait_until_midway
 from tests.support.running import model_parameters, until
 from tests.support.ssh import Site, copy_of_project, site
 from tests.support.surroundings import small_disk
@@ -45,7 +46,6 @@ CELL: dict[str, Level] = {
     "epsilon": "1",
     "network": "none",
 }
-SLOW: dict[str, Level] = {**CELL, "protocol": "pi_roc", "thresholds": 301}
 NOISE: dict[str, Level] = {
     "protocol": "pi_lap",
     "variant": "default",
@@ -109,12 +109,10 @@ def named(made: Site, i: int) -> str:
 @contextmanager
 def midway(made: Site, measure: Measure) -> Iterator[list[Sample]]:
     """Yield while all parties of a run wait for party 0; then the list has what came of the run."""
-    directories, found = [made.directory(i) for i in range(3)], list[Sample]()
-    thread = threading.Thread(target=lambda: found.append(measure(SLOW)))
+    found = list[Sample]()
+    thread = threading.Thread(target=lambda: found.append(measure(timeout_s=600.0)))
     thread.start()
-    until(lambda: is_running(directories[0], 0, MPYC) or not thread.is_alive())
-    assert not found, found
-    os.kill(party_on(directories[0]), signal.SIGSTOP)
+    wait_until_midway(made, MPYC, lambda: not thread.is_alive())
     yield found
     thread.join()
 
@@ -208,6 +206,7 @@ def remove_leftovers(made: NetworkedSite, i: int) -> None:
 
 @needs_proc
 def test_a_party_that_is_killed_is_named_and_the_next_run_goes_well(hosts: NetworkedSite) -> None:
+    have_party_0_stop(hosts)
     with measuring(hosts) as measure:
         with midway(hosts, measure) as found:
             os.kill(party_on(hosts.directory(1)), signal.SIGKILL)
@@ -232,7 +231,7 @@ def test_a_host_that_is_cut_off_in_a_run_is_named(
     """Its agent hears nothing, and ends by itself, with its party."""
     monkeypatch.setattr(wire, "SILENCE_S", 4.0)
     short = f"import harness.hosts.wire as wire\nwire.SILENCE_S = {wire.SILENCE_S}\n"
-    hosts.with_host(1, project=str(copy_of_project(tmp_path / "project", short)))
+    have_party_0_stop(hosts.with_host(1, project=str(copy_of_project(tmp_path / "project", short))))
     card = ("ip", "-n", hosts.namespace(STARTER), "link", "set", "to-1")
     with measuring(hosts) as measure:
         with midway(hosts, measure) as found:
@@ -294,15 +293,10 @@ def test_an_experiment_over_hosts_goes_on_where_one_refuses_and_is_resumed(hosts
 
 @needs_proc
 def test_an_interrupt_leaves_nothing_running_anywhere(hosts: NetworkedSite) -> None:
-    slow = EXPERIMENT.replace('"pi_lap"', '"pi_roc"').replace("samples = 4", "thresholds = 301")
-    (hosts.home / "mine.toml").write_text(
-        slow.replace('["ring", "semi2k"]', '"mpyc"')
-        + '[grid.factors]\nclients = 40\nrecords = 90\ngroups = 2\nlabels = 2\ninput_path = "shares"\n'
-    )
+    (hosts.home / "mine.toml").write_text(EXPERIMENT.replace('["ring", "semi2k"]', '"mpyc"'))
+    have_party_0_stop(hosts)
     run = start("bench.run", "mine.toml", "--hosts", "hosts.toml", "--out", "results", cwd=hosts.home)
-    until(lambda: is_running(hosts.directory(0), 0, MPYC) or run.poll() is not None)
-    assert run.poll() is None, run.communicate()
-    os.kill(party_on(hosts.directory(0)), signal.SIGSTOP)
+    wait_until_midway(hosts, MPYC, ended(run))
     run.send_signal(signal.SIGINT)
     done = finish(run)
     assert done.returncode == 130 and "no run is left half-done" in done.stderr, done.stderr

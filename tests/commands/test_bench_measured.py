@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import FAILED, OK, Level, load
 from benchmarks.suites import Planned
 from tests.support.command import call, command, finish, processes_below, refused, start
-from tests.support.running import until
+from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
+from tests.support.surroundings import Surroundings
 
 WEIGHTS: dict[str, Level] = {
     "protocol": "pi_rw",
@@ -106,12 +108,20 @@ def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["found"] and processes_below(tmp_path) == {}
 
 
-def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It comes while parties run: after the first result each run waits to be told to go on."""
+    around = Surroundings(tmp_path_factory.mktemp("around") / "it")
+    around.stop_where(PARTY_0_BEGINS)
     running = start(
-        *("bench.noise", "--quick", "--models", "mpyc", "--repetitions", "3", "--out", "found"), cwd=tmp_path
+        *("bench.noise", "--quick", "--models", "mpyc", "--repetitions", "3", "--out", "found"),
+        cwd=tmp_path,
+        environment=around.environment,
     )
     samples = tmp_path / "found" / "samples.jsonl"
-    until(lambda: samples.exists() and samples.read_bytes().count(b"\n") > 0)
+    while not (samples.exists() and samples.read_bytes()):
+        os.kill(wait_until_stopped(tmp_path, ended(running)), signal.SIGCONT)
     running.send_signal(signal.SIGINT)
     done = finish(running)
     assert done.returncode == 130

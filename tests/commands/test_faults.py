@@ -14,6 +14,7 @@ from harness.cli.terminal import INTERRUPTED
 from harness.engines.parties.working_directory import DATA
 from harness.security_models import MODELS, Model
 from tests.support.command import call, files_below, finish, processes_below, start
+from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import model_parameters, until
 from tests.support.surroundings import Surroundings
 
@@ -26,22 +27,20 @@ RESULT = {"results", "results/weights.json", "results/manifest.json"}
 
 
 class Hit:
-    """A `weights` command in the midst of a run: party 0 is stopped, and the others wait for it.
+    """A `weights` command in the midst of a run: party 0 has stopped, and the others wait for it.
 
     By then every party's directory holds its own key and shares only, and its bits are in no file.
     """
 
-    def __init__(self, model: Model, here: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, model: Model, here: Path, around: Surroundings) -> None:
         self.model, self.here = model, here
-        (here / "records.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\n")
         self.before = files_below(here)
         self.arguments = ["weights", "--records", "records.csv", "--epsilon", "1", "--model", model.name]
         self.arguments += ["--out", "results"]
-        self.process = start(*self.arguments, "--timeout", "300", cwd=here, environment=environment)
-        until(lambda: 0 in self.parties())
-        until(lambda: self.is_running(0))
-        os.kill(self.parties()[0], signal.SIGSTOP)
-        until(lambda: all(map(self.is_running, range(model.parties))))
+        around.stop_where(PARTY_0_BEGINS)
+        self.process = start(*self.arguments, "--timeout", "300", cwd=here, environment=around.environment)
+        wait_until_stopped(here, ended(self.process))
+        until(lambda: all(map(self.is_running, range(1, model.parties))))
         for i, pid in self.parties().items():
             check_own_secrets_only(i, Path(f"/proc/{pid}/cwd").readlink())
 
@@ -95,8 +94,8 @@ def check_own_secrets_only(i: int, directory: Path) -> None:
 
 
 @ON_BOTH_ENGINES
-def test_a_killed_party_is_named(model: Model, tmp_path: Path) -> None:
-    run = Hit(model, tmp_path)
+def test_a_killed_party_is_named(model: Model, here: Path, around: Surroundings) -> None:
+    run = Hit(model, here, around)
     os.kill(run.parties()[1], signal.SIGKILL)
     said = run.end(1)
     assert said.startswith("Error: Party 1 was killed by SIGKILL; the others were stopped")
@@ -108,7 +107,7 @@ def test_a_killed_party_is_named(model: Model, tmp_path: Path) -> None:
 def test_a_party_that_hangs_is_named_after_the_timeout(
     model: Model, here: Path, around: Surroundings
 ) -> None:
-    run = Hit(model, here, around.environment)
+    run = Hit(model, here, around)
     around.put_clock_forward()
     said = run.end(1)
     assert "Error: Parties 0, 1, 2 had not finished after 300 s (stopped: 0); all were stopped" in said
@@ -118,26 +117,26 @@ def test_a_party_that_hangs_is_named_after_the_timeout(
 @ON_BOTH_ENGINES
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_interrupted_command_stops_its_parties(
-    number: signal.Signals, model: Model, tmp_path: Path
+    number: signal.Signals, model: Model, here: Path, around: Surroundings
 ) -> None:
     """Ctrl-C reaches the command's whole process group, of which the parties are no part."""
-    run = Hit(model, tmp_path)
+    run = Hit(model, here, around)
     os.killpg(run.process.pid, number)
     assert run.end(130) == f"{INTERRUPTED}\n{SPENT}"
     assert run.left_nothing() and run.works_again()
 
 
-def test_a_command_that_loses_its_terminal_stops_its_parties(tmp_path: Path) -> None:
-    run = Hit(MODELS["mpyc"], tmp_path)
+def test_a_command_that_loses_its_terminal_stops_its_parties(here: Path, around: Surroundings) -> None:
+    run = Hit(MODELS["mpyc"], here, around)
     os.killpg(run.process.pid, signal.SIGHUP)
     assert INTERRUPTED in run.end(130)
     assert run.left_nothing()
 
 
 @ON_BOTH_ENGINES
-def test_parties_die_with_a_killed_command(model: Model, tmp_path: Path) -> None:
+def test_parties_die_with_a_killed_command(model: Model, here: Path, around: Surroundings) -> None:
     """Files are left then, until the next command; none of them is what a second run could start from."""
-    run = Hit(model, tmp_path)
+    run = Hit(model, here, around)
     run.process.kill()
     run.end(-signal.SIGKILL)
-    assert not (tmp_path / "results").exists() and run.works_again()
+    assert not (here / "results").exists() and run.works_again()

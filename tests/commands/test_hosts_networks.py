@@ -17,6 +17,7 @@ from harness.engines.registry import choose_model
 from harness.hosts.policy import FILE, LEDGER
 from harness.security_models import MODELS, Model
 from tests.support.command import call, files_below, finish, processes_below, start
+from tests.support.midway import ended
 from tests.support.namespaces import (
     CLIENT,
     CLIENT_PORT,
@@ -27,7 +28,7 @@ from tests.support.namespaces import (
     Rule,
     networked_site,
 )
-from tests.support.parties_on_hosts import charges, hold_midway, party_on
+from tests.support.parties_on_hosts import charges, have_party_0_stop, party_on, wait_until_midway
 from tests.support.running import model_parameters, until
 from tests.support.ssh import answers, copy_of_project
 from tests.support.surroundings import small_disk
@@ -216,8 +217,9 @@ def test_a_host_that_reboots_between_set_up_and_run(hosts: NetworkedSite) -> Non
 
 @needs_proc
 def test_a_host_that_reboots_in_a_run_is_named_and_its_charge_stays(hosts: NetworkedSite) -> None:
+    have_party_0_stop(hosts)
     run = begin(hosts, *run_of(MODEL))
-    hold_midway(run, [hosts.directory(i) for i in range(3)], MODEL)
+    wait_until_midway(hosts, MODEL, ended(run))
     os.kill(party_on(hosts.directory(2)), signal.SIGSTOP)  # so that it cannot lose its peer and end first
     hosts.cut_power(1)
     hosts.boot(1)
@@ -294,9 +296,9 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
             assert said.startswith(message), said
             resize("1g")
             assert below(site) == before and spent(site) == [charged, charged, []]
-        site.write()
+        have_party_0_stop(site)
         run = begin(site, *run_of(model))
-        hold_midway(run, [site.directory(i) for i in range(3)], model)
+        wait_until_midway(site, model, ended(run))
         resize(str(shutil.disk_usage(place).used))
         os.kill(party_on(site.directory(0)), signal.SIGCONT)
         said = refused(finish(run))
@@ -317,8 +319,9 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
 @needs_proc
 def test_two_starters_at_once(hosts: NetworkedSite) -> None:
     """Who comes second, while the first's parties run, is refused; the first goes on."""
+    have_party_0_stop(hosts)
     first = begin(hosts, *run_of(MODEL), "--ledger", "first.sqlite")
-    hold_midway(first, [hosts.directory(i) for i in range(3)], MODEL)
+    wait_until_midway(hosts, MODEL, ended(first))
     said = refused(ask(hosts, *run_of(MODEL, "second"), "--ledger", "second.sqlite"))
     assert "Another run is under way on it; wait for its end, or end it by ./inv hosts.clean." in said
     assert said.endswith("No party was started.")

@@ -31,7 +31,8 @@ from protocols.accounting.calibration import NeighboringRelation, plan_own_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.noise.tables import BITS, NoiseLaw
 from tests.support.command import call, files_below, finish, processes_below, start
-from tests.support.parties_on_hosts import charges, hold_midway, party_on
+from tests.support.midway import ended
+from tests.support.parties_on_hosts import charges, have_party_0_stop, party_on, wait_until_midway
 from tests.support.running import until
 from tests.support.ssh import POLICY, Site, copy_of_project, site
 
@@ -267,12 +268,12 @@ class Hit:
 
     def __init__(self, hosts: Site) -> None:
         self.hosts = hosts
-        hosts.write()
         shutil.rmtree(hosts.home / "results", ignore_errors=True)
         (hosts.home / "hit.sqlite").unlink(missing_ok=True)  # else these uploads have been used
         self.before, self.home_before = below(hosts), files_below(hosts.home)
+        have_party_0_stop(hosts)
         self.process = start(*RUN, *PEOPLE, "--ledger", "hit.sqlite", cwd=hosts.home)
-        hold_midway(self.process, [hosts.directory(i) for i in range(MODEL.parties)], MODEL)
+        wait_until_midway(hosts, MODEL, ended(self.process))
 
     def processes(self, i: int) -> dict[int, Path]:
         return processes_below(self.hosts.directory(i))
@@ -373,9 +374,9 @@ def invite(hosts: Site) -> subprocess.Popen[str]:
     for k, text in enumerate((rows, "")):
         (hosts.home / f"{k}.csv").write_text("client_id,group,label\n" + text)
     options = ["--invite", "invited", "--clients", "2", "--groups", "a,b", "--labels", "0,1"]
-    options += ["--input-form", "product", "--population", "none", "--timeout", "60"]
+    options += ["--input-form", "product", "--population", "none", "--timeout", "600"]
     run = start(*RUN, *options, cwd=hosts.home)
-    until(lambda: (hosts.home / "invited" / "client-1.json").exists() or run.poll() is not None, 60)
+    until(lambda: (hosts.home / "invited" / "client-1.json").exists() or run.poll() is not None)
     assert run.poll() is None, run.communicate()
     return run
 
@@ -417,7 +418,7 @@ def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) ->
     done = finish(run)
     assert done.returncode == 1 and "Error: Party 1 (on 127.0.0.1) went away: the connection" in done.stderr
     assert files_below(hosts.home / "invited") == set() and not (hosts.home / "results").exists()
-    until(lambda: not any(processes_below(hosts.directory(i)) for i in range(MODEL.parties)), 30)
+    until(lambda: not any(processes_below(hosts.directory(i)) for i in range(MODEL.parties)))
     assert call("hosts.clean", cwd=hosts.home).stdout.count("1 directory removed") == 1
     assert below(hosts) == before
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -11,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.terminal import INTERRUPTED
-from harness.system import processes as leash
 from tests.support.command import call, files_below, finish, processes_below, start, succeed
+from tests.support.midway import A_PROGRAM_IS_WRITTEN, ended, wait_until_stopped
 from tests.support.running import until
 from tests.support.surroundings import Surroundings, scratch_below
 
@@ -85,35 +83,25 @@ def test_shares_and_aggregates_that_are_not_finished(
         assert len(list(here.rglob(f"*{made}"))) == (3 if made == ".share" else 1)
 
 
-def compilers(cache: Path) -> list[int]:
-    """Return the processes in the cache that have become MP-SPDZ's compiler."""
-    found = []
-    for pid in processes_below(cache):
-        with contextlib.suppress(OSError):  # it has ended
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"compile.py" in line and leash.__name__.encode() not in line:
-                found.append(pid)
-    return found
-
-
 @EACH_SIGNAL
 @pytest.mark.mpspdz("ring")
 def test_a_run_that_is_ended_while_it_compiles(
     number: signal.Signals, here: Path, around: Surroundings, tmp_path: Path
 ) -> None:
     """The compiler ends with it, and no half-compiled program is used."""
+    around.stop_where(A_PROGRAM_IS_WRITTEN)
     environment = {**around.environment, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     before = files_below(here)
     cache = tmp_path / "cache" / "fairshares" / "bytecode"
     process = start(*WEIGHTS, "--model", "ring", cwd=here, environment=environment)
-    until(lambda: compilers(cache) != [])
-    os.kill(compilers(cache)[0], signal.SIGSTOP)
+    wait_until_stopped(cache, ended(process))
     process.send_signal(number)
     check_ended(process, number, here)
     until(lambda: processes_below(cache) == {})
     assert not (here / "results").exists()
     assert number == signal.SIGKILL or files_below(here) == before
     assert len(list(cache.iterdir())) == (number == signal.SIGKILL)
+    around.go_on()
     succeed(*WEIGHTS, "--model", "ring", cwd=here, environment=environment)
     assert files_below(here) == before | RESULT
     assert len(list(cache.iterdir())) == 1 and scratch_below(cache) == []

@@ -15,7 +15,6 @@ import pytest
 
 from harness.engines.base import PROGRAMS, Job
 from harness.engines.parties.supervisor import run_parties
-from harness.engines.parties.working_directory import CLAIM
 from harness.errors import BudgetError, LedgerError
 from harness.privacy.ledger.entries import Ledger, default_path
 from harness.privacy.ledger.populations import PrivacyEvent, Status
@@ -26,8 +25,9 @@ from protocols.noise.truncated import guarantee
 from protocols.spec import PI_LAP
 from tests.conftest import PROJECT
 from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
+from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import model_parameters, until
-from tests.support.surroundings import small_disk
+from tests.support.surroundings import Surroundings, small_disk
 
 BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", BOTH)
@@ -165,15 +165,6 @@ def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) 
     assert (found["population"], len(found["charges"])) == ("loans", 2)  # the first run, too, by now
 
 
-def parties(here: Path) -> list[int]:
-    """Return the process numbers of the parties that run below a directory.
-
-    A party that has not claimed its directory yet does not end with its command yet, if it is stopped.
-    """
-    found = processes_below(here).items()
-    return [pid for pid, cwd in found if cwd.name.startswith("party-") and (cwd / CLAIM).exists()]
-
-
 @pytest.mark.parametrize(
     ("number", "model"),
     [
@@ -185,11 +176,14 @@ def parties(here: Path) -> list[int]:
     ],
 )
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
-def test_a_run_that_was_stopped_stays_charged(number: signal.Signals, model: Model, here: Path) -> None:
+def test_a_run_that_was_stopped_stays_charged(
+    number: signal.Signals, model: Model, here: Path, around: Surroundings
+) -> None:
     """The charge is there as soon as a party is; it counts against the budget of the next run."""
-    process = start(*weights(model, "--population", "loans", "--budget", "1"), cwd=here)
-    until(lambda: parties(here) != [] or process.poll() is not None)
-    os.kill(parties(here)[0], signal.SIGSTOP)  # the others wait for it
+    around.stop_where(PARTY_0_BEGINS)
+    run = weights(model, "--population", "loans", "--budget", "1")
+    process = start(*run, cwd=here, environment=around.environment)
+    wait_until_stopped(here, ended(process))
     (found,) = in_ledger(here)
     assert [charge["status"] for charge in found["charges"]] == ["running"]
     if number is signal.SIGKILL:

@@ -103,7 +103,7 @@ class Hit:
         job = make_job(spec, TEST_PROGRAMS / "many_rounds.mpc", [], Inputs(), RING, self.here / "run")
         thread.start()
         with pytest.raises(FairSharesError) as error:
-            engine_of(RING).run(job, RING, self.work, 60.0, lambda step: None, network=LAN)
+            engine_of(RING).run(job, RING, self.work, 600.0, lambda step: None, network=LAN)
         thread.join()
         assert files_below(self.here) == {"run"} and processes_below(self.here) == {}
         assert [relay.poll() is not None for relay in self.relays] == [True]
@@ -120,7 +120,7 @@ class Hit:
     def pass_time(self) -> None:
         """Have the time limit be reached in a moment."""
         time.sleep(0.2)
-        self.later = 60.0
+        self.later = 600.0
 
     def _strike(self, fault: Callable[[], None]) -> None:
         logs = [self.work / f"party-{i}" / "log" for i in range(RING.parties)]
@@ -205,7 +205,7 @@ def test_a_link_that_falls_silent_ends_in_the_timeout(run: Hit) -> None:
     stalled: list[bool] = []
     said = run.by(silence)
     assert run.error is PartyTimeoutError and stalled == [True]
-    assert said.startswith("Parties 0, 1, 2 had not finished after 60 s; all were stopped and no result")
+    assert said.startswith("Parties 0, 1, 2 had not finished after 600 s; all were stopped and no result")
     assert said.endswith("Give more time with --timeout. The network between them was lan.")
 
 

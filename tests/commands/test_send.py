@@ -62,7 +62,7 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(HEADER + rows("me", "a", 300, 20))
     (tmp_path / "none.csv").write_text(HEADER)
     (tmp_path / "two.csv").write_text(HEADER + rows("me", "a", 1, 0) + rows("you", "a", 1, 0))
-    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--timeout", "60")
+    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--timeout", "600")
     parties = start(*asked, cwd=tmp_path)
     invitations = [tmp_path / "for-clients" / f"client-{k}.json" for k in (0, 1)]
     until(lambda: all(path.exists() for path in invitations))

@@ -25,7 +25,7 @@ from tests.support.documents import RUN, SHOWN, Page, Snippet, pages, prints, re
 from tests.support.ssh import site
 
 PAGES = pages()
-TIMEOUT_S = 250
+TIMEOUT_S = 600
 OPTIONS_OF_ALL = ("--help", "--list", "--version")
 
 

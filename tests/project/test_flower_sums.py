@@ -44,7 +44,7 @@ def test_a_federation_learns_from_noisy_sums(flower_home: Path) -> None:
     done = subprocess.run(
         [flwr, "run", str(APP), "--stream", "--run-config", "epsilon=20.0 rounds=5",
          "--federation-config", "num-supernodes=50 client-resources-num-cpus=1"],
-        env=environment, capture_output=True, text=True, timeout=280, check=False,
+        env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     said = re.search(r"accuracy (0\.\d+) after 5 rounds with 50 clients, ε = 20", done.stdout + done.stderr)
     assert said, done.stdout[-2000:] + done.stderr[-2000:]

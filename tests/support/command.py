@@ -16,7 +16,7 @@ from tests.support.running import SIGNALS, signals_not_ignored
 
 # What ./inv becomes once its environment is there.
 INVOKE = (sys.executable, "-P", str(PROJECT / "harness" / "cli" / "app.py"), "--search-root", str(PROJECT))
-TIMEOUT_S = 250
+TIMEOUT_S = 600
 
 
 def start(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:

@@ -44,7 +44,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(TIMES)):
     try:
-        number, _found = Ledger(PATH, timeout_s=60).charge("loans", Budget(BUDGET), RELEASE)
+        number, _found = Ledger(PATH, timeout_s=600).charge("loans", Budget(BUDGET), RELEASE)
     except BudgetError:
         print("refused", flush=True)
         break

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.hosts.policy import LEDGER
 from harness.privacy.ledger.entries import Ledger
 from harness.security_models import Model
 from tests.support.command import processes_below
+from tests.support.midway import PARTY_0_BEGINS, stopping_where, wait_until_stopped
 from tests.support.running import until
+from tests.support.ssh import Site, copy_of_project
 
 
 def party_on(directory: Path) -> int:
@@ -29,12 +29,25 @@ def is_running(directory: Path, i: int, model: Model) -> bool:
     return False
 
 
-def hold_midway(run: subprocess.Popen[str], directories: Sequence[Path], model: Model) -> None:
-    """Stop party 0 of a run that has been started, so that the others wait for it, when all are running."""
-    until(lambda: is_running(directories[0], 0, model) or run.poll() is not None)
-    assert run.poll() is None, run.communicate()
-    os.kill(party_on(directories[0]), signal.SIGSTOP)
-    until(lambda: all(is_running(directory, i, model) for i, directory in enumerate(directories)))
+def have_party_0_stop(made: Site) -> None:
+    """Have party 0 of the next run stop before it becomes the engine, so that the others wait for it."""
+    project = _project_that_stops(made)
+    if not project.exists():
+        copy_of_project(project, stopping_where(PARTY_0_BEGINS))
+    (project / "stop").touch()
+    made.with_host(0, project=str(project))
+
+
+def wait_until_midway(made: Site, model: Model, has_ended: Callable[[], bool]) -> None:
+    """Wait until all other parties run, and wait for party 0; the next run goes through."""
+    wait_until_stopped(made.directory(0), has_ended)
+    (_project_that_stops(made) / "stop").unlink()
+    made.write()
+    until(lambda: all(is_running(made.directory(i), i, model) for i in range(1, model.parties)))
+
+
+def _project_that_stops(made: Site) -> Path:
+    return made.home.parent / "stopping"
 
 
 def charges(directory: Path, population: str = "people") -> list[tuple[str, str]]:

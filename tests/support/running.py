@@ -31,7 +31,7 @@ from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
-RUN_TIMEOUT_S = 200.0
+RUN_TIMEOUT_S = 600.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
 
@@ -210,7 +210,7 @@ def share_values(values: Sequence[int], model: Model, directory: Path, copies: i
     return paths
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 100.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 600.0) -> None:
     """Wait for a condition; fail when it takes so long that it will never hold, on a busy machine either."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.system.files import PREFIX
+from tests.support.midway import stopping_where
 from tests.support.running import until
 
 # A file `slow/<operation>` that holds part of a path stops the operation on it while it is there; `reached`
@@ -53,6 +54,14 @@ if (here / "limit").exists():
     most = int((here / "limit").read_text())
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 """
+# What the command starts with an environment of its own finds the same.
+_HANDED_ON = """
+def hand_on(event, arguments):
+    if event == "subprocess.Popen" and arguments[3]:
+        arguments[3]["PYTHONPATH"] = f"{here}:{arguments[3]['PYTHONPATH']}"
+
+sys.addaudithook(hand_on)
+"""
 
 
 class Surroundings:
@@ -75,9 +84,15 @@ class Surroundings:
         assert process.poll() is None, process.communicate()
 
     def go_on(self) -> None:
-        """Slow nothing down any more."""
-        for slow in (self._directory / "slow").iterdir():
-            slow.unlink()
+        """Slow nothing down and stop nothing any more."""
+        for one in (*(self._directory / "slow").iterdir(), self._directory / "stop"):
+            one.unlink(missing_ok=True)
+
+    def stop_where(self, condition: str) -> None:
+        """Have what the command starts stop where this holds, as in `midway`; a command begun later."""
+        custom = stopping_where(condition) + _CUSTOM + _HANDED_ON
+        (self._directory / "sitecustomize.py").write_text(custom)
+        (self._directory / "stop").touch()
 
     def put_clock_forward(self) -> None:
         """Have every time limit of the command be reached."""

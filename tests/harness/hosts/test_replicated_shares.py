@@ -90,7 +90,7 @@ class Site:
         asked, statistic = asked_of(WeightsStatistic(), self.release, "loans"), WeightsStatistic()
         with hosts_runner(self.hosts, self.model, asked, shares, after) as hosts:
             account = Account(population="loans")
-            settings = RunSettings(self.release, timeout_s=60, account=account, hosts=hosts)
+            settings = RunSettings(self.release, timeout_s=600, account=account, hosts=hosts)
             done = run_release(statistic, HostsSource(hosts, ANY), settings, self.out, lambda step: None)
         return [float(count) for count in done.found.counts.table.ravel()]
 

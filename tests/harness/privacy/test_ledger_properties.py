@@ -71,8 +71,8 @@ def test_starters_at_once_spend_what_fits_and_are_refused_what_does_not(
     together = Barrier(len(starters))
 
     def start(runs: list[Guarantee], path: Path) -> None:
-        ledger = Ledger(path, timeout_s=60)
-        together.wait(60)
+        ledger = Ledger(path, timeout_s=600)
+        together.wait(600)
         for exact in runs:
             try:
                 ledger.charge("p", None, release(exact))

@@ -67,7 +67,7 @@ def chosen(tmp_path) -> Training:
         how=Descent(2, largest_weight=2.0),
         noise="joint",
         account=account,
-        timeout_s=100.0,
+        timeout_s=600.0,
         grid=(0.0, 0.5, 1.0),
         weights=Planned(WeightsStatistic(), settings(WEIGHTS)),
         thresholds=Planned(ThresholdsStatistic(CurvesStatistic(), choice), settings(REST)),

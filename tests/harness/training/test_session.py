@@ -178,7 +178,7 @@ def test_a_party_that_dies_ends_the_session_by_name_and_its_charge_stays(here: P
 
 
 def test_a_party_that_hangs_ends_the_session_in_time(here: Path) -> None:
-    with SumSession("mpyc", **SMALL, noise="own", timeout=20) as session:
+    with SumSession("mpyc", **SMALL, noise="own", timeout=RUN_TIMEOUT_S) as session:
         session.add(UPDATES)
         (directory,) = here.glob("*/parties/party-2")
         for process in processes_below(directory):
