@@ -41,6 +41,7 @@ class Line:
         self._writing = threading.Lock()
         self._body_is_read = threading.Event()
         self._heard = time.monotonic()
+        self.bodies = 0  # that were read
         self.requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True).start()
@@ -59,12 +60,12 @@ class Line:
                 self._heard = time.monotonic()
                 file.write(chunk)
                 size -= len(chunk)
-        self._body_is_read.set()
+        self.bodies += 1
+        self._body_is_read.set()  # from here on the next request may come
 
     def drop_body(self, size: object) -> None:
-        """Read what follows a request that was refused, if nobody has."""
-        if not self._body_is_read.is_set():
-            self.read_body(size if type(size) is int else 0, os.open(os.devnull, os.O_WRONLY))
+        """Read what follows a request that was refused."""
+        self.read_body(size if type(size) is int else 0, os.open(os.devnull, os.O_WRONLY))
 
     def _send(self, line: bytes) -> None:
         try:
@@ -135,7 +136,7 @@ class Agent:
                 self._line.say({"ended": ended})
 
     def _answer(self, request: Request) -> dict[str, Any]:
-        handlers = self._work.handlers
+        handlers, bodies = self._work.handlers, self._line.bodies
         asked = str(request.pop("do", ""))
         if asked not in handlers:
             return {
@@ -154,7 +155,7 @@ class Agent:
             failed = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
             return {"error": [errors.HostUnfitError.__name__, failed]}
         finally:
-            if "bytes" in request:
+            if "bytes" in request and self._line.bodies == bodies:  # nobody has read it
                 self._line.drop_body(request["bytes"])
 
 

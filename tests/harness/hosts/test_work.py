@@ -209,6 +209,25 @@ def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
 
 
+def test_an_agent_takes_files_one_behind_the_other(tmp_path: Path) -> None:
+    """None of them waits for an answer; every third is refused, and its bytes are no request."""
+    make_host(tmp_path / "host")
+    names = [f"{i}.share" if i % 3 else f"{i}.other" for i in range(300)]
+    files = [wire.encode({"do": "put_file", "name": name, "bytes": 5}) + BODY for name in names]
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        input=b"".join(
+            [wire.encode({"do": "propose", "asked": asdict(asked())}), *files, wire.encode({"do": "bye"})]
+        ),
+        capture_output=True,
+        check=True,
+    )
+    _, _, *answers = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+    assert [*answers[0]] == ["error"]
+    assert ["ok" in answer for answer in answers] == [bool(i % 3) for i in range(300)]
+
+
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
     host = tmp_path / "host"
     work.uploads.put_file("0a.share", 5)
