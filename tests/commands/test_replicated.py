@@ -63,12 +63,15 @@ def test_a_result_is_of_the_reports_that_nobody_changed(command: str, model: Mod
         assert all(abs(a - b) <= 10 for a, b in zip(noisy, (40, 0, 0, 70), strict=True))
 
 
-@pytest.mark.mpspdz("ps-rep-ring")
-def test_hosts_leave_a_report_out_that_one_of_them_changed(here: Path) -> None:
-    model = MODELS["ps-rep-ring"]
+@pytest.mark.parametrize("model", model_parameters(models=ABLE))
+def test_hosts_leave_out_reports_that_differ(model: Model, here: Path) -> None:
+    """One that a host changed, and one of a client that sends one host another report than all others."""
     file = shared(here, model, "product")[1]
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    for out in ("first", "second"):
+        share = ("share", *AT_REST, *DECLARED, "--input-form", "product", "--model", model.name)
+        assert call(*share, "--records", "one.csv", "--out", out, cwd=here).returncode == 0
     (here / "site").mkdir()
     with site(here / "site", model.parties) as hosts:
         (hosts.home / "policy.toml").write_text(POLICY)
@@ -76,13 +79,15 @@ def test_hosts_leave_a_report_out_that_one_of_them_changed(here: Path) -> None:
         assert done.returncode == 0, done.stderr
         for i in range(model.parties):
             shutil.copytree(here / "shares" / f"party-{i}", hosts.directory(i) / "shares")
+            (own,) = (here / ("first" if i else "second") / f"party-{i}").iterdir()
+            shutil.copy(own, hosts.directory(i) / "shares")
         run = ["hosts.run", "--input-form", "product", "--model", model.name, "--epsilon", "20"]
         run += ["--population", "people", "--out", "results"]
         assert "multiplies plain shares" in call(*run, cwd=hosts.home).stderr
         done = call(*run, *AT_REST, "--verbose", cwd=hosts.home)
         assert done.returncode == 0, done.stderr
         assert (
-            "left out, by all parties alike: 1 changed since it was shared, says party 1 alone" in done.stdout
+            "1 changed since it was shared, says party 1 alone, 2 not the same at every party" in done.stdout
         )
         assert "any 2 of them together hold everything that waits for the run" in done.stdout
         found = json.loads((hosts.home / "results" / "weights.json").read_text())
