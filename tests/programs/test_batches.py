@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.engines.mpspdz.engine import batch_that_works
+from harness.engines.mpspdz.engine import batch_that_works, options_that_work
 from harness.security_models import MODELS
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
-from protocols.spec import PI_LAP
-from tests.support.running import opened_with
+from protocols.spec import PI_LAP, PI_RW
+from tests.support.running import opened_less_noise, opened_with
 
 
 @pytest.mark.parametrize("batch", [300, 301, 1000])
@@ -38,3 +38,18 @@ def test_a_size_that_aborted(tmp_path: Path) -> None:
     bits = np.zeros((fair_bits_per_sample(coins), 1), dtype=bool)  # every coin shows 1, the sign is plus
     opened = opened_with(bits, PI_LAP, (2, 1, 2, 40), MODELS["spdz2k"], tmp_path)
     assert opened == [(1 << len(coins)) - 1] and len(coins) + 1 == 5
+
+
+@pytest.mark.parametrize("inputs", range(1, 50))
+def test_no_inputs_are_as_many_as_abort(inputs: int) -> None:
+    estimate = f"Program requires at most:\n{inputs:>12} integer inputs from player 1\n"
+    slower = inputs in (13, 29, 45)
+    assert options_that_work(("-e", "-SP", "48"), estimate) == ("-e", "-SP", "64" if slower else "48")
+
+
+@pytest.mark.mpspdz("spdz2k")
+def test_as_many_inputs_as_aborted(tmp_path: Path) -> None:
+    """13 cells: each party inputs its sum of each."""
+    model, counts = MODELS["spdz2k"], list(range(13))
+    arguments = ("split", "shares", 2, 0, 0, 13, 1, "2", 20)
+    assert opened_less_noise(PI_RW, arguments, 13, model, tmp_path, values=counts) == counts
