@@ -22,7 +22,7 @@ from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, sh
 from benchmarks.studies.outcome import Outcome
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import logarithms
 from protocols.accounting.rounding import digits_up, float_up
 from protocols.circuits.coins import Coin
@@ -227,7 +227,7 @@ def gaussian_scale(target: ErrorTarget, offset: int) -> float:
 
 
 def _mechanism(name: str, law: ShiftedLog, epsilon: Fraction) -> Mechanism:
-    plan = plan_noise(logarithms(2, law.first_step), RELATION, epsilon, DELTA)
+    plan = plan_noise(logarithms(2, law.first_step), Neighbors(RELATION), epsilon, DELTA)
     return Mechanism(name, law, plan.coins, plan.exact)
 
 

@@ -88,7 +88,7 @@ def privacy_fields(
         "revealed": list(spec.revealed),
         **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
         **({"if_replaced": exact_json(plan.if_replaced)} if existence_only else {}),
-        **({"noise_for": EXCHANGED} if plan.malleable_slots else {}),
+        **({"noise_for": EXCHANGED} if plan.neighbors.malleable_slots else {}),
         **(own_noise_fields(plan.own, form) if plan.own else {}),
         **({"assumed": HONEST_CLIENTS} if assumes_honest_clients(spec, form, model) else {}),
         "public": [

@@ -17,6 +17,7 @@ from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, Expect
 from harness.security_models import Model
 from protocols.accounting.calibration import (
     NeighboringRelation,
+    Neighbors,
     NoisePlan,
     PrivacyUnit,
     default_relation,
@@ -90,6 +91,10 @@ class Release:
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
         return relation_for(domain, self.form, self.relation, self.unit)
+
+    def neighbors_in(self, domain: RecordDomain) -> Neighbors:
+        """Return whom its noise is made for. Raises: OptionError: as `relation_in`."""
+        return Neighbors(self.relation_in(domain), domain.max_records_per_unit, self.malleable_slots)
 
 
 def relation_for(
@@ -184,16 +189,14 @@ class AuditTarget:
     """What a command opens, for an audit, which takes its guarantee from the program's linear map again.
 
     Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
-    fall into then; declared: from sizes, relation, epsilon, delta, cap and `malleable_slots` to the protocol
-    and its arguments; with noise of the parties' own from its law, too; relations: those under which a
-    command makes it; malleable_slots: as for `plan_noise`.
+    fall into then; declared: from sizes, neighbours, epsilon and delta to the protocol and its arguments,
+    of own noise from its law, too; relations: those under which a command makes it;
+    malleable_slots: as for `Neighbors`.
     """
 
     sizes: Mapping[str, int]
     cells: Callable[[Mapping[str, int]], int]
-    declared: Callable[
-        [Mapping[str, int], NeighboringRelation, Fraction, Fraction, int, bool, NoiseLaw | None], Declared
-    ]
+    declared: Callable[[Mapping[str, int], Neighbors, Fraction, Fraction, NoiseLaw | None], Declared]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
     malleable_slots: bool = False
 
@@ -289,18 +292,16 @@ def plan_release(
         )
     with fitting(release.epsilon, release.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
-        relation, epsilon = release.relation_in(domain), release.epsilon if epsilon is None else epsilon
+        neighbors, epsilon = release.neighbors_in(domain), release.epsilon if epsilon is None else epsilon
         if per_value:
             assert isinstance(queries, LinearQueries)
-            return plan_nominal_noise(queries, relation, epsilon, release.delta)
-        together = domain.max_records_per_unit
-        asked = (queries, relation, epsilon, release.delta)
-        who = (together, release.malleable_slots)
+            return plan_nominal_noise(queries, neighbors, epsilon, release.delta)
+        asked = (queries, neighbors, epsilon, release.delta)
         if release.own is None:
-            plan = plan_noise(*asked, *who)
+            plan = plan_noise(*asked)
         else:
             assert isinstance(queries, LinearQueries)  # as `program_of` found
-            plan = plan_own_noise(*asked, *release.own, *who)
+            plan = plan_own_noise(*asked, *release.own)
         return replace(plan, requested_epsilon=release.epsilon)  # of which less may do
 
 

@@ -29,7 +29,7 @@ from harness.releases.base import (
     plan_release,
 )
 from harness.releases.expected_errors import ExpectedCap, Floats
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.sums import noise_sum
@@ -82,10 +82,8 @@ class CapTarget:
         if self.task in ("weights", "confusion"):
             predictions = len(domain.labels) if self.task == "confusion" else 1
             return allowed_above(epsilon / RATIOS, cells * predictions)
-        relation = NeighboringRelation.ZERO_OUT_ONE
-        tree = best_tree(
-            self.thresholds, relation, self.epsilon, self.delta, malleable_slots=self.malleable_slots
-        )
+        neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
+        tree = best_tree(self.thresholds, neighbors, self.epsilon, self.delta)
         released = cells * counts_of_curves(tree)
         return allowed_above(epsilon / CURVE_RATIOS, released, (self.thresholds + 1) // 2)
 

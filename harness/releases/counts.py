@@ -107,7 +107,7 @@ class CountStatistic(Statistic[GroupCounts]):
     def prepare(self, release: Release, domain: RecordDomain) -> PreparedCounts:
         try:
             law, epsilon = plan_logarithm(
-                self.target, release.relation_in(domain), release.epsilon, release.delta
+                self.target, release.neighbors_in(domain), release.epsilon, release.delta
             )
         except ValueError as error:
             raise OptionError(

@@ -19,7 +19,7 @@ from harness.errors import OptionError
 from harness.releases.base import fitting
 from harness.security_models import Model
 from harness.system.result_files import SCHEMA
-from protocols.accounting.calibration import NeighboringRelation, bits_at_most, plan_own_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, bits_at_most, plan_own_noise
 from protocols.accounting.exact_privacy import curve_of_law
 from protocols.accounting.queries import each_cell_once
 from protocols.accounting.rounding import exact_text, float_up
@@ -133,7 +133,7 @@ def own_sampler(law: NoiseLaw, epsilon: Fraction, delta: Fraction, model: Model)
     with fitting(epsilon, delta):
         one = each_cell_once(1)
         plan = plan_own_noise(
-            *(one, NeighboringRelation.ADD_OR_REMOVE_ONE, epsilon, delta),
+            *(one, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
             *(law, model.parties, model.corruptions),
         )
     own = plan.own

@@ -36,7 +36,7 @@ from harness.releases.base import (
     table_of,
 )
 from harness.releases.expected_errors import ExpectedError, Floats, by_cell, curve_errors, expected_gap
-from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.calibration import Neighbors
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import Noise
@@ -94,15 +94,13 @@ class NoisyCurves:
 def _scored(spec: ProtocolSpec) -> AuditTarget:
     def declared(
         sizes: Mapping[str, int],
-        relation: NeighboringRelation,
+        neighbors: Neighbors,
         epsilon: Fraction,
         delta: Fraction,
-        cap: int,
-        malleable_slots: bool,
         law: NoiseLaw | None,
     ) -> Declared:
         bins = sizes["thresholds"]
-        blocks = best_tree(bins, relation, epsilon, delta, cap, malleable_slots, law).blocks
+        blocks = best_tree(bins, neighbors, epsilon, delta, law).blocks
         table = {name: sizes[name] for name in ("groups", "labels")}
         return spec, {**table, "bins": bins, "blocks": ".".join(map(str, blocks))}
 
@@ -160,15 +158,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         if self.flat:
             return CountTree(bins, (1,))
         with fitting(release.epsilon, release.delta):
-            return best_tree(
-                bins,
-                release.relation_in(domain),
-                release.epsilon,
-                release.delta,
-                domain.max_records_per_unit,
-                release.malleable_slots,
-                release.law,
-            )
+            return best_tree(bins, release.neighbors_in(domain), release.epsilon, release.delta, release.law)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return _expected_error(prepared.read(_nothing(prepared), 0), prepared.domain, sizes)

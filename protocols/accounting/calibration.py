@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -63,19 +63,37 @@ def unit_of(relation: NeighboringRelation) -> PrivacyUnit:
 
 
 @dataclass(frozen=True)
+class Neighbors:
+    """Two data sets that the released values must not tell apart.
+
+    Attributes: cap: the most records of a client that are counted, where clients are zeroed out;
+    malleable_slots: whether a party can change what a client's slots hold, so that a record that is gone
+    leaves another in its place: where it flips bits m, a code x becomes x ^ m, and 0 for nothing becomes m.
+    """
+
+    relation: NeighboringRelation
+    cap: int = 1
+    malleable_slots: bool = False
+
+    @property
+    def are_replaced(self) -> bool:
+        """Whether a record that goes may leave another in its place."""
+        return self.malleable_slots or self.relation is NeighboringRelation.REPLACE_ONE
+
+
+@dataclass(frozen=True)
 class NoisePlan:
     """The noise of one release: its coins, and the guarantee that they add up to.
 
     Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
     most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
     the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
-    guarantee of the whole release; malleable_slots: as for `plan_noise`; opened: whether the noisy values
-    are, not only what follows from them; release: what gets the noise, None if that is an index; own: the
-    noise of the parties' own, None if it is joint; then there are no coins.
+    guarantee of the whole release; opened: whether the noisy values are, not only what follows from them;
+    release: what gets the noise, None if that is an index; own: the noise of the parties' own, None if it is
+    joint; then there are no coins.
     """
 
-    relation: NeighboringRelation
-    unit: PrivacyUnit
+    neighbors: Neighbors
     requested_epsilon: Fraction
     nodes: int
     changed: int
@@ -84,10 +102,19 @@ class NoisePlan:
     coins: tuple[Coin, ...]
     exact: Guarantee
     largest: int = 1
-    malleable_slots: bool = False
     opened: bool = True
     release: LinearQueries | None = field(default=None, repr=False, compare=False)
     own: OwnNoise | None = None
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Which data sets it does not tell apart."""
+        return self.neighbors.relation
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """What they differ in."""
+        return unit_of(self.relation)
 
     @property
     def noise(self) -> tuple[Coin, ...] | OwnNoise:
@@ -102,40 +129,33 @@ class NoisePlan:
         [test: tests/harness/pipeline/test_manifest.py]
         """
         assert self.release is not None
-        moves = possible_moves(self.release, NeighboringRelation.REPLACE_ONE)
+        moves = possible_moves(self.release, Neighbors(NeighboringRelation.REPLACE_ONE))
         if self.own:
             return guarantee_of_own(self.own, Moves(moves), 2 * self.exact.epsilon)
         return guarantee_of_moves(self.coins, moves)
 
 
-def nodes_changed(
-    release: LinearQueries, relation: NeighboringRelation, cap: int = 1, malleable_slots: bool = False
-) -> int:
+def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return by how much two neighbours' counts differ at most, in all.
 
     A replaced record is one removed and one added: twice the nodes of one, which a record that moves
     between cells without a common node reaches. A client that is zeroed out is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
-    Args: malleable_slots: as for `plan_noise`.
     """
-    both = malleable_slots or relation is NeighboringRelation.REPLACE_ONE
-    return cap * release.most_nodes_of_a_record * (2 if both else 1)
+    return neighbors.cap * release.most_nodes_of_a_record * (2 if neighbors.are_replaced else 1)
 
 
-def possible_moves(
-    release: LinearQueries, relation: NeighboringRelation, malleable_slots: bool = False
-) -> frozenset[tuple[int, ...]]:
-    """Return by how much the noisy values of two neighbours differ, for all that may be furthest apart.
+def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
+    """Return by how much one record has the values of neighbours differ, for all that may be furthest apart.
 
     Computes: of counts of records, `nodes_changed` ones; else, of each record or pair of records in listed
     cells, the amounts that are not 0, sorted.  [test: tests/protocols/test_exact_moves.py]
-    Args: malleable_slots: as for `plan_noise`.
     """
     if not release.amounts:
-        return frozenset([(1,) * nodes_changed(release, relation, malleable_slots=malleable_slots)])
+        return frozenset([(1,) * nodes_changed(release, replace(neighbors, cap=1))])
     records = [release.record(cell) for cell in range(release.cells)]
-    replaced = relation is NeighboringRelation.REPLACE_ONE
-    before: list[dict[int, int]] = [*records * (malleable_slots or replaced), *[{}] * (not replaced)]
+    always = neighbors.relation is NeighboringRelation.REPLACE_ONE
+    before: list[dict[int, int]] = [*records * neighbors.are_replaced, *[{}] * (not always)]
     return frozenset(
         move
         for one in records
@@ -149,12 +169,7 @@ def possible_moves(
 
 
 def plan_noise(
-    release: LinearQueries | AboveThreshold,
-    relation: NeighboringRelation,
-    epsilon: Fraction,
-    delta: Fraction,
-    cap: int = 1,
-    malleable_slots: bool = False,
+    release: LinearQueries | AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
     """Choose the coins for a release, and compute its guarantee exactly.
 
@@ -164,56 +179,40 @@ def plan_noise(
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
     tests/harness/clients/test_exchanged_records.py]
-    Args: epsilon: total, > 0; delta: total, in (0, 1); cap: the most records of a client that are counted,
-    where clients are zeroed out; malleable_slots: whether a record that is gone leaves another in its place,
-    as where a party can flip bits m of a slot: a code x becomes x ^ m, and 0 for nothing becomes m.
+    Args: epsilon: total, > 0; delta: total, in (0, 1).
     Raises: ValueError: no coins reach them; the message says which bound.
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
     if isinstance(release, AboveThreshold):
-        return _plan_first_below(release, relation, epsilon, delta)
-    together = _records_together(release, relation, cap)
-    moves = possible_moves(release, relation, malleable_slots)
+        return _plan_first_below(release, neighbors, epsilon, delta)
+    together = _records_together(release, neighbors)
+    moves = possible_moves(release, neighbors)
     changed, largest = together * max(map(sum, moves)), together * max(map(max, moves))
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
     inward = exp_bounds(node_epsilon * (largest - 1))[1]
     bits = _bits_of_a_value(delta / (changed * inward))
     coins = design_coins(node_epsilon, bits)
     if together > 1:
-        exact = guarantee_of_clients(
-            coins, nodes_changed(release, relation, malleable_slots=malleable_slots), cap
-        )
+        exact = guarantee_of_clients(coins, nodes_changed(release, replace(neighbors, cap=1)), together)
     else:
         exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
-        relation,
-        unit_of(relation),
-        epsilon,
-        release.nodes,
-        changed,
-        node_epsilon,
-        bits,
-        coins,
-        exact,
-        largest,
-        malleable_slots,
+        *(neighbors, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact, largest),
         release=release,
     )
 
 
 def plan_own_noise(
     release: LinearQueries | AboveThreshold,
-    relation: NeighboringRelation,
+    neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
     law: NoiseLaw,
     parties: int,
     tolerated: int,
-    cap: int = 1,
-    malleable_slots: bool = False,
 ) -> NoisePlan:
     """Choose the table from which each party draws its own noise, and compute what the honest ones protect.
 
@@ -224,30 +223,27 @@ def plan_own_noise(
     """
     if isinstance(release, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
-    _records_together(release, relation, cap)
-    moves = Moves(possible_moves(release, relation, malleable_slots), cap)
+    moves = Moves(possible_moves(release, neighbors), _records_together(release, neighbors))
     own, exact = design_own(law, moves, epsilon, delta, parties, parties - tolerated)
-    largest = cap * max(map(max, moves.each))
-    unit = unit_of(relation)
+    largest = neighbors.cap * max(map(max, moves.each))
     return NoisePlan(
-        *(relation, unit, epsilon, release.nodes, moves.units, own.rate, 0, (), exact, largest),
-        malleable_slots=malleable_slots,
+        *(neighbors, epsilon, release.nodes, moves.units, own.rate, 0, (), exact, largest),
         release=release,
         own=own,
     )
 
 
 def _plan_first_below(
-    release: AboveThreshold, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    release: AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
     """Choose the coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
 
     A party that flips bits of a slot has two neighbours differ in another pair of codes: of two codes one
     still exceeds all caps that the other does, so that all counts move the same way.
     """
-    if relation is not NeighboringRelation.ZERO_OUT_ONE:
+    if neighbors.relation is not NeighboringRelation.ZERO_OUT_ONE:
         raise ValueError(
-            f"which count is the first below a bound is revealed of clients, not under {relation}"
+            f"which count is the first below a bound is revealed of clients, not under {neighbors.relation}"
         )
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // 2, _EPSILON_GRID)
     bits = _bits_of_a_value(delta / release.nodes)
@@ -255,10 +251,7 @@ def _plan_first_below(
     exact = guarantee_of_first_below(coins, release.queries)
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
-    unit = unit_of(relation)
-    return NoisePlan(
-        relation, unit, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False
-    )
+    return NoisePlan(neighbors, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False)
 
 
 def _bits_of_a_value(delta: Fraction) -> int:
@@ -269,15 +262,16 @@ def _bits_of_a_value(delta: Fraction) -> int:
     return bits
 
 
-def _records_together(release: LinearQueries, relation: NeighboringRelation, cap: int) -> int:
+def _records_together(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return how many records come or go at once. Raises: ValueError: a client has one value, not a few."""
-    if cap < 1 or (cap > 1 and (release.amounts or relation is not NeighboringRelation.ZERO_OUT_ONE)):
+    cap, zeroed = neighbors.cap, neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
+    if cap < 1 or (cap > 1 and (release.amounts or not zeroed)):
         raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
     return cap
 
 
 def plan_nominal_noise(
-    release: LinearQueries, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    release: LinearQueries, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
     """Give every value the noise that would suit it alone, and compute what all of them really protect.
 
@@ -286,15 +280,12 @@ def plan_nominal_noise(
     Guarantees: an upper bound (basic composition).  [test: tests/harness/releases/test_score_curves.py]
     Raises: ValueError: no coins reach epsilon and delta.
     """
-    changed = nodes_changed(release, relation)
+    changed = nodes_changed(release, neighbors)
     bits = max(MIN_DELTA_BITS, bits_at_most(delta))
     coins = design_coins(epsilon, bits)
     one = guarantee(coins)
     exact = Guarantee(one.epsilon * changed, one.delta * changed)
-    unit = unit_of(relation)
-    return NoisePlan(
-        relation, unit, epsilon, release.nodes, changed, epsilon, bits, coins, exact, release=release
-    )
+    return NoisePlan(neighbors, epsilon, release.nodes, changed, epsilon, bits, coins, exact, release=release)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from operator import neg
 
 import numpy as np
 
-from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.calibration import Neighbors
 from protocols.accounting.queries import LinearQueries
 from protocols.boolean_gates import Gates, Wire
 from protocols.circuits.coins import Coin, exp_bounds
@@ -239,9 +239,7 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     return PrivacyCurve(tuple(pairs))
 
 
-def values_moved(
-    release: LinearQueries, relation: NeighboringRelation, cap: int = 1, malleable_slots: bool = False
-) -> int:
+def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return by how much two neighbours' noisy values differ at most, in all: the L1 sensitivity.
 
     Where each differs by 1, that is how many do.
@@ -253,22 +251,20 @@ def values_moved(
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
     """
     if release.amounts:
-        return max(map(sum, amounts_moved(release, relation, malleable_slots)))
+        return max(map(sum, amounts_moved(release, neighbors)))
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
-    if relation is not NeighboringRelation.REPLACE_ONE and not malleable_slots:
-        return cap * len(columns[0])
-    most = len(columns[0]) if malleable_slots else 0  # for none
+    if not neighbors.are_replaced:
+        return neighbors.cap * len(columns[0])
+    most = len(columns[0]) if neighbors.malleable_slots else 0  # for none
     for i, column in enumerate(columns):
         for other in columns[i + 1 :]:
             if len(column) + len(other) <= most:
                 break  # all further ones are smaller still
             most = max(most, len(column ^ other))
-    return cap * most
+    return neighbors.cap * most
 
 
-def amounts_moved(
-    release: LinearQueries, relation: NeighboringRelation, malleable_slots: bool = False
-) -> set[tuple[int, ...]]:
+def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int, ...]]:
     """Return by how much noisy values differ, those that do, for all neighbours that listed cells make.
 
     Computes: rows of the dense matrix of the map, or all differences of two of them, or both.
@@ -276,9 +272,9 @@ def amounts_moved(
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
         np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
-    if malleable_slots:
+    if neighbors.malleable_slots:
         rows = np.concatenate([rows, np.zeros((1, release.nodes), dtype=np.int64)])
-    if malleable_slots or relation is NeighboringRelation.REPLACE_ONE:
+    if neighbors.are_replaced:
         rows = np.unique(np.concatenate([rows - row for row in rows]), axis=0)
     return {tuple(sorted(np.abs(row[row != 0]).tolist())) for row in rows if row.any()}
 

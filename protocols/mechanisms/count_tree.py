@@ -13,7 +13,7 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
+from protocols.accounting.calibration import Neighbors, plan_noise, possible_moves
 from protocols.accounting.own_noise import Moves, gaussian_rate
 from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import exp_bounds
@@ -148,13 +148,7 @@ def _parts(size: int, part: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def best_tree(
-    bins: int,
-    relation: NeighboringRelation,
-    epsilon: Fraction,
-    delta: Fraction,
-    cap: int = 1,
-    malleable_slots: bool = False,
-    law: NoiseLaw | None = None,
+    bins: int, neighbors: Neighbors, epsilon: Fraction, delta: Fraction, law: NoiseLaw | None = None
 ) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
@@ -162,7 +156,7 @@ def best_tree(
     blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
     Guarantees: no neighbour (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-    Args: cap, malleable_slots: as for `plan_noise`; law: of noise of the parties' own, None for joint noise.
+    Args: law: of noise of the parties' own, None for joint noise.
     Raises: ValueError: no noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
@@ -170,9 +164,7 @@ def best_tree(
         tree = _descend(bins, levels)
         if tree is None:
             break
-        error = tree.mean_variance() * float(
-            node_variance(tree, relation, epsilon, delta, cap, malleable_slots, law)
-        )
+        error = tree.mean_variance() * float(node_variance(tree, neighbors, epsilon, delta, law))
         if error >= least:
             break
         best, least = tree, error
@@ -180,13 +172,7 @@ def best_tree(
 
 
 def node_variance(
-    tree: CountTree,
-    relation: NeighboringRelation,
-    epsilon: Fraction,
-    delta: Fraction,
-    cap: int = 1,
-    malleable_slots: bool = False,
-    law: NoiseLaw | None = None,
+    tree: CountTree, neighbors: Neighbors, epsilon: Fraction, delta: Fraction, law: NoiseLaw | None = None
 ) -> Fraction:
     """Return the mean square error of one node's noise; of the parties' own, nearly, and but for a factor.
 
@@ -194,8 +180,8 @@ def node_variance(
     """
     release = tree.release(1)
     if law is None:
-        return mean_square_error(plan_noise(release, relation, epsilon, delta, cap, malleable_slots).coins)
-    moves = Moves(possible_moves(release, relation, malleable_slots), cap)
+        return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)
+    moves = Moves(possible_moves(release, neighbors), neighbors.cap)
     if law is NoiseLaw.GAUSSIAN:
         return Fraction(1 / (2 * gaussian_rate(moves, epsilon, delta)))
     ratio = exp_bounds(epsilon / moves.units)[0]

@@ -15,7 +15,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
+from protocols.accounting.calibration import Neighbors, plan_noise, possible_moves
 from protocols.accounting.queries import logarithms
 from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
 from protocols.circuits.logarithm import scale_bits
@@ -162,7 +162,7 @@ class ErrorTarget:
 
 @lru_cache(maxsize=32)
 def plan_logarithm(
-    target: ErrorTarget, relation: NeighboringRelation, epsilon: Fraction, delta: Fraction
+    target: ErrorTarget, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> tuple[ShiftedLog, Fraction]:
     """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
 
@@ -181,7 +181,7 @@ def plan_logarithm(
         if epsilon < 4 * law.first_step * MIN_EPSILON:  # a unit of the logarithm would have too little
             continue
         release = logarithms(2, law.first_step)
-        unit = epsilon / max(map(sum, possible_moves(release, relation)))
+        unit = epsilon / max(map(sum, possible_moves(release, neighbors)))
         if power < last and not target.met_by(law, _ideal_coins(unit)):
             continue
         low, high = _SHARES // 4 - 1, _SHARES  # high / _SHARES of epsilon keeps to the target
@@ -193,7 +193,7 @@ def plan_logarithm(
                 low = middle
         for share in range(high, _SHARES + 1):  # real coins err a little more than ideal ones
             charged = epsilon * Fraction(share, _SHARES)
-            coins = plan_noise(release, relation, charged, delta).coins
+            coins = plan_noise(release, neighbors, charged, delta).coins
             reached = worst_relative_error(law, target.least, coins)
             if reached <= target.relative:
                 return law, charged

@@ -19,7 +19,7 @@ from harness.pipeline.run import run_release
 from harness.releases.base import PreparedRelease, Release
 from harness.releases.weights import Weights, WeightsStatistic
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, refused
@@ -75,7 +75,9 @@ def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
 
     zero_out, malleable_slots = NeighboringRelation.ZERO_OUT_ONE, model.name == "rep4-ring"
     cells = np.size(truth)
-    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, chosen, malleable_slots)
+    plan = plan_noise(
+        each_cell_once(cells), Neighbors(zero_out, chosen, malleable_slots), Fraction(10), DELTA * 4 / 5
+    )
     of_cap, of_counts, total = (
         {name: Fraction(each["privacy"][f"{name}_exact"]) for name in ("epsilon", "delta")}
         for each in (first, both["parts"][task], both)
@@ -89,7 +91,7 @@ def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
     assert total["epsilon"] <= TOTAL and total["delta"] <= DELTA
     for cap in read(here / "out-cap" / "cap.json")["caps"]:  # the command's, whatever is chosen
         other = plan_noise(
-            each_cell_once(cells), zero_out, Fraction(10), DELTA * 4 / 5, cap, malleable_slots
+            each_cell_once(cells), Neighbors(zero_out, cap, malleable_slots), Fraction(10), DELTA * 4 / 5
         ).exact
         assert of_cap["epsilon"] + other.epsilon <= total["epsilon"]
         assert of_cap["delta"] + other.delta <= total["delta"]

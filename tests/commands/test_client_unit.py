@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import each_cell_once, sums_and_sizes
 from protocols.noise.truncated import error_bound
 from protocols.spec import ENFORCED, HONEST, PI_ROC_RECORDS
@@ -58,7 +58,7 @@ def check_counts(
 ) -> None:
     """Check a run's statement against the plan for its cap, and its counts against the truth."""
     zero_out, cells = NeighboringRelation.ZERO_OUT_ONE, np.size(truth)
-    plan = plan_noise(each_cell_once(cells), zero_out, Fraction(20), DELTA, cap, malleable_slots)
+    plan = plan_noise(each_cell_once(cells), Neighbors(zero_out, cap, malleable_slots), Fraction(20), DELTA)
     manifest = read(directory / "manifest.json")
     privacy = manifest["privacy"]
     assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
@@ -213,7 +213,7 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
         }
         assert PI_ROC_RECORDS.release is not None
         release = PI_ROC_RECORDS.release(arguments)
-        plan = plan_noise(release, NeighboringRelation.ZERO_OUT_ONE, Fraction(20), DELTA, 4)
+        plan = plan_noise(release, Neighbors(NeighboringRelation.ZERO_OUT_ONE, 4), Fraction(20), DELTA)
         assert plan.changed == 4 * levels and str(plan.exact.epsilon) == privacy["epsilon_exact"]
         positives, negatives = curves["positives"], curves["negatives"]
         bound = 20.0  # the noise's standard deviation is 1 or 2 for a block, and there are six at the top
@@ -223,7 +223,7 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
     (here / "values.csv").write_text("\n".join(["client_id,group,value", *rows]) + "\n")
     ranged = ("--groups", "a,b", "--range", "0,1", "--steps", "10")
     succeed("gap", "--records", "values.csv", *ranged, *common, "--out", "gap", cwd=here)
-    plan = plan_noise(sums_and_sizes(2, 10), NeighboringRelation.ZERO_OUT_ONE, Fraction(20), DELTA)
+    plan = plan_noise(sums_and_sizes(2, 10), Neighbors(NeighboringRelation.ZERO_OUT_ONE), Fraction(20), DELTA)
     privacy = read(here / "gap" / "manifest.json")["privacy"]
     assert privacy["epsilon_exact"] == str(plan.exact.epsilon) and plan.changed == 20
     assert (privacy["privacy_unit"], privacy["cap"], privacy["cap_kept_by"]) == ("client", 1, ENFORCED)

@@ -11,7 +11,7 @@ import pytest
 
 from harness.privacy.ledger.entries import Ledger
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import sums_and_sizes
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
@@ -40,7 +40,7 @@ def check(found: dict[str, Any], epsilon: int) -> None:
     """Check what was opened against the truth, within the noise of that epsilon."""
     assert set(found) == KEYS
     relation = NeighboringRelation.REPLACE_ONE
-    plan = plan_noise(sums_and_sizes(2, 100), relation, Fraction(epsilon), Fraction(1, 2**40))
+    plan = plan_noise(sums_and_sizes(2, 100), Neighbors(relation), Fraction(epsilon), Fraction(1, 2**40))
     bound = float(error_bound(plan.coins, FALSE_ALARM / 4))
     truth = {"a": (300, 60), "b": (200, 0)}  # in steps: 60 above the centre
     for group, size in zip("ab", found["noisy_sizes"], strict=True):

@@ -27,7 +27,7 @@ from harness.inputs.aggregation import read_header
 from harness.inputs.rings import RINGS
 from harness.inputs.shares import SALT_BYTES
 from harness.system.files import PREFIX
-from protocols.accounting.calibration import NeighboringRelation, plan_own_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_own_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.noise.tables import BITS, NoiseLaw
 from tests.support.command import call, files_below, finish, processes_below, start
@@ -250,7 +250,8 @@ def test_each_host_draws_noise_of_its_own(
     for words in each.values():
         monkeypatch.setattr(os, "urandom", lambda n, words=words: bytes.fromhex(words))
         own = plan_own_noise(
-            *(each_cell_once(4), NeighboringRelation.ADD_OR_REMOVE_ONE, Fraction(1), Fraction(1, 2**40)),
+            *(each_cell_once(4), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(1)),
+            Fraction(1, 2**40),
             *(NoiseLaw.LAPLACE, MODEL.parties, MODEL.corruptions),
         ).own
         assert own is not None

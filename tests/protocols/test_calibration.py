@@ -10,6 +10,7 @@ import pytest
 
 from protocols.accounting.calibration import (
     NeighboringRelation,
+    Neighbors,
     NoisePlan,
     PrivacyUnit,
     default_relation,
@@ -73,7 +74,7 @@ def shifts(release: LinearQueries, relation: NeighboringRelation) -> set[tuple[i
 def test_two_cells_by_enumeration(coins: tuple[Coin, ...], relation: NeighboringRelation) -> None:
     """(epsilon, delta) of the composition holds for every pair of neighbours, and is not loose."""
     release = each_cell_once(2)
-    nodes = nodes_changed(release, relation)
+    nodes = nodes_changed(release, Neighbors(relation))
     ratio, claimed = worst_ratio(coins) ** nodes, guarantee(coins, nodes)
     law = joint(coins, 2)
     assert sum(law.values()) == 1
@@ -100,7 +101,7 @@ def test_replacing_needs_more_than_adding() -> None:
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_nodes_of_a_tree_by_enumeration(relation: NeighboringRelation) -> None:
     coins = TINY[0]
-    nodes = nodes_changed(TREE, relation)
+    nodes = nodes_changed(TREE, Neighbors(relation))
     claimed = nodes * edge_mass(coins)
     law = joint(coins, TREE.nodes)
     for shift in shifts(TREE, relation):
@@ -118,8 +119,8 @@ def test_nodes_of_a_tree_by_enumeration(relation: NeighboringRelation) -> None:
     ],
 )
 def test_nodes_changed(release: LinearQueries, adding: int, replacing: int) -> None:
-    assert nodes_changed(release, ADD) == adding
-    assert nodes_changed(release, REPLACE) == replacing
+    assert nodes_changed(release, Neighbors(ADD)) == adding
+    assert nodes_changed(release, Neighbors(REPLACE)) == replacing
 
 
 @pytest.mark.parametrize("column", [(0, 0), (-1,), (4,), (0, 1, 0)])
@@ -162,14 +163,14 @@ def below(plan: NoisePlan, epsilon: Fraction, delta: Fraction, nodes: int) -> No
 def test_totals_never_exceed_what_was_asked(
     relation: NeighboringRelation, release: LinearQueries, epsilon: Fraction, delta: Fraction
 ) -> None:
-    plan = plan_noise(release, relation, epsilon, delta)
-    below(plan, epsilon, delta, nodes_changed(release, relation))
+    plan = plan_noise(release, Neighbors(relation), epsilon, delta)
+    below(plan, epsilon, delta, nodes_changed(release, Neighbors(relation)))
     assert (plan.relation, plan.unit, plan.requested_epsilon) == (relation, unit_of(relation), epsilon)
 
 
 def test_the_program_is_compiled_with_what_was_planned() -> None:
     """π_RW designs its coins from node_epsilon and node_delta_bits alone, as text."""
-    plan = plan_noise(each_cell_once(4), REPLACE, Fraction(2, 3), DELTA)
+    plan = plan_noise(each_cell_once(4), Neighbors(REPLACE), Fraction(2, 3), DELTA)
     assert plan.node_epsilon == Fraction(333333333333, 10**12)
     assert plan.node_delta_bits == 41
     assert design_coins(Fraction(str(plan.node_epsilon)), int(str(plan.node_delta_bits))) == plan.coins
@@ -190,13 +191,13 @@ def test_the_program_is_compiled_with_what_was_planned() -> None:
 )
 def test_delta_bits(delta: Fraction, nodes: int, bits: int) -> None:
     relation = REPLACE if nodes == 2 else ADD
-    assert plan_noise(each_cell_once(2), relation, Fraction(1), delta).node_delta_bits == bits
+    assert plan_noise(each_cell_once(2), Neighbors(relation), Fraction(1), delta).node_delta_bits == bits
 
 
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_half_of_the_budget_per_count_when_one_is_replaced(relation: NeighboringRelation) -> None:
-    plan = plan_noise(each_cell_once(4), relation, Fraction(1), DELTA)
-    assert plan.node_epsilon * nodes_changed(each_cell_once(4), relation) == 1
+    plan = plan_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA)
+    assert plan.node_epsilon * nodes_changed(each_cell_once(4), Neighbors(relation)) == 1
     assert plan.exact.epsilon > Fraction(98, 100)
 
 
@@ -215,7 +216,7 @@ def test_half_of_the_budget_per_count_when_one_is_replaced(relation: Neighboring
 )
 def test_budgets_that_no_noise_fits(epsilon: Fraction, delta: Fraction, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        plan_noise(each_cell_once(2), ADD, epsilon, delta)
+        plan_noise(each_cell_once(2), Neighbors(ADD), epsilon, delta)
 
 
 def test_names_of_relation_and_unit() -> None:

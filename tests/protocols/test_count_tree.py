@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.mechanisms.count_tree import CountTree, best_tree, neighbours, node_variance
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -99,13 +99,13 @@ def test_blocks_that_do_not_nest_are_refused(bins: int, blocks: tuple[int, ...])
 
 
 def rms_error(tree: CountTree, epsilon: Fraction, relation: NeighboringRelation = ADD) -> float:
-    variance = float(node_variance(tree, relation, epsilon, DELTA))
+    variance = float(node_variance(tree, Neighbors(relation), epsilon, DELTA))
     return float(np.sqrt((tree.estimator() ** 2).sum(axis=1).mean() * variance))
 
 
 def test_error_of_a_thousand_thresholds_at_epsilon_one() -> None:
     """What one epsilon for a whole curve costs: 11 records, where the flat histogram costs 33."""
-    tree = best_tree(1001, ADD, Fraction(1), DELTA)
+    tree = best_tree(1001, Neighbors(ADD), Fraction(1), DELTA)
     assert len(tree.blocks) == 3
     assert rms_error(tree, Fraction(1)) == pytest.approx(11.0, rel=0.05)
     assert rms_error(CountTree(1001, (1,)), Fraction(1)) == pytest.approx(32.7, rel=0.01)
@@ -114,8 +114,8 @@ def test_error_of_a_thousand_thresholds_at_epsilon_one() -> None:
 
 def test_error_of_simulated_noise() -> None:
     """n = 400 curves; their mean square errors' mean is within 8 standard errors of the exact one."""
-    tree = best_tree(1001, ADD, Fraction(1), DELTA)
-    plan = plan_noise(tree.release(1), ADD, Fraction(1), DELTA)
+    tree = best_tree(1001, Neighbors(ADD), Fraction(1), DELTA)
+    plan = plan_noise(tree.release(1), Neighbors(ADD), Fraction(1), DELTA)
     rng = np.random.default_rng(5)
     shape = (tree.nodes, 400)
     magnitude = sum(
@@ -134,12 +134,12 @@ def test_error_of_simulated_noise() -> None:
 def test_no_neighbour_of_the_best_tree_is_better(
     bins: int, epsilon: Fraction, relation: NeighboringRelation
 ) -> None:
-    tree = best_tree(bins, relation, epsilon, DELTA)
+    tree = best_tree(bins, Neighbors(relation), epsilon, DELTA)
     assert all(other.mean_variance() >= tree.mean_variance() for other in neighbours(tree))
     assert rms_error(tree, epsilon, relation) <= rms_error(CountTree(bins, (1,)), epsilon, relation)
 
 
 def test_more_levels_pay_where_noise_hardly_grows() -> None:
     """At a large epsilon noise is near its least, whatever the share of a level."""
-    few, many = (best_tree(1001, ADD, Fraction(epsilon), DELTA) for epsilon in (1, 20))
+    few, many = (best_tree(1001, Neighbors(ADD), Fraction(epsilon), DELTA) for epsilon in (1, 20))
     assert len(many.blocks) > len(few.blocks)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
@@ -73,7 +73,7 @@ def error(horizon: int, schedule: Schedule, epsilon: Fraction) -> float:
     """Return the root mean square error of all counts so far, exactly, with the noise that releases get."""
     found = {}
     for share in {part.share for part in schedule.parts}:
-        plan = plan_noise(each_cell_once(4), ADD, epsilon * share, Fraction(1, 2**40) * share)
+        plan = plan_noise(each_cell_once(4), Neighbors(ADD), epsilon * share, Fraction(1, 2**40) * share)
         found[share] = float(mean_square_error(plan.coins))
     return math.sqrt(sum(variances(schedule, found)) / horizon)
 

@@ -8,7 +8,13 @@ from itertools import product
 import pytest
 
 from harness.privacy.audit.releases import audit_command
-from protocols.accounting.calibration import NeighboringRelation, bits_at_most, plan_noise, possible_moves
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    bits_at_most,
+    plan_noise,
+    possible_moves,
+)
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass, values_moved
 from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
@@ -41,9 +47,9 @@ def test_sensitivity_of_sums_and_sizes_over_all_clients(
     ]
     release = sums_and_sizes(groups, steps)
     most = (4 if relation is REPLACE else 2) * steps
-    assert max(map(sum, differences)) == values_moved(release, relation) == most
-    moves = possible_moves(release, relation)
-    assert max(map(sum, moves)) == most and moves == amounts_moved(release, relation)
+    assert max(map(sum, differences)) == values_moved(release, Neighbors(relation)) == most
+    moves = possible_moves(release, Neighbors(relation))
+    assert max(map(sum, moves)) == most and moves == amounts_moved(release, Neighbors(relation))
     spent = guarantee_of_moves(TINY, moves)
     for difference in differences:
         if any(difference):
@@ -100,7 +106,7 @@ def test_all_moves_of_two_values_keep_to_their_guarantee(coins: tuple[Coin, ...]
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_inner_atoms_are_heavier(steps: int) -> None:
     """At a large epsilon much: a design for so many outermost atoms alone would exceed delta."""
-    plan = plan_noise(sums_and_sizes(2, steps), REPLACE, Fraction(20), DELTA)
+    plan = plan_noise(sums_and_sizes(2, steps), Neighbors(REPLACE), Fraction(20), DELTA)
     assert plan.exact.delta <= DELTA
     units = DELTA / plan.changed
     assert (
@@ -111,19 +117,19 @@ def test_inner_atoms_are_heavier(steps: int) -> None:
 @RELATIONS
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10), Fraction(20)])
 def test_plans_keep_to_epsilon_and_delta(epsilon: Fraction, relation: NeighboringRelation) -> None:
-    plan = plan_noise(sums_and_sizes(2, 50), relation, epsilon, DELTA)
+    plan = plan_noise(sums_and_sizes(2, 50), Neighbors(relation), epsilon, DELTA)
     assert plan.nodes == 4
     assert plan.changed == (200 if relation is REPLACE else 100)
     assert plan.largest == (100 if relation is REPLACE else 50)
     assert 0.9 * epsilon < plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
     assert worst_ratio(plan.coins) ** plan.changed <= exp_bounds(epsilon)[0]
-    moves = amounts_moved(sums_and_sizes(2, 50), relation)
+    moves = amounts_moved(sums_and_sizes(2, 50), Neighbors(relation))
     assert max(impossible_mass(plan.coins, move) for move in moves) == plan.exact.delta
 
 
 def test_counts_of_records_have_the_noise_that_they_had() -> None:
     for relation, changed in ((ADD, 1), (REPLACE, 2)):
-        plan = plan_noise(each_cell_once(4), relation, Fraction(1), DELTA)
+        plan = plan_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA)
         assert (plan.changed, plan.largest) == (changed, 1)
         assert plan.coins == design_coins(Fraction(1, changed), 39 + changed)
 

@@ -13,7 +13,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.special import logsumexp
 
-from protocols.accounting.calibration import NeighboringRelation, plan_noise, plan_own_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, plan_own_noise
 from protocols.accounting.exact_privacy import Masses, composed, curve_of_law
 from protocols.accounting.own_noise import Moves, design_own, distance, guarantee_of_own, move_delta, rho
 from protocols.accounting.queries import AboveThreshold, LinearQueries, each_cell_once, sums_and_sizes
@@ -48,7 +48,9 @@ def law_of(own: OwnNoise, terms: int) -> Law:
 @pytest.mark.parametrize("tolerated", [1, 2])
 def test_every_coalition_leaves_enough(law: NoiseLaw, tolerated: int) -> None:
     """Of three parties any one or two are corrupted: the others' sum protects, enumerated."""
-    plan = plan_own_noise(each_cell_once(2), REPLACE, Fraction(2), Fraction(1, 10**6), law, 3, tolerated)
+    plan = plan_own_noise(
+        each_cell_once(2), Neighbors(REPLACE), Fraction(2), Fraction(1, 10**6), law, 3, tolerated
+    )
     own = plan.own
     assert own is not None and own.honest == 3 - tolerated
     for corrupted in combinations(range(3), tolerated):
@@ -66,9 +68,9 @@ def test_plans_keep_to_what_was_asked(
     law: NoiseLaw, relation: NeighboringRelation, epsilon: Fraction
 ) -> None:
     for release in (each_cell_once(4), TREE, sums_and_sizes(2, 3)):
-        plan = plan_own_noise(release, relation, epsilon, DELTA, law, 2, 1)
+        plan = plan_own_noise(release, Neighbors(relation), epsilon, DELTA, law, 2, 1)
         assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
-        assert plan.changed == plan_noise(release, relation, epsilon, DELTA).changed
+        assert plan.changed == plan_noise(release, Neighbors(relation), epsilon, DELTA).changed
         assert plan.exact.epsilon > epsilon * Fraction(99, 100)
 
 
@@ -113,7 +115,7 @@ def test_of_a_law_with_two_peaks_a_longer_move_may_tell_less() -> None:
 def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(law: NoiseLaw) -> None:
     """Theorem 15 for π_GAP: not the corners alone, all values of a client; the joint law, by floats."""
     steps = 3
-    plan = plan_own_noise(sums_and_sizes(2, steps), ADD, Fraction(6), Fraction(1, 1000), law, 3, 2)
+    plan = plan_own_noise(sums_and_sizes(2, steps), Neighbors(ADD), Fraction(6), Fraction(1, 1000), law, 3, 2)
     assert plan.own is not None
     one, ratio = law_of(plan.own, 1), exp_bounds(plan.exact.epsilon)[0]
     curves = [curve_of_law(one, [moved]).pairs[0] for moved in range(1, steps + 1)]
@@ -124,9 +126,9 @@ def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(law: NoiseLaw) -
 
 def test_price_of_own_noise() -> None:
     """Its variance is r / (r - t) times that of the joint noise for the same guarantee."""
-    joint = plan_noise(TREE, ADD, Fraction(1, 3), DELTA)
+    joint = plan_noise(TREE, Neighbors(ADD), Fraction(1, 3), DELTA)
     for parties, tolerated in ((2, 1), (3, 1), (4, 1)):
-        plan = plan_own_noise(TREE, ADD, Fraction(1, 3), DELTA, LAPLACE, parties, tolerated)
+        plan = plan_own_noise(TREE, Neighbors(ADD), Fraction(1, 3), DELTA, LAPLACE, parties, tolerated)
         assert plan.own is not None
         ideal = 2 / (Fraction(1, 9) ** 2) * Fraction(parties, parties - tolerated)
         assert 0.99 * ideal < plan.own.mean_square_error < 1.01 * ideal
@@ -138,7 +140,7 @@ def test_of_clients_however_their_records_spread(law: NoiseLaw) -> None:
     """All ways in which three records spread over cells: none exceeds what is claimed."""
     for malleable in (False, True):
         asked = Fraction(3), Fraction(1, 10**5)
-        plan = plan_own_noise(each_cell_once(4), ZERO_OUT, *asked, law, 2, 1, 3, malleable)
+        plan = plan_own_noise(each_cell_once(4), Neighbors(ZERO_OUT, 3, malleable), *asked, law, 2, 1)
         assert plan.own is not None and plan.exact.epsilon <= 3 and plan.exact.delta <= Fraction(1, 10**5)
         ratio, sides = exp_bounds(plan.exact.epsilon)[0], 2 if malleable else 1
         one = law_of(plan.own, 1)
@@ -259,4 +261,4 @@ def test_every_machine_designs_the_same_noise(
 )
 def test_what_no_table_reaches(law, epsilon, delta, release, why) -> None:
     with pytest.raises(ValueError, match=why):
-        plan_own_noise(release, ADD, epsilon, delta, law, 3, 1)
+        plan_own_noise(release, Neighbors(ADD), epsilon, delta, law, 3, 1)

@@ -22,7 +22,7 @@ from benchmarks.studies.utility.releases import (
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.releases.score_curves import noisy_curves
-from protocols.accounting.calibration import NeighboringRelation, compose
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, compose
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import mean_square_error, simulated_noise
@@ -89,7 +89,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
 
 
 def computed_tree(flat: bool) -> CountTree:
-    return CountTree(BINS, (1,)) if flat else best_tree(BINS, ADD, Fraction(1), DELTA)
+    return CountTree(BINS, (1,)) if flat else best_tree(BINS, Neighbors(ADD), Fraction(1), DELTA)
 
 
 @pytest.mark.parametrize(

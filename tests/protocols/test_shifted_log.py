@@ -9,7 +9,7 @@ from math import exp, log2
 import numpy as np
 import pytest
 
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import logarithms
 from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.mechanisms.shifted_log import (
@@ -89,16 +89,16 @@ def test_estimates_are_median_unbiased_and_intervals_hold() -> None:
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_the_plan_keeps_to_the_error_and_to_the_budget(relation: NeighboringRelation) -> None:
     target = ErrorTarget(0.1, 100, 1000)
-    law, charged = plan_logarithm(target, relation, Fraction(1), DELTA)
-    plan = plan_noise(logarithms(4, law.first_step), relation, charged, DELTA)
+    law, charged = plan_logarithm(target, Neighbors(relation), Fraction(1), DELTA)
+    plan = plan_noise(logarithms(4, law.first_step), Neighbors(relation), charged, DELTA)
     moved = 2 if relation is REPLACE else 1
     assert plan.exact == guarantee_of_moves(plan.coins, [(law.first_step,) * moved])
     assert plan.exact.epsilon <= charged <= 1 and plan.exact.delta <= DELTA
     assert target.met_by(law, plan.coins)
-    less = plan_noise(logarithms(4, law.first_step), relation, charged * Fraction(15, 16), DELTA)
+    less = plan_noise(logarithms(4, law.first_step), Neighbors(relation), charged * Fraction(15, 16), DELTA)
     assert not target.met_by(law, less.coins)  # no more noise would do
     smaller = ShiftedLog(law.offset // 2, 1000)  # nor a smaller offset
-    whole = plan_noise(logarithms(4, smaller.first_step), relation, Fraction(1), DELTA)
+    whole = plan_noise(logarithms(4, smaller.first_step), Neighbors(relation), Fraction(1), DELTA)
     assert not target.met_by(smaller, whole.coins)
     assert law.guarantee_at(1000, plan.coins).epsilon < plan.exact.epsilon / 10
 
@@ -113,9 +113,9 @@ def test_a_large_offset_is_plain_noise() -> None:
 
 def test_what_cannot_be_reached_is_refused_with_what_can() -> None:
     with pytest.raises(ValueError, match=r"0\.1 from 5 records on cannot be reached; 0\.[12]\d* can"):
-        plan_logarithm(ErrorTarget(0.1, 5, 1000), ADD, Fraction(1), DELTA)
+        plan_logarithm(ErrorTarget(0.1, 5, 1000), Neighbors(ADD), Fraction(1), DELTA)
     with pytest.raises(ValueError, match="cannot be reached; inf can"):
-        plan_logarithm(ErrorTarget(0.1, 5, 1000), ADD, Fraction(1, 10**8), DELTA)
+        plan_logarithm(ErrorTarget(0.1, 5, 1000), Neighbors(ADD), Fraction(1, 10**8), DELTA)
     for bad in ((0, 1, 2), (0.1, 0, 2), (0.1, 3, 2)):
         with pytest.raises(ValueError, match="relative error"):
             ErrorTarget(*bad)

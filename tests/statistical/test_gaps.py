@@ -14,7 +14,7 @@ import pytest
 
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import CONFIDENCE, gaps
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_noise
 from protocols.accounting.queries import sums_and_sizes
 from protocols.circuits.coins import Coin
 
@@ -27,7 +27,7 @@ SIZES = (300, 90, 6)
 
 def plan(epsilon: Fraction) -> NoisePlan:
     relation = NeighboringRelation.REPLACE_ONE
-    return plan_noise(sums_and_sizes(3, STEPS), relation, epsilon, Fraction(1, 2**40))
+    return plan_noise(sums_and_sizes(3, STEPS), Neighbors(relation), epsilon, Fraction(1, 2**40))
 
 
 def drawn(coins: tuple[Coin, ...], shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:

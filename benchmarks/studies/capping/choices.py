@@ -25,7 +25,7 @@ from benchmarks.studies.capping.errors import (
 )
 from benchmarks.studies.capping.population import Floats, Population
 from harness.releases.contribution_cap import CURVE_RATIOS, RATIOS, counts_of_curves
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import AboveThreshold
 from protocols.mechanisms.above_threshold import allowed_above, best_cap, clients_above, law_of_first_below
 
@@ -138,7 +138,7 @@ class Chooser:
     def law_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
         """Return the probability of each of `caps`, exactly but for floats, if π_CAP chooses."""
         release = AboveThreshold(len(self._above))
-        plan = plan_noise(release, NeighboringRelation.ZERO_OUT_ONE, epsilon, _DELTA)
+        plan = plan_noise(release, Neighbors(NeighboringRelation.ZERO_OUT_ONE), epsilon, _DELTA)
         return law_of_first_below(plan.coins, self._above, above)
 
     def law_of_histogram(self, epsilon: float, above: int) -> Floats:

@@ -36,7 +36,7 @@ from harness.postprocessing.thresholds.search import (
     best_mixed_rules,
     task_for,
 )
-from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.circuits.weights import BALANCED
 from protocols.mechanisms.count_tree import CountTree, best_tree
 
@@ -150,7 +150,7 @@ class ExpectedErrors:
 
 def tree_of_curves() -> CountTree:
     """Return which blocks are counted: the best ones where a node's epsilon is small, as under most caps."""
-    return best_tree(BINS, NeighboringRelation.ZERO_OUT_ONE, _SMALL, Fraction(1, 1 << 40))
+    return best_tree(BINS, Neighbors(NeighboringRelation.ZERO_OUT_ONE), _SMALL, Fraction(1, 1 << 40))
 
 
 class ScoredClients:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
 from harness.inputs.record_schema import MAX_STEPS
-from protocols.accounting.calibration import NeighboringRelation, plan_noise, possible_moves
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, possible_moves
 from protocols.accounting.queries import sums_and_sizes
 from protocols.circuits.coins import Coin
 from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value, variance
@@ -32,7 +32,7 @@ STEPS = MAX_STEPS  # the finest grid of `./inv gap`, so that rounding to it does
 AGGREGATORS = 2
 MOST = 2.0  # of a gap
 
-_RELATION = NeighboringRelation.REPLACE_ONE
+_NEIGHBORS = Neighbors(NeighboringRelation.REPLACE_ONE)
 _GROUPS = 2
 _TRIALS = 20  # records on which a client of the simulated population measures its rate
 _RATES = (0.8901, 0.7177)  # of the two groups: the mean rates in the gap paper's appendix D
@@ -264,12 +264,12 @@ def trust_model(name: str, epsilon: Fraction) -> TrustModel:
         case "own noise, three parties":
             return NoisePerAggregator(epsilon, aggregators=3, honest=2)
     assert name == IN_COMPUTATION
-    plan = plan_noise(sums_and_sizes(_GROUPS, STEPS), _RELATION, epsilon, DELTA)
+    plan = plan_noise(sums_and_sizes(_GROUPS, STEPS), _NEIGHBORS, epsilon, DELTA)
     return NoiseInComputation(plan.coins, plan.exact)
 
 
 def _moves() -> frozenset[tuple[int, ...]]:
-    return possible_moves(sums_and_sizes(_GROUPS, STEPS), _RELATION)
+    return possible_moves(sums_and_sizes(_GROUPS, STEPS), _NEIGHBORS)
 
 
 @lru_cache(maxsize=32)

@@ -16,6 +16,7 @@ from harness.postprocessing.curves import CurveNoise
 from harness.releases.score_curves import curve_map
 from protocols.accounting.calibration import (
     NeighboringRelation,
+    Neighbors,
     NoisePlan,
     plan_noise,
     plan_own_noise,
@@ -178,7 +179,7 @@ def release_for(
     if method == NOISE_FREE:
         return NoiseFree()
     if method == LOCAL:
-        tree = best_tree(bins, NeighboringRelation.REPLACE_ONE, Fraction(1), DELTA)
+        tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
         trees = tuple(dict.fromkeys((CountTree(bins, (1,)), tree)))
         return design_local(groups, trees, records, epsilon)
     return computed(method, bins, min(epsilon, MAX_EPSILON), relation)
@@ -190,13 +191,14 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
 
     Groups and labels are disjoint, so their number changes nothing of a histogram's noise.
     """
+    neighbors = Neighbors(relation)
     if method == PER_THRESHOLD:
         release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)
     else:
         law = NoiseLaw.LAPLACE if method == OWN_TREE else None
-        tree = CountTree(bins, (1,)) if method == FLAT else best_tree(bins, relation, epsilon, DELTA, law=law)
+        tree = CountTree(bins, (1,)) if method == FLAT else best_tree(bins, neighbors, epsilon, DELTA, law)
         release, linear = tree.release(1), curve_map(tree)
-    asked = (release, relation, epsilon, DELTA)
+    asked = (release, neighbors, epsilon, DELTA)
     if method == OWN_TREE:
         plan = plan_own_noise(*asked, NoiseLaw.LAPLACE, _PARTIES, _CORRUPTIONS)
     else:

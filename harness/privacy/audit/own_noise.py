@@ -9,7 +9,7 @@ from math import lcm
 
 from harness.errors import OptionError
 from harness.privacy.audit.samplers import Audited, Figure, budget_parameters, no_noise
-from protocols.accounting.calibration import NeighboringRelation, plan_own_noise
+from protocols.accounting.calibration import Neighbors, plan_own_noise
 from protocols.accounting.exact_privacy import amounts_moved, curve_of_law, values_moved
 from protocols.accounting.losses import LossLaw, loss_law
 from protocols.circuits.coins import exp_bounds
@@ -24,14 +24,12 @@ def audit_own_noise(
     name: str,
     spec: ProtocolSpec,
     arguments: Mapping[str, int | str],
-    relation: NeighboringRelation,
+    neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
     law: NoiseLaw,
     parties: int,
     tolerated: int,
-    cap: int = 1,
-    malleable_slots: bool = False,
 ) -> Audited:
     """Audit a release with own noise: what the tables of all parties but those tolerated protect.
 
@@ -40,20 +38,19 @@ def audit_own_noise(
     the delta of their losses together, which is not too low.
     Raises: OptionError: no table reaches epsilon and delta, or a client has over 12 records.
     """
+    relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:
         raise OptionError(f"An audit of own noise lists how records spread: --cap {_MOST_SPREADS} at most.")
     release = declared_release(spec, {each: str(value) for each, value in arguments.items()})
     try:
-        plan = plan_own_noise(
-            *(release, relation, epsilon, delta, law, parties, tolerated, cap, malleable_slots)
-        )
+        plan = plan_own_noise(release, neighbors, epsilon, delta, law, parties, tolerated)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
     own, claim = plan.own, plan.exact
     assert own is not None
-    moved = values_moved(release, relation, cap, malleable_slots)
+    moved = values_moved(release, neighbors)
     if release.amounts:
-        moves = amounts_moved(release, relation, malleable_slots)
+        moves = amounts_moved(release, neighbors)
     else:
         moves = {tuple(spread) * (moved // cap) for spread in _spreads(cap, cap)}
     scale = 1 << BITS * own.honest
@@ -81,7 +78,7 @@ def audit_own_noise(
     }
     parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
     parameters |= {"law": str(law), "parties": parties, "tolerated": tolerated, "cap": cap}
-    subject = f"{spec.name}.own.{law}.{relation}" + ".active" * malleable_slots
+    subject = f"{spec.name}.own.{law}.{relation}" + ".active" * neighbors.malleable_slots
     return Audited(subject, name, parameters, epsilon, figures, None, True, fault)
 
 

@@ -11,7 +11,7 @@ from harness.privacy.audit.own_noise import audit_own_noise
 from harness.privacy.audit.samplers import DELTAS, Audited, Figure, budget_parameters, no_noise
 from harness.releases.base import no_place
 from harness.releases.registry import STATISTICS
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit, plan_noise
 from protocols.accounting.exact_privacy import (
     PrivacyCurve,
     amounts_moved,
@@ -44,40 +44,38 @@ def audit_release(
     name: str,
     spec: ProtocolSpec,
     arguments: Mapping[str, int | str],
-    relation: NeighboringRelation,
+    neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
-    cap: int = 1,
-    malleable_slots: bool = False,
 ) -> Audited:
     """Audit a release: what one record, or a client's, move by the declared linear map, and what that costs.
 
     Computes: basic composition over the values that a record moves, of the audited noise; for up to three
     also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
     unit, and each value's outermost atoms, one by one.
-    Args: cap, malleable_slots: as for `plan_noise`.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
+    relation, cap = neighbors.relation, neighbors.cap
     text = {name: str(value) for name, value in arguments.items()}
     if spec.release and isinstance(index := spec.release(text), AboveThreshold):
-        return _audit_index(name, spec, index, relation, epsilon, delta)
+        return _audit_index(name, spec, index, neighbors, epsilon, delta)
     try:
         release = declared_release(spec, text)
-        plan = plan_noise(release, relation, epsilon, delta, cap, malleable_slots)
+        plan = plan_noise(release, neighbors, epsilon, delta)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    moved = values_moved(release, relation, cap, malleable_slots)
+    moved = values_moved(release, neighbors)
     one = curve_of_coins(plan.coins)
     ratio = one.least_ratio(one.impossible)
     assert ratio is not None  # at that delta it is finite by definition
     figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
     if release.amounts:
-        moves = amounts_moved(release, relation, malleable_slots)
+        moves = amounts_moved(release, neighbors)
         figures["values_moved"], figures["units_moved"] = max(map(len, moves)), moved
         epsilon_found = moved * log_upper_bound(ratio)
         delta_found = max(impossible_mass(plan.coins, move) for move in moves)
     elif cap > 1:
-        ways = 2 if malleable_slots else 1  # on a level some counts fall, and others may rise
+        ways = 2 if neighbors.malleable_slots else 1  # on a level some counts fall, and others may rise
         levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
         figures["values_moved"], figures["units_moved"] = levels * cells, moved
         epsilon_found = moved * log_upper_bound(ratio)
@@ -96,7 +94,7 @@ def audit_release(
     parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
     if plan.unit is PrivacyUnit.CLIENT:
         parameters["cap"] = cap
-    subject = f"{spec.name}.{relation}" + ".active" * malleable_slots
+    subject = f"{spec.name}.{relation}" + ".active" * neighbors.malleable_slots
     return Audited(subject, name, parameters, epsilon, figures, joint, True, fault)
 
 
@@ -104,13 +102,13 @@ def _audit_index(
     name: str,
     spec: ProtocolSpec,
     release: AboveThreshold,
-    relation: NeighboringRelation,
+    neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
 ) -> Audited:
     """Audit an index: two ratios of the audited noise, the bound's and one count's; an atom of each."""
     try:
-        plan = plan_noise(release, relation, epsilon, delta)
+        plan = plan_noise(release, neighbors, epsilon, delta)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
     one = curve_of_coins(plan.coins)
@@ -124,10 +122,10 @@ def _audit_index(
     parameters: dict[str, str | int] = {
         "queries": release.queries,
         **budget_parameters(epsilon, delta),
-        "neighboring_relation": str(relation),
+        "neighboring_relation": str(neighbors.relation),
     }
     figures: dict[str, Figure] = {**moved, "epsilon": spent, "delta": uncovered}
-    return Audited(f"{spec.name}.{relation}", name, parameters, epsilon, figures, None, True, fault)
+    return Audited(f"{spec.name}.{neighbors.relation}", name, parameters, epsilon, figures, None, True, fault)
 
 
 def audit_command(
@@ -164,16 +162,16 @@ def audit_command(
         several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
     try:
-        law, malleable = (own[0] if own else None), release.malleable_slots
-        spec, arguments = release.declared(chosen, relation, epsilon, delta, cap, malleable, law)
+        neighbors = Neighbors(relation, cap, release.malleable_slots)
+        spec, arguments = release.declared(chosen, neighbors, epsilon, delta, own[0] if own else None)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
-    asked = (name, spec, arguments, relation, epsilon, delta)
+    asked = (name, spec, arguments, neighbors, epsilon, delta)
     if own is None:
-        return audit_release(*asked, cap, malleable)
+        return audit_release(*asked)
     if not spec.own_noise:
         raise no_place(spec)
-    return audit_own_noise(*asked, *own, cap, malleable)
+    return audit_own_noise(*asked, *own)
 
 
 def audit_series(
@@ -223,7 +221,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
     Computes: epsilon exactly: every value that a record moves, moves by 1, and their worst ratios multiply.
     What it still is at a small delta is a numerical bound, for the ideal Laplace distribution.
     """
-    moved = values_moved(_papers_release(), relation)
+    moved = values_moved(_papers_release(), Neighbors(relation))
     at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
     figures: dict[str, Figure] = {
         "values_moved": moved,

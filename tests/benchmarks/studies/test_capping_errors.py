@@ -24,7 +24,7 @@ from benchmarks.studies.capping.errors import (
 )
 from benchmarks.studies.capping.population import Population, zipf
 from harness.inputs.contribution_bounds import Cap
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.noise.truncated import magnitude_moments
 from protocols.reference import balanced_weights
@@ -58,7 +58,9 @@ def test_adding_up_overstates_the_error_by_up_to_a_half() -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
 @pytest.mark.parametrize("cap", [1, 16, 256])
 def test_the_default_coins_err_as_much(epsilon: Fraction, cap: int) -> None:
-    plan = plan_noise(each_cell_once(4), NeighboringRelation.ZERO_OUT_ONE, epsilon, Fraction(1, 1 << 40), cap)
+    plan = plan_noise(
+        each_cell_once(4), Neighbors(NeighboringRelation.ZERO_OUT_ONE, cap), epsilon, Fraction(1, 1 << 40)
+    )
     exact = float(magnitude_moments(plan.coins)[0]) + 0.5
     assert exact == pytest.approx(noise_error(float(epsilon), cap), rel=0.02)
 

@@ -28,7 +28,7 @@ from benchmarks.studies.trust.models import (
 from benchmarks.studies.trust.study import powers
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
-from protocols.accounting.calibration import NeighboringRelation, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import sums_and_sizes
 from protocols.circuits.coins import design_coins
 from protocols.local_dp.estimators import least_enough
@@ -166,7 +166,9 @@ def test_the_simulated_population(clients: int) -> None:
 
 def test_estimates_are_those_of_the_gap_command() -> None:
     domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, STEPS))
-    plan = plan_noise(sums_and_sizes(2, STEPS), NeighboringRelation.REPLACE_ONE, ONE, trust_models.DELTA)
+    plan = plan_noise(
+        sums_and_sizes(2, STEPS), Neighbors(NeighboringRelation.REPLACE_ONE), ONE, trust_models.DELTA
+    )
     model, people, runs = NoiseInComputation(plan.coins, plan.exact), population(200), 40
     errors = model.errors(200, runs, np.random.default_rng(1))
     noise = model.draw((runs, 4), np.random.default_rng(1))

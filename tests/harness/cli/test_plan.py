@@ -19,7 +19,7 @@ from harness.inputs.record_schema import RecordDomain
 from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit
 from protocols.mechanisms.shifted_log import ErrorTarget, plan_logarithm
 from protocols.noise.truncated import mean_square_error
 from protocols.spec import PI_RW_SLOTS, SLOTS
@@ -175,7 +175,9 @@ def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
     release = only(planned(capsys, **options))
     errors, spent = release["errors"], release["privacy"]
     target = ErrorTarget(0.1, 100, 10_000)
-    law, _ = plan_logarithm(target, NeighboringRelation.ADD_OR_REMOVE_ONE, Fraction(1), Fraction(1, 2**40))
+    law, _ = plan_logarithm(
+        target, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(1), Fraction(1, 2**40)
+    )
     assert (errors["relative_error"], errors["error_from"], errors["error_to"]) == (0.1, 100, 10_000)
     assert (errors["offset"], release["needed"]) == (law.offset, None)
     assert [each["records"] for each in errors["privacy"].values()] == [9900, 9900, 100, 100]

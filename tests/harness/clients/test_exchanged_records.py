@@ -19,6 +19,7 @@ from harness.privacy.audit import releases as audit_release
 from harness.privacy.audit.releases import audit_command
 from protocols.accounting.calibration import (
     NeighboringRelation,
+    Neighbors,
     NoisePlan,
     nodes_changed,
     plan_noise,
@@ -68,13 +69,17 @@ class Sent:
         }
 
     def plan(self, epsilon: int, malleable_slots: bool) -> NoisePlan:
-        return plan_noise(self.release, ZERO_OUT, Fraction(epsilon), DELTA, self.cap, malleable_slots)
+        return plan_noise(
+            self.release, Neighbors(ZERO_OUT, self.cap, malleable_slots), Fraction(epsilon), DELTA
+        )
 
     def guarantee(self, coins: tuple[Coin, ...]) -> Guarantee:
         """Return what is stated of any coins."""
         if self.release.amounts:
-            return guarantee_of_moves(coins, possible_moves(self.release, ZERO_OUT, malleable_slots=True))
-        nodes = nodes_changed(self.release, ZERO_OUT, malleable_slots=True)
+            return guarantee_of_moves(
+                coins, possible_moves(self.release, Neighbors(ZERO_OUT, malleable_slots=True))
+            )
+        nodes = nodes_changed(self.release, Neighbors(ZERO_OUT, malleable_slots=True))
         return guarantee_of_clients(coins, nodes, self.cap)
 
 
@@ -177,8 +182,8 @@ def test_a_mask_exceeds_noise_for_records_that_are_there_or_not(sent: Sent, epsi
 def test_sensitivity_over_all_clients_and_masks(sent: Sent) -> None:
     most = max(sum(map(abs, move)) for move in sent.moves())
     alone = max(sum(map(abs, move)) for move in sent.moves(masks=False))
-    assert most == values_moved(sent.release, ZERO_OUT, sent.cap, malleable_slots=True)
-    assert alone == values_moved(sent.release, ZERO_OUT, sent.cap)
+    assert most == values_moved(sent.release, Neighbors(ZERO_OUT, sent.cap, True))
+    assert alone == values_moved(sent.release, Neighbors(ZERO_OUT, sent.cap))
     assert sent.plan(4, malleable_slots=True).changed == most == 2 * alone
     assert sent.plan(4, malleable_slots=False).changed == alone
     largest = max(max(map(abs, move)) for move in sent.moves())
@@ -187,11 +192,11 @@ def test_sensitivity_over_all_clients_and_masks(sent: Sent) -> None:
 
 def test_gaps_of_exchanged_clients_move_as_those_of_replaced_ones_or_of_none() -> None:
     release = sums_and_sizes(2, 3)
-    moves = possible_moves(release, ZERO_OUT, malleable_slots=True)
-    assert moves == amounts_moved(release, ZERO_OUT, malleable_slots=True)
-    assert moves == possible_moves(release, REPLACE) | possible_moves(release, ADD)
+    moves = possible_moves(release, Neighbors(ZERO_OUT, malleable_slots=True))
+    assert moves == amounts_moved(release, Neighbors(ZERO_OUT, malleable_slots=True))
+    assert moves == possible_moves(release, Neighbors(REPLACE)) | possible_moves(release, Neighbors(ADD))
     found, replaced = (
-        plan_noise(release, relation, Fraction(1), DELTA, malleable_slots=relation is ZERO_OUT)
+        plan_noise(release, Neighbors(relation, malleable_slots=relation is ZERO_OUT), Fraction(1), DELTA)
         for relation in (ZERO_OUT, REPLACE)
     )
     assert (found.coins, found.exact) == (replaced.coins, replaced.exact)
@@ -199,16 +204,16 @@ def test_gaps_of_exchanged_clients_move_as_those_of_replaced_ones_or_of_none() -
 
 def test_blocks_are_chosen_for_the_noise_of_exchanged_records() -> None:
     for epsilon in (Fraction(1), Fraction(5), Fraction(20)):
-        found = best_tree(1001, ZERO_OUT, epsilon, DELTA, 1, True)
-        assert found == best_tree(1001, REPLACE, epsilon, DELTA)
-    assert best_tree(1001, ZERO_OUT, Fraction(20), DELTA) != found
+        found = best_tree(1001, Neighbors(ZERO_OUT, malleable_slots=True), epsilon, DELTA)
+        assert found == best_tree(1001, Neighbors(REPLACE), epsilon, DELTA)
+    assert best_tree(1001, Neighbors(ZERO_OUT), Fraction(20), DELTA) != found
 
 
 def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
     for release in (each_cell_once(4), CountTree(20, (1, 4)).release(2)):
         for relation in (ADD, REPLACE, ZERO_OUT):
-            found = plan_noise(release, relation, Fraction(1), DELTA, malleable_slots=True)
-            replaced = plan_noise(release, REPLACE, Fraction(1), DELTA)
+            found = plan_noise(release, Neighbors(relation, malleable_slots=True), Fraction(1), DELTA)
+            replaced = plan_noise(release, Neighbors(REPLACE), Fraction(1), DELTA)
             assert (found.coins, found.exact, found.changed) == (
                 replaced.coins,
                 replaced.exact,
@@ -235,10 +240,9 @@ def test_the_audit_finds_noise_for_records_that_are_there_or_not(
 ) -> None:
     assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap).fault is None
 
-    def forgetful(*arguments: Any) -> NoisePlan:
-        *kept, malleable_slots = arguments
-        assert malleable_slots is True
-        return plan_noise(*kept)
+    def forgetful(release: Any, neighbors: Neighbors, *budget: Fraction) -> NoisePlan:
+        assert neighbors.malleable_slots
+        return plan_noise(release, replace(neighbors, malleable_slots=False), *budget)
 
     monkeypatch.setattr(audit_release, "plan_noise", forgetful)
     found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap)

@@ -23,7 +23,7 @@ from harness.privacy.statement import (
     privacy_statement,
 )
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise, unit_of
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_noise, unit_of
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
 from protocols.accounting.queries import each_cell_once, sums_and_sizes
 from protocols.accounting.rounding import digits_up, float_up, interval_shown
@@ -49,7 +49,7 @@ MANIFEST = {
 def plan(
     epsilon: Fraction, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
 ) -> NoisePlan:
-    return plan_noise(each_cell_once(4), relation, epsilon, DELTA)
+    return plan_noise(each_cell_once(4), Neighbors(relation), epsilon, DELTA)
 
 
 def fields(
@@ -255,9 +255,9 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
 def test_what_a_replaced_value_costs_is_not_twice_as_much(epsilon: Fraction) -> None:
     """Of a value that moves to the other end of the range one sum moves by twice as much."""
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    asked = plan_noise(sums_and_sizes(2, 10), relation, epsilon, DELTA)
+    asked = plan_noise(sums_and_sizes(2, 10), Neighbors(relation), epsilon, DELTA)
     found = privacy_fields(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
-    moved = amounts_moved(sums_and_sizes(2, 10), NeighboringRelation.REPLACE_ONE)
+    moved = amounts_moved(sums_and_sizes(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
     uncovered = max(impossible_mass(asked.coins, move) for move in moved)
     assert Fraction(found["if_replaced"]["delta"]) == uncovered
     assert (uncovered > 2 * asked.exact.delta) is (epsilon > 3)

@@ -22,7 +22,7 @@ from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model, get_model
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, plan_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit, plan_noise
 from protocols.accounting.queries import each_cell_once, sums_and_sizes
 from protocols.spec import (
     CLIENTS,
@@ -86,7 +86,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
     malleable_slots = form is SLOTS and model.name in ("spdz2k", "ps-rep-ring", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
     assert plan == plan_noise(
-        each_cell_once(4), zero_out, Fraction(20), Fraction(1, 2**40), 3, malleable_slots
+        each_cell_once(4), Neighbors(zero_out, 3, malleable_slots), Fraction(20), Fraction(1, 2**40)
     )
     assert plan.changed == (6 if malleable_slots else 3) and plan.exact.epsilon <= 20
     privacy = privacy_fields(spec, form, model, plan, False, TABLE.cap)
@@ -104,7 +104,7 @@ def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -
     malleable_slots = form is SLOTS and model.name in ("spdz2k", "ps-rep-ring", "rep4-ring")
     zero_out = NeighboringRelation.ZERO_OUT_ONE
     assert plan == plan_noise(
-        each_cell_once(8), zero_out, Fraction(20), Fraction(1, 2**40), 3, malleable_slots
+        each_cell_once(8), Neighbors(zero_out, 3, malleable_slots), Fraction(20), Fraction(1, 2**40)
     )
     privacy = privacy_fields(spec, form, model, plan, False, PREDICTED.cap)
     assert (privacy["cap"], privacy["cap_kept_by"]) == (3, form.capped)
@@ -116,10 +116,15 @@ def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
     active, zero_out = model.name in ("spdz2k", "ps-rep-ring", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
     slots = PI_GAP_SLOTS.input_forms["slots"]
     plan = GapStatistic(PI_GAP_SLOTS).prepare(of_clients(model, slots), VALUED).plan
-    assert plan.changed == (40 if active else 20) and plan.malleable_slots == active
+    assert plan.changed == (40 if active else 20) and plan.neighbors.malleable_slots == active
     assert (
         plan.exact
-        == plan_noise(sums_and_sizes(2, 10), zero_out, Fraction(20), Fraction(1, 2**40), 1, active).exact
+        == plan_noise(
+            sums_and_sizes(2, 10),
+            Neighbors(zero_out, malleable_slots=active),
+            Fraction(20),
+            Fraction(1, 2**40),
+        ).exact
     )
 
     for form, spec in ((KEYS, PI_ROC_RECORDS), (SCORED_SPLIT, PI_ROC)):
@@ -127,7 +132,7 @@ def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
         malleable_slots, plan = active and form is KEYS, prepared.plan
         # Fewer levels, as each takes twice as much.
         assert prepared.arguments["blocks"] == ("1.16" if malleable_slots else "1.7.42")
-        assert (plan.changed, plan.malleable_slots) == (
+        assert (plan.changed, plan.neighbors.malleable_slots) == (
             (6 if malleable_slots else 3) * (2 if malleable_slots else 3),
             malleable_slots,
         )
@@ -141,4 +146,4 @@ def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() ->
         statistic = CurvesStatistic(flat=True, spec=PI_ROC_RECORDS)
         plan = statistic.prepare(settings, scored).plan
         assert (plan.relation, plan.changed) == (NeighboringRelation.REPLACE_ONE, 2)
-        assert not plan.malleable_slots
+        assert not plan.neighbors.malleable_slots

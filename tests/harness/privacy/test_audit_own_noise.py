@@ -10,7 +10,7 @@ import pytest
 from harness.errors import OptionError
 from harness.privacy.audit import own_noise
 from harness.privacy.audit.own_noise import audit_own_noise
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_own_noise
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_own_noise
 from protocols.noise.tables import NoiseLaw
 from protocols.spec import PI_GAP, PI_ROC, PI_RW
 
@@ -32,7 +32,7 @@ LAWS = pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
     ],
 )
 def test_claims_hold(law, relation, spec, arguments) -> None:
-    found = audit_own_noise("x", spec, arguments, relation, Fraction(1), DELTA, law, 3, 1)
+    found = audit_own_noise("x", spec, arguments, Neighbors(relation), Fraction(1), DELTA, law, 3, 1)
     assert found.fault is None and found.claimed
     assert isinstance(found.figures["delta"], Fraction) and 0 < found.figures["delta"] <= DELTA
 
@@ -40,7 +40,9 @@ def test_claims_hold(law, relation, spec, arguments) -> None:
 @LAWS
 @pytest.mark.parametrize("malleable", [False, True])
 def test_of_clients(law: NoiseLaw, malleable: bool) -> None:
-    found = audit_own_noise("x", PI_RW, TABLE, ZERO_OUT, Fraction(1), DELTA, law, 4, 1, 4, malleable)
+    found = audit_own_noise(
+        "x", PI_RW, TABLE, Neighbors(ZERO_OUT, 4, malleable), Fraction(1), DELTA, law, 4, 1
+    )
     assert found.fault is None and found.figures["units_moved"] == (8 if malleable else 4)
 
 
@@ -55,12 +57,12 @@ def test_wrong_tables_are_found(law: NoiseLaw, narrower: bool, monkeypatch: pyte
         return replace(plan, own=replace(plan.own, edge=plan.own.edge * 7 // 10))
 
     monkeypatch.setattr(own_noise, "plan_own_noise", wrong)
-    found = audit_own_noise("x", PI_RW, TABLE, REPLACE, Fraction(1), DELTA, law, 2, 1)
+    found = audit_own_noise("x", PI_RW, TABLE, Neighbors(REPLACE), Fraction(1), DELTA, law, 2, 1)
     assert found.fault is not None and "not" in found.fault
 
 
 def test_what_is_not_audited() -> None:
     with pytest.raises(OptionError, match="cap 12 at most"):
-        audit_own_noise("x", PI_RW, TABLE, ZERO_OUT, Fraction(1), DELTA, LAPLACE, 2, 1, 13)
+        audit_own_noise("x", PI_RW, TABLE, Neighbors(ZERO_OUT, 13), Fraction(1), DELTA, LAPLACE, 2, 1)
     with pytest.raises(OptionError, match=r"^No noise fits --epsilon 1 and --delta 0: Gaussian noise"):
-        audit_own_noise("x", PI_RW, TABLE, ADD, Fraction(1), Fraction(0), GAUSSIAN, 2, 1)
+        audit_own_noise("x", PI_RW, TABLE, Neighbors(ADD), Fraction(1), Fraction(0), GAUSSIAN, 2, 1)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from protocols import reference
-from protocols.accounting.calibration import NeighboringRelation, nodes_changed
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, nodes_changed
 from protocols.accounting.exact_privacy import composed, curve_of_coins, values_moved
 from protocols.accounting.queries import LinearQueries, each_cell_once
 from protocols.circuits.coins import Coin, edge_mass, worst_ratio
@@ -63,9 +63,9 @@ def test_values_moved_is_the_largest_distance(release: LinearQueries, relation: 
     def values(dataset: tuple[int, ...]) -> list[int]:
         return [sum(node in release.columns[cell] for cell in dataset) for node in range(release.nodes)]
 
-    moved = values_moved(release, relation)
+    moved = values_moved(release, Neighbors(relation))
     assert moved == furthest(values, range(release.cells), relation)
-    assert moved <= nodes_changed(release, relation)
+    assert moved <= nodes_changed(release, Neighbors(relation))
 
 
 @pytest.mark.parametrize(("groups", "labels"), [(1, 2), (2, 2), (3, 2)])
@@ -81,7 +81,7 @@ def test_pi_rw_moves_what_its_counts_do(
 
     records = list(itertools.product(range(groups), range(labels)))
     release = declared_release(PI_RW, {"groups": str(groups), "labels": str(labels)})
-    assert values_moved(release, relation) == furthest(values, records, relation) == moved
+    assert values_moved(release, Neighbors(relation)) == furthest(values, records, relation) == moved
 
 
 THRESHOLDS = (0.0, 0.5, 1.0)
@@ -104,7 +104,9 @@ def test_protocol_4_moves_a_value_at_every_threshold(relation: NeighboringRelati
     release = protocol_4(groups=2, thresholds=len(THRESHOLDS))
     assert release.nodes == len(confusion_at_every_threshold(()))
     assert (
-        values_moved(release, relation) == furthest(confusion_at_every_threshold, records, relation) == moved
+        values_moved(release, Neighbors(relation))
+        == furthest(confusion_at_every_threshold, records, relation)
+        == moved
     )
 
 
@@ -118,17 +120,17 @@ def test_columns_of_protocol_4_are_what_single_records_count_in() -> None:
 @pytest.mark.parametrize(("relation", "moved"), [(ADD, 1001), (REPLACE, 2002)])
 def test_protocol_4_at_the_papers_thresholds(relation: NeighboringRelation, moved: int) -> None:
     """So Laplace noise of scale 1/epsilon on each count gives exactly 1001 epsilon, or 2002 epsilon."""
-    assert values_moved(protocol_4(groups=2, thresholds=1001), relation) == moved
+    assert values_moved(protocol_4(groups=2, thresholds=1001), Neighbors(relation)) == moved
 
 
 def test_replacing_in_a_single_cell_moves_nothing() -> None:
-    assert values_moved(each_cell_once(1), REPLACE) == 0
+    assert values_moved(each_cell_once(1), Neighbors(REPLACE)) == 0
 
 
 def test_replacing_between_cells_that_share_a_node() -> None:
     """Both columns hold node 0: it stays, whichever of the two cells a record is in."""
     shared = LinearQueries(3, ((0, 1), (0, 2)))
-    assert (values_moved(shared, ADD), values_moved(shared, REPLACE)) == (2, 2)
+    assert (values_moved(shared, Neighbors(ADD)), values_moved(shared, Neighbors(REPLACE))) == (2, 2)
 
 
 def test_a_protocol_that_declares_no_map_is_refused() -> None:
@@ -142,7 +144,7 @@ def test_pi_cf_moves_what_its_confusion_matrices_do(relation: NeighboringRelatio
     cells = list(itertools.product((0, 1), (0, 1), (0, 1)))  # group, label, predicted label
     release = declared_release(PI_CF, {"groups": "2", "labels": "2"})
     assert release.nodes == len(cells)
-    assert values_moved(release, relation) == moved
+    assert values_moved(release, Neighbors(relation)) == moved
 
     def values(dataset: tuple[tuple[int, int, int], ...]) -> list[int]:
         group, label, predicted = np.array(dataset, dtype=np.int64).reshape(-1, 3).T
@@ -168,7 +170,7 @@ def test_pi_roc_moves_a_block_on_every_level(relation: NeighboringRelation, move
     records = list(itertools.product((0, 1), (0, 1), range(3)))
     release = declared_release(PI_ROC, arguments)
     assert release.nodes == len(values(()))
-    assert values_moved(release, relation) == furthest(values, records, relation) == moved
+    assert values_moved(release, Neighbors(relation)) == furthest(values, records, relation) == moved
 
 
 TINY = (Coin(1, 2), Coin(1, 3))
@@ -192,7 +194,7 @@ def test_composed_guarantee_holds_for_the_joint_law(
     def values(dataset: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sum(node in release.columns[c] for c in dataset) for node in range(release.nodes))
 
-    moved = values_moved(release, relation)
+    moved = values_moved(release, Neighbors(relation))
     ratio, delta = worst_ratio(TINY) ** moved, edge_mass(TINY) * moved
     differences = {
         tuple(a - b for a, b in zip(values(to), values(of), strict=True))

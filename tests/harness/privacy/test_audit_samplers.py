@@ -16,7 +16,7 @@ from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_release
 from harness.privacy.audit.samplers import SAMPLERS, Audited, audit_coins, audit_published, audit_sampler
 from harness.releases.base import WITH_OWN_NOISE
-from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import design_coins, exp_bounds
 from protocols.noise.tables import NoiseLaw
@@ -200,7 +200,7 @@ def test_a_claim_is_a_fault_from_the_first_bit_that_it_is_too_good() -> None:
 def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """Composition that charges a replaced record for one value; the columns say two."""
     monkeypatch.setattr("protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
-    found = audit_release("weights", PI_RW, TWO_BY_TWO, REPLACE, Fraction(1), DELTA)
+    found = audit_release("weights", PI_RW, TWO_BY_TWO, Neighbors(REPLACE), Fraction(1), DELTA)
     assert found.fault is not None and "a record moves 2 values" in found.fault
     assert found.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)
 
@@ -209,7 +209,7 @@ def test_joint_curve_of_three_values_is_never_worse_than_basic() -> None:
     tree = ProtocolSpec(
         "pi_tree", "", (), {}, ("x",), ("x",), lambda _: LinearQueries(3, ((0, 1, 2), (0, 1), ()))
     )
-    found = audit_release("tree", tree, {}, ADD, Fraction(1), DELTA)
+    found = audit_release("tree", tree, {}, Neighbors(ADD), Fraction(1), DELTA)
     assert found.curve is not None and found.figures["values_moved"] == 3
     basic, joint = found.figures["epsilon"], found.figures["epsilon_at_1e-6"]
     assert isinstance(basic, Fraction) and isinstance(joint, Fraction) and joint < basic
@@ -217,7 +217,7 @@ def test_joint_curve_of_three_values_is_never_worse_than_basic() -> None:
 
 def test_more_than_three_values_have_no_joint_curve() -> None:
     four = ProtocolSpec("pi_four", "", (), {}, ("x",), ("x",), lambda _: LinearQueries(4, ((0, 1, 2, 3),)))
-    found = audit_release("four", four, {}, ADD, Fraction(1), DELTA)
+    found = audit_release("four", four, {}, Neighbors(ADD), Fraction(1), DELTA)
     assert found.curve is None and found.fault is None
     assert "epsilon_at_1e-6" not in found.figures
 
@@ -225,7 +225,7 @@ def test_more_than_three_values_have_no_joint_curve() -> None:
 def test_release_without_a_declared_map() -> None:
     silent = ProtocolSpec("pi_silent", "", (), {}, ("x",), ("x",))
     with pytest.raises(OptionError, match="pi_silent declares no linear map"):
-        audit_release("silent", silent, {}, ADD, Fraction(1), DELTA)
+        audit_release("silent", silent, {}, Neighbors(ADD), Fraction(1), DELTA)
 
 
 def test_release_with_too_many_cells_to_list() -> None:

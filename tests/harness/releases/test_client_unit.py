@@ -11,6 +11,7 @@ import pytest
 from harness.privacy.audit.releases import audit_command
 from protocols.accounting.calibration import (
     NeighboringRelation,
+    Neighbors,
     PrivacyUnit,
     nodes_changed,
     plan_noise,
@@ -45,7 +46,11 @@ def test_the_unit_follows_from_the_relation() -> None:
 @pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
 def test_sensitivity_over_all_clients(release: LinearQueries, cap: int) -> None:
     most = max(map(sum, moves(release, cap)))
-    assert nodes_changed(release, ZERO_OUT, cap) == values_moved(release, ZERO_OUT, cap) == most
+    assert (
+        nodes_changed(release, Neighbors(ZERO_OUT, cap))
+        == values_moved(release, Neighbors(ZERO_OUT, cap))
+        == most
+    )
 
 
 @pytest.mark.parametrize("coins", [ODD, TINY], ids=["odd", "tiny"])
@@ -58,7 +63,7 @@ def test_guarantee_holds_for_the_joint_law(release: LinearQueries, cap: int, coi
     mass = probability_mass(coins)
     joint = {outcome: mass_of(mass, outcome) for outcome in itertools.product(mass, repeat=release.nodes)}
     stated = guarantee_of_clients(coins, release.most_nodes_of_a_record, cap)
-    ratio = worst_ratio(coins) ** nodes_changed(release, ZERO_OUT, cap)
+    ratio = worst_ratio(coins) ** nodes_changed(release, Neighbors(ZERO_OUT, cap))
     assert ratio <= exp_bounds(stated.epsilon)[1]
 
     def excess(move: tuple[int, ...]) -> Fraction:
@@ -103,7 +108,7 @@ def partitions(total: int, largest: int | None = None) -> Iterator[tuple[int, ..
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(20)])
 def test_plans_keep_to_epsilon_and_delta(cap: int, epsilon: Fraction) -> None:
     for release, levels in ((each_cell_once(4), 1), (CountTree(20, (1, 4)).release(2), 2)):
-        plan = plan_noise(release, ZERO_OUT, epsilon, DELTA, cap)
+        plan = plan_noise(release, Neighbors(ZERO_OUT, cap), epsilon, DELTA)
         assert (plan.changed, plan.largest, plan.unit) == (levels * cap, cap, PrivacyUnit.CLIENT)
         assert worst_ratio(plan.coins) ** plan.changed <= exp_bounds(epsilon)[0]
         assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
@@ -115,7 +120,7 @@ def test_plans_keep_to_epsilon_and_delta(cap: int, epsilon: Fraction) -> None:
 
 def test_a_client_with_one_record_costs_what_a_record_does() -> None:
     one, record = (
-        plan_noise(each_cell_once(4), relation, Fraction(1), DELTA) for relation in (ZERO_OUT, ADD)
+        plan_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA) for relation in (ZERO_OUT, ADD)
     )
     assert one.coins == record.coins and one.exact.delta == record.exact.delta
 
@@ -133,7 +138,7 @@ def test_caps_that_mean_nothing_are_refused(
     release: LinearQueries, relation: NeighboringRelation, cap: int
 ) -> None:
     with pytest.raises(ValueError, match=f"a cap of {cap} records"):
-        plan_noise(release, relation, Fraction(1), DELTA, cap)
+        plan_noise(release, Neighbors(relation, cap), Fraction(1), DELTA)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +159,6 @@ def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytes
 
 
 def test_gaps_of_clients_move_half_of_what_replaced_ones_do() -> None:
-    plan = plan_noise(sums_and_sizes(2, 50), ZERO_OUT, Fraction(1), DELTA)
+    plan = plan_noise(sums_and_sizes(2, 50), Neighbors(ZERO_OUT), Fraction(1), DELTA)
     assert (plan.changed, plan.largest, plan.unit) == (100, 50, PrivacyUnit.CLIENT)
     assert audit_command("gap", {"steps": 50}, ZERO_OUT, Fraction(1), DELTA).fault is None

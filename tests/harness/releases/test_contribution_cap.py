@@ -31,6 +31,7 @@ from harness.releases.contribution_cap import (
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import (
     NeighboringRelation,
+    Neighbors,
     PrivacyUnit,
     guarantee_of_first_below,
     plan_noise,
@@ -107,14 +108,14 @@ def test_what_is_compiled_is_what_is_accounted_for(model: Model) -> None:
     assert design_coins(Fraction(told["epsilon"]), int(told["delta_bits"])) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {queries + 1}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
-    assert not plan.malleable_slots and not plan.opened
+    assert not plan.neighbors.malleable_slots and not plan.opened
     assert (plan.unit, plan.relation) == (PrivacyUnit.CLIENT, ZERO_OUT)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(4)])
 @pytest.mark.parametrize("queries", [1, 20])
 def test_plan_keeps_to_epsilon_and_delta(epsilon: Fraction, queries: int) -> None:
-    plan = plan_noise(AboveThreshold(queries), ZERO_OUT, epsilon, DELTA)
+    plan = plan_noise(AboveThreshold(queries), Neighbors(ZERO_OUT), epsilon, DELTA)
     assert plan.exact == guarantee_of_first_below(plan.coins, queries)
     assert epsilon * Fraction(95, 100) < plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
     assert (plan.nodes, plan.changed) == (queries + 1, 2)
@@ -123,7 +124,7 @@ def test_plan_keeps_to_epsilon_and_delta(epsilon: Fraction, queries: int) -> Non
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_an_index_protects_clients_only(relation: NeighboringRelation) -> None:
     with pytest.raises(ValueError, match=f"of clients, not under {relation}"):
-        plan_noise(AboveThreshold(3), relation, Fraction(1), DELTA)
+        plan_noise(AboveThreshold(3), Neighbors(relation), Fraction(1), DELTA)
     with pytest.raises(OptionError, match="say --privacy-unit client"):
         STATISTIC.prepare(replace(settings(), unit=PrivacyUnit.RECORD), DOMAIN)
     with pytest.raises(OptionError, match=f"under zero_out_one, not {relation}"):
@@ -168,7 +169,7 @@ def test_an_index_is_a_cap() -> None:
 
 
 def test_the_noise_that_is_shown_holds_95_percent_of_comparisons_and_one_client_less_does_not() -> None:
-    plan = plan_noise(AboveThreshold(3), ZERO_OUT, Fraction(1), Fraction(1, 2**9))
+    plan = plan_noise(AboveThreshold(3), Neighbors(ZERO_OUT), Fraction(1), Fraction(1, 2**9))
     bound, mass = comparison_noise(plan), probability_mass(plan.coins)
     one = np.array([float(mass[x]) for x in sorted(mass)])
     both = np.convolve(one, one[::-1])  # of a difference, from -(len - 1) to len - 1
@@ -209,8 +210,8 @@ def test_curves_err_by_their_trees_variance(bins: int) -> None:
     flat = [math.sqrt(t) for t in range(1, bins + 1)]  # of a cumulative count of t bins
     assert counts_of_curves(CountTree(bins, (1,))) >= sum(flat)
     epsilon = Fraction(1, 20)
-    tree = best_tree(bins, ZERO_OUT, epsilon, DELTA)
-    error = math.sqrt(tree.mean_variance() * node_variance(tree, ZERO_OUT, epsilon, DELTA))
+    tree = best_tree(bins, Neighbors(ZERO_OUT), epsilon, DELTA)
+    error = math.sqrt(tree.mean_variance() * node_variance(tree, Neighbors(ZERO_OUT), epsilon, DELTA))
     expected = bins * error * float(epsilon) / math.sqrt(2)  # a count's is the root of 2 / epsilon^2
     assert counts_of_curves(tree) == pytest.approx(expected, rel=0.02)
 
@@ -221,12 +222,12 @@ def test_the_cap_for_curves_has_about_the_least_error() -> None:
     The counts' error, that is: for the rates' sake the command allows `CURVE_RATIOS` times as many clients.
     """
     bins, epsilon, sizes = 21, Fraction(2), np.random.default_rng(5).zipf(2, 1000).clip(max=300)
-    caps, tree = caps_up_to(300), best_tree(bins, ZERO_OUT, epsilon, DELTA)
+    caps, tree = caps_up_to(300), best_tree(bins, Neighbors(ZERO_OUT), epsilon, DELTA)
     above = CapTarget("thresholds", epsilon, DELTA, bins).allowed_above(DOMAIN)
     chosen = best_cap(sizes, caps, math.ceil(Fraction(above + 1, CURVE_RATIOS)) - 1)
 
     def error(cap: int) -> float:
-        variance = tree.mean_variance() * node_variance(tree, ZERO_OUT, epsilon, DELTA, cap) / 2
+        variance = tree.mean_variance() * node_variance(tree, Neighbors(ZERO_OUT, cap), epsilon, DELTA) / 2
         lost = np.maximum(0, sizes - cap).sum() * (bins + 1) / 2
         return float(4 * bins * math.sqrt(variance) + lost)
 
