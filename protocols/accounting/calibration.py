@@ -251,7 +251,8 @@ def _plan_first_below(
     exact = guarantee_of_first_below(coins, release.queries)
     if exact.epsilon > epsilon or exact.delta > delta:
         raise ValueError("the coins that were found do not keep to epsilon and delta")
-    return NoisePlan(neighbors, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False)
+    one_way = replace(neighbors, malleable_slots=False)
+    return NoisePlan(one_way, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False)
 
 
 def _bits_of_a_value(delta: Fraction) -> int:

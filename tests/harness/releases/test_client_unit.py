@@ -148,11 +148,7 @@ def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytes
     sizes = {"thresholds": 20} if "thresholds" in name else {}
     assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10).fault is None
     monkeypatch.setattr(
-        "protocols.accounting.calibration._records_together", lambda release, relation, cap: cap - 1
-    )
-    monkeypatch.setattr(
-        "protocols.accounting.calibration.guarantee_of_clients",
-        lambda coins, nodes, cap: guarantee_of_clients(coins, nodes, cap - 1),
+        "protocols.accounting.calibration._records_together", lambda _, neighbors: neighbors.cap - 1
     )
     found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10)
     assert found.fault is not None and "a client moves" in found.fault and "units in all" in found.fault
