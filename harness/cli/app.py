@@ -38,7 +38,7 @@ class Commands(Program):
         return f"Commands; `{self.binary} COMMAND --help` explains the options of one"
 
     def parse_tasks(self) -> None:
-        """Find the commands and their options. Raises: ParseError: one is misspelt, or has no value."""
+        """Find the command and its options; ends with one sentence where they make no sense."""
         from harness.cli.command_line import checked, fill_in
         from harness.errors import OptionError
 
@@ -51,9 +51,10 @@ class Commands(Program):
             super().parse_tasks()
             taken = fill_in(self.tasks, commands)
         except (ParseError, OptionError) as error:
-            said = str(error).removeprefix("Error: ")
-            as_json = json.dumps({"error": said}, ensure_ascii=False)
-            raise ParseError(as_json if "--json" in words else f"Error: {said}") from None
+            from harness.cli.terminal import ending_well  # which takes a while to load
+
+            with ending_well(as_json="--json" in words):
+                raise OptionError(str(error)) from None
         if taken and "--quiet" not in words:
             as_json = json.dumps({"announcement": taken}, ensure_ascii=False)
             print(as_json if "--json" in words else taken, file=sys.stderr)

@@ -6,14 +6,13 @@ what invoke runs. What a command needs is imported when it runs, so that each st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from invoke import Context, Task
-from invoke.exceptions import ParseError
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 
@@ -109,8 +108,7 @@ def as_text(name: str, value: Any) -> str | bool:
         if isinstance(value, str | Path) or not isinstance(value, Iterable)
         else ",".join(map(str, value))
     )
-    if not text:
-        raise OptionError(f"--{name.replace('_', '-')} is empty; leave it out, or give it a value.")
+    _check_value(text, f"--{name.replace('_', '-')}")
     return text
 
 
@@ -218,8 +216,10 @@ class Command(Task[Callable[..., None]]):
 
     @property
     def usage(self) -> str:
-        """What may be typed without its flag, as help says it."""
-        return f" {self.first.removeprefix('--').upper()}" if self.first else ""
+        """What may be typed without its flag, as help says it; in brackets where it need not be given."""
+        name = self.first.removeprefix("--")
+        needed = bool(name) and self.options[name].example
+        return f" {name.upper() if needed else f'[{name.upper()}]'}" if name else ""
 
     def help_rows(self) -> list[tuple[str, str]]:
         """Return each option, with what it takes, and its help, in the order of their names."""
@@ -233,45 +233,60 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
     """Return a command line as invoke takes it, an option of one letter with one dash.
 
     Args: commands: by name; of_all: invoke's own options, and whether each takes a value.
-    Raises: ParseError: there is no such command or option, or a value is missing or belongs to none.
+    Raises: OptionError: there is no such command or option, or two commands, or an option twice, or a value
+    is missing or belongs to none.
     """
-    command, options, first, waiting, found = "", dict[str, bool](), "", "", []
+    command, options, first, waiting, found = "", dict[str, bool](), "", "", list[str]()
+    given = set[str]()
     for word in words:
-        name, equals, _ = word.partition("=")
+        name, equals, value = word.partition("=")
+        if not waiting and first and not word.startswith("-"):
+            name, equals, value, word, first = first, "=", word, f"{first}={word}", ""
         if (name if not waiting else word) in options:
             _check_answered(waiting, command)
+            if name in given:
+                raise OptionError(f"{name} is given twice; keep one.")
+            given.add(name)
+            _check_value(value if equals else name, name)
             waiting = name if options[name] and not equals else ""
             found.append(word[1:] if len(name) == 3 else word)
             continue
         if waiting:
+            _check_value(word, waiting)
             waiting = ""
-        elif word in commands:
+        elif word in commands and not command:
             command, first = word, commands[word].first
             options = {each.flag: each.parse is not None for each in commands[word].options.values()}
-        elif first and not word.startswith("-"):
-            word, first = f"{first}={word}", ""
         elif name in of_all:
             waiting = name if of_all[name] and not equals and not (name == "--help" and command) else ""
         else:
-            raise ParseError(f"Error: {_unknown(word, command, options, commands)}")
+            raise OptionError(_unknown(word, command, options, commands))
         found.append(word)
     _check_answered(waiting, command)
     return found
 
 
+def _check_value(text: str, flag: str) -> None:
+    if not text:
+        raise OptionError(f"{flag} is empty; leave it out, or give it a value.")
+
+
 def _check_answered(waiting: str, command: str) -> None:
     if waiting:
-        raise ParseError(f"Error: {waiting} needs a value; `{COMMAND} {command} --help` explains it.")
+        raise OptionError(f"{waiting} needs a value; `{COMMAND} {command} --help` explains it.")
 
 
-def _unknown(word: str, command: str, options: Iterable[str], commands: Iterable[str]) -> str:
+def _unknown(word: str, command: str, options: Collection[str], commands: Collection[str]) -> str:
     """Say what is wrong with a word of a command line, and what would be right."""
     if not command:
         return f"There is no command {word!r}{similar(word, commands)}; `{COMMAND}` lists all."
+    if word in commands:
+        return f"{word!r} is a second command, after {command}; run one at a time."
+    example = f"--records {word}" if "--records" in options and Path(word).suffix else "--out results"
     wrong = (
         f"{command} has no option {word}{similar(word, options)}"
         if word.startswith("-")
-        else f"{word!r} belongs to no option of {command}; values go by name, for example --out results"
+        else f"{word!r} belongs to no option of {command}; values go by name, for example {example}"
     )
     return f"{wrong}; `{COMMAND} {command} --help` explains all."
 

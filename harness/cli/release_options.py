@@ -464,6 +464,7 @@ OWN = _own()
 class TaskOptions(Options):
     """What a command takes that is about the release that --task names, whose own options it passes on."""
 
+    first = "task"
     task = usual(
         "weights", one_of(lambda: RELEASES), " or ".join((", ".join([*RELEASES][:-1]), [*RELEASES][-1]))
     )

@@ -381,7 +381,7 @@ class Aggregator:
             self._first = header, path, domain.max_contribution
         first, origin, most = self._first
         if header.kind != "batch" or header.party != self._party:
-            raise ShareError(f"{path} is not a batch for party {self._party}; {_WAYS_OUT}.")
+            raise ShareError(f"{path} is not what a client shared for party {self._party}; {_WAYS_OUT}.")
         if header.values > MAX_VALUES:
             raise ShareError(f"{path} claims {header.values} values, too many for one upload; {_WAYS_OUT}.")
         if _common(header) != _common(first):

@@ -232,7 +232,7 @@ def records_from_frame(
     check = _Check(where, range(1, size + 1) if rows is None else rows, say)
     missing = {name: [_is_missing(value) for value in column] for name, column in columns.items()}
     for name, rows_without in missing.items():
-        check(rows_without, f"column {name} is empty or NaN")
+        check(rows_without, f"column {name} is empty or NaN", "fill it in, or leave the row out")
     if kind is RecordKind.VALUE and domain is None:
         raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
     if domain is None:
@@ -254,7 +254,8 @@ def records_from_frame(
         places = {value: place for place, value in enumerate(declared)}
         indices[name] = np.array([places.get(value, -1) for value in columns[name]], dtype=np.int64)
         fault = f"is not declared (declared: {', '.join(map(shown, declared))})"
-        check(indices[name] < 0, f"{name} {{}} {fault}", columns[name], declared)
+        mend = "declare it, or correct the row"
+        check(indices[name] < 0, f"{name} {{}} {fault}", mend, columns[name], declared)
     if cut is not None:
         positive = cut.positive_in(domain, where)
         above = bins_of(_scores(columns, check), (0.0, cut.threshold))
@@ -272,7 +273,7 @@ def records_from_frame(
         fault = (
             f"its client has more records than the maximum of {most}, of which as many are drawn at random"
         )
-        check(_beyond(client, most, check.kept), fault)
+        check(_beyond(client, most, check.kept), fault, "")
     return ClientRecords(
         domain,
         np.asarray([*numbers] or [where], dtype=object),
@@ -294,18 +295,27 @@ class _Check:
         self.kept = np.ones(len(rows), dtype=bool)
 
     def __call__(
-        self, wrong: npt.ArrayLike, fault: str, column: Sequence[str] = (), known: Sequence[str] = ()
+        self,
+        wrong: npt.ArrayLike,
+        fault: str,
+        mend: str,
+        column: Sequence[str] = (),
+        known: Sequence[str] = (),
     ) -> None:
-        """Leave rows out. Args: fault: in it {} stands for the value in the column; known: right ones."""
+        """Leave rows out, or refuse them.
+
+        Args: fault: in it {} stands for the value in the column; mend: what to do; known: right values.
+        """
         found = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(found):
             return
-        if column:
-            value = str(column[found[0]])
-            fault = fault.replace("{}", repr(value), 1) + alike(value, known)
-        said = f"{self._where}, row {self._rows[found[0]]}: {fault}"
+        value = str(column[found[0]]) if column else ""
+        same = alike(value, known)
+        said = f"{self._where}, row {self._rows[found[0]]}: {fault.replace('{}', repr(value), 1)}"
         if self._say is None:
-            raise RecordsError(f"{said}.")
+            more = f", and so in {len(found) - 1:,} more" if len(found) > 1 else ""
+            raise RecordsError(f"{said}{more}{same or f'; {mend}'}.")
+        said += same
         more = f", with {len(found) - 1:,} more" if len(found) > 1 else ""
         self._say(f"{said}; left out{more}.")
         self.kept[found] = False
@@ -350,7 +360,8 @@ def _scores(columns: Columns, check: _Check) -> npt.NDArray[np.float64]:
     """Return the numbers in the column score; they have to be from 0 to 1."""
     scores = _numbers(columns["score"])
     wrong = ~((scores >= 0) & (scores <= 1))  # NaN is neither
-    check(wrong, "score {} is not a number from 0 to 1", columns["score"])
+    mend = "correct the row; 61 % is 0.61"
+    check(wrong, "score {} is not a number from 0 to 1", mend, columns["score"])
     return np.where(wrong, 0, scores)
 
 
@@ -363,5 +374,6 @@ def _values(columns: Columns, grid: ValueGrid, check: _Check) -> npt.NDArray[np.
         values: npt.NDArray[np.float64] = top / bottom
     wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
     where = f"from {grid.low:g} to {grid.high:g}, the declared range"
-    check(wrong, f"value {{}} is not a number or a fraction {where}", columns["value"])
+    mend = "correct the row, or declare another --range"
+    check(wrong, f"value {{}} is not a number or a fraction {where}", mend, columns["value"])
     return np.where(wrong, grid.low, values)

@@ -61,7 +61,9 @@ def _read_csv(
                         continue
                     fault = f"{path}, row {row} has {len(values)} values where the header has {len(header)}"
                     if say is None:
-                        raise RecordsError(f"{fault}.")
+                        raise RecordsError(
+                            f"{fault}; put a value with a comma in it between quotation marks."
+                        )
                     say(f"{fault}; left out.")
                     continue
                 numbers.append(row)
@@ -70,7 +72,10 @@ def _read_csv(
     except UnicodeDecodeError:
         raise RecordsError(f"{path} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet.") from None
     except csv.Error as error:
-        raise RecordsError(f"{path} is not a well-formed CSV file after row {row}: {error}.") from None
+        raise RecordsError(
+            f"{path} is not a well-formed CSV file after row {row}: {error}; a value with a comma or "
+            "a line break in it begins and ends with a quotation mark."
+        ) from None
     return dict(zip(names, columns, strict=True)), numbers
 
 
@@ -121,9 +126,13 @@ def _check_columns(path: Path | str, found: list[str], names: Sequence[str]) -> 
         raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
     if missing:
         cased = [name for name in missing if any(name == other.strip().lower() for other in found)]
+        so = "; write them exactly so, in small letters, without blanks" if cased else ""
+        numbers = (
+            "; number the rows if each is of another client" if missing == ["client_id"] and not so else ""
+        )
         raise RecordsError(
             f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(names)} "
-            f"(found: {', '.join(found)}{'; write them exactly so, in small letters' if cased else ''})."
+            f"(found: {', '.join(found)}{so}){numbers}."
         )
     repeated = [name for name in names if found.count(name) > 1]
     if repeated:

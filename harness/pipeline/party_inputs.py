@@ -228,12 +228,13 @@ class SharesSource(Source):
         if not parties:
             raise ShareError(
                 f"{self.directory} holds no shares: there is neither a directory party-0, as `share` makes, "
-                "nor a file party-0.aggregate, as `aggregate` does."
+                "nor a file party-0.aggregate, as `aggregate` does; name the directory that has all parties'."
             )
         if parties != model.parties:
             raise ShareError(
                 f"{self.directory} holds shares for {parties} parties, model {model.name} has "
-                f"{model.parties}; share for this model, or choose the one it was shared for."
+                f"{model.parties}; bring what is missing, share for this model, or choose the one it was "
+                "shared for."
             )
         progress("aggregate")
         if aggregates:

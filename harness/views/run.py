@@ -53,8 +53,8 @@ def schemes(rows: Iterable[dict[str, Any]]) -> Iterator[Part]:
     for reason, models in missing.items():
         yield f"{', '.join(models)}: {reason}"
     yield (
-        f"With --noise own, in every model, {SHIFTED}. Errors are then larger by the root of parties over "
-        "parties that the guarantee counts: 1.41 of two, 1.22 of three, 1.15 of four."
+        f"With --noise own, in every model, {SHIFTED}. Errors are then up to 1.41 times as large with two "
+        "parties, 1.22 with three, 1.15 with four."
     )
 
 

@@ -33,6 +33,12 @@ def test_a_check_says_what_would_be_left_out_and_writes_nothing(here: Path) -> N
     )
 
 
+def test_a_second_upload_beside_the_first_is_told(here: Path) -> None:
+    command = ("share", "--records", "mine.csv", *DECLARED, "--out", "shares")
+    told = [call(*command, cwd=here).stderr for _ in range(2)]
+    assert ["shares holds 1 earlier upload, too" in each for each in told] == [False, True]
+
+
 @pytest.mark.parametrize("form", ["split", "product"])
 def test_an_upload_is_as_long_whatever_was_left_out(form: str, here: Path) -> None:
     (here / "other.csv").write_text("client_id,group,label\nme,b,1\n")

@@ -196,7 +196,7 @@ def test_shares_for_other_parties_are_refused(here: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         "Error: shares holds shares for 2 parties, model mpyc has 3; "
-        "share for this model, or choose the one it was shared for.\n"
+        "bring what is missing, share for this model, or choose the one it was shared for.\n"
     )
     assert files_below(here) == before
 

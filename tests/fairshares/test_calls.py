@@ -91,7 +91,7 @@ def test_a_call_is_charged_as_a_command_is(frame: pd.DataFrame, tmp_path: Path) 
             "client_id, group and label must have one value per row each; their shapes are",
         ),
         ({}, {"group": "race"}, "The table has no column group; it needs client_id, group, label"),
-        ({"label": np.nan}, {}, "The table, row 1000: column label is empty or NaN."),
+        ({"label": np.nan}, {}, "The table, row 1000: column label is empty or NaN, and so in "),
         ({"group": "a"}, {}, r"The domain has 1 group \['a'\]"),
         ({}, {"out": "."}, "exists already; name another directory by out="),
     ],

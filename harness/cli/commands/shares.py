@@ -68,7 +68,7 @@ def share(options: ShareOptions) -> None:
         begin("records")
         found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut, say=announce)
         found = as_upload(found, form, announce)
-        clients = "1 client" if found.clients == 1 else f"{found.clients:,} clients"
+        clients = _counted(found.clients, "client")
         if options.check:
             say(f"{len(found.client):,} records of {clients} would be shared; nothing was.")
             return
@@ -77,6 +77,7 @@ def share(options: ShareOptions) -> None:
             found = of_what_is_left(found, domain.cap, options.counted)
         over = shared_over(form, model.domain)
         batches = share_in_parts(found, form, over, model.parties, options.out, policy)
+    earlier = len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(batches)
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     if cut is not None:
         say(cut_view.direction(cut, domain))
@@ -85,6 +86,9 @@ def share(options: ShareOptions) -> None:
         f"{plain(str(options.out / 'party-<i>' / (uploads + SUFFIX)))}. "
         "Send each party its own file only, and share once: a second upload counts as another client's."
     )
+    if earlier:
+        before = _counted(earlier, "earlier upload")
+        announce(f"{options.out} holds {before}, too; if the same records are in both, remove one of them.")
     if form.path is REPLICATED:
         say(
             f"Any {model.corruptions + 1} of these parties together can read what was shared; of additive "
@@ -145,9 +149,14 @@ def aggregate(options: AggregateOptions) -> None:
     if left_out:
         say(f"Uploads left out, by all parties alike: {left_out}.")
     say(
-        f"Party {party}: {header.batches} uploads of {header.clients} clients in {plain(str(options.out))}. "
+        f"Party {party}: {_counted(header.batches, 'upload')} of {_counted(header.clients, 'client')} in "
+        f"{plain(str(options.out))}. "
         f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _own(directory: Path, party: int) -> Path:

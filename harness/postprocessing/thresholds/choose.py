@@ -259,6 +259,14 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
     Args: curves: that the thresholds were chosen on; positive: the positive label.
     """
     said = []
+    areas = curves.points().area_under_curve.tolist()
+    below = [repr(group) for i, group in enumerate(found.rules) if _below_diagonal(curves, i, areas[i])]
+    if below:
+        said.append(
+            f"In {_named(below)} higher scores go with the other label more often than with "
+            f"{positive!r}. If the scores are for the other label, name it by --positive-label; it costs "
+            "no ε."
+        )
     selection = found.rates["selection_rate"]
     extremes = {"hardly anybody": selection <= 1 - NEARLY_ALL, "almost everybody": selection >= NEARLY_ALL}
     for what, alike in extremes.items():
@@ -269,19 +277,15 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
                 else (f" --objective {BALANCED_ACCURACY} weighs both labels alike, and costs no ε.")
             )
             said.append(
-                f"{what.capitalize()} of group {', '.join(groups)} is predicted {positive!r}: "
+                f"{what.capitalize()} of {_named(groups)} is predicted {positive!r}: "
                 f"{in_words(found.objective)} {found.objective_value:.3f}, where predicting one label for "
                 f"everybody has {constant_prediction(curves, found.objective):.3f}.{other}"
             )
-    areas = curves.points().area_under_curve.tolist()
-    below = [repr(group) for i, group in enumerate(found.rules) if _below_diagonal(curves, i, areas[i])]
-    if below:
-        said.append(
-            f"In group {', '.join(below)} higher scores go with the other label more often than with "
-            f"{positive!r}. If the scores are for the other label, name it by --positive-label; it costs "
-            "no ε."
-        )
     return said
+
+
+def _named(groups: Sequence[str]) -> str:
+    return f"group{'s' * (len(groups) > 1)} {' and '.join(groups)}"
 
 
 def _below_diagonal(curves: GroupCurves, group: int, area: float) -> bool:

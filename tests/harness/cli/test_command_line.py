@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from invoke.exceptions import ParseError
 
 from harness.cli.command_line import Command, Options, as_given, checked, optional, required, switch, usual
 from harness.cli.parsers import parse_epsilon, parse_path
@@ -26,9 +25,18 @@ class AgainOptions(WeightsOptions):
 
     epsilon = WeightsOptions.epsilon.but(unless="out", help="as before")
     max_count = WeightsOptions.max_count.left_out
+    records = optional(parse_path, "a file")
+
+
+class PlanOptions(Options):
+    """Say what it would cost."""
+
+    first = "task"
+    task = usual("weights", as_given, "what is planned")
 
 
 COMMANDS = {
+    "plan": Command("plan", PlanOptions, "nowhere:plan"),
     "weights": Command("weights", WeightsOptions, "nowhere:weights"),
     "again": Command("again", AgainOptions, "nowhere:again"),
 }
@@ -62,7 +70,12 @@ def test_a_command_offers_what_its_class_declares() -> None:
         ("--max-count=…", "how many; default: 7"),
         ("--out=…", "a directory"),
     ]
-    assert [flag for flag, _ in COMMANDS["again"].help_rows()] == ["--epsilon=…", "--json", "--out=…"]
+    assert [flag for flag, _ in COMMANDS["again"].help_rows()] == [
+        "--epsilon=…",
+        "--json",
+        "--out=…",
+        "--records=…",
+    ]
     assert AgainOptions(epsilon="1").max_count == "7"  # shared code may ask
     assert COMMANDS["again"].__doc__ == "Choose again."
 
@@ -73,7 +86,7 @@ def test_a_command_offers_what_its_class_declares() -> None:
         "weights --epsilon 1",
         "weights --epsilon=1 --json",
         "weights --epsilon -1",
-        "weights --out weights again --out --epsilon=x",
+        "weights --out weights --max-count --epsilon=x",
         "weights --help",
         "weights --help --json",
         "--help weights",
@@ -83,6 +96,11 @@ def test_a_command_offers_what_its_class_declares() -> None:
 )
 def test_good_command_lines_stay(words: str) -> None:
     assert checked(words.split(), COMMANDS, OF_ALL) == words.split()
+
+
+def test_a_first_value_may_be_the_name_of_a_command() -> None:
+    assert checked(["plan", "weights"], COMMANDS, OF_ALL) == ["plan", "--task=weights"]
+    assert COMMANDS["plan"].usage == " [TASK]"
 
 
 def test_an_option_of_one_letter_has_two_dashes() -> None:
@@ -106,6 +124,15 @@ SAID = [
         "'my.csv' belongs to no option of weights; values go by name, for example --out results; "
         "`./inv weights --help` explains all.",
     ),
+    (
+        "again my.csv",
+        "'my.csv' belongs to no option of again; values go by name, for example --records my.csv; ",
+    ),
+    ("weights --out x again", "'again' is a second command, after weights; run one at a time."),
+    ("weights --out=", "--out is empty; leave it out, or give it a value."),
+    ("weights --epsilon 1 --epsilon=2", "--epsilon is given twice; keep one."),
+    ("plan gap --task weights", "--task is given twice; keep one."),
+    ("plan gap weights", "'weights' is a second command, after plan; run one at a time."),
     ("weights --json yes", "'yes' belongs to no option of weights; values go by name, "),
     ("wieghts", "There is no command 'wieghts' (did you mean weights?); `./inv` lists all."),
     ("x", "There is no command 'x'; `./inv` lists all."),
@@ -115,8 +142,14 @@ SAID = [
 ]
 
 
+@pytest.mark.parametrize("words", [["weights", "--out", ""], ["plan", ""]])
+def test_an_empty_value_is_not_taken_for_none(words: list[str]) -> None:
+    with pytest.raises(OptionError, match=r"^--(out|task) is empty; leave it out"):
+        checked(words, COMMANDS, OF_ALL)
+
+
 @pytest.mark.parametrize(("words", "sentence"), SAID)
 def test_a_complaint_says_the_way_out(words: str, sentence: str) -> None:
-    with pytest.raises(ParseError) as error:
+    with pytest.raises(OptionError) as error:
         checked(words.split(), COMMANDS, OF_ALL)
-    assert str(error.value).startswith(f"Error: {sentence}")
+    assert str(error.value).startswith(sentence)

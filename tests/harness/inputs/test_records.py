@@ -117,24 +117,28 @@ NO_UTF8 = "FILE is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 NEEDS = "it needs client_id, group, label"
 SEPARATED = "FILE seems to separate columns by semicolons or tabs; save it with commas."
 NO_COLUMN = f"FILE has no column client_id and no column group and no column label; {NEEDS}"
-SMALL = "; write them exactly so, in small letters)."
+SMALL = "; write them exactly so, in small letters, without blanks)."
 NOT_CSV = "FILE is not a well-formed CSV file after row"
+QUOTED = "; a value with a comma or a line break in it begins and ends with a quotation mark."
 
 
 def undeclared(row: int, kind: str, value: str, like: str = "") -> str:
     declared = {"group": "a, b", "label": "0, 1"}[kind]
     alike = (
-        f"; only blanks, case or Unicode form set it apart from {like!r}: write them alike" if like else ""
+        f"; only blanks, case or Unicode form set it apart from {like!r}: write them alike"
+        if like
+        else "; declare it, or correct the row"
     )
     return f"FILE, row {row}: {kind} {value!r} is not declared (declared: {declared}){alike}."
 
 
 def nothing(row: int, column: str) -> str:
-    return f"FILE, row {row}: column {column} is empty or NaN."
+    return f"FILE, row {row}: column {column} is empty or NaN; fill it in, or leave the row out."
 
 
 def ragged(row: int, found: int) -> str:
-    return f"FILE, row {row} has {found} values where the header has 3."
+    mend = "put a value with a comma in it between quotation marks"
+    return f"FILE, row {row} has {found} values where the header has 3; {mend}."
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {
@@ -142,6 +146,11 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "header only": (HEADER, "FILE has no records: there is no row below the header."),
     "header and blank lines": (HEADER + "\n\n", "FILE has no records: there is no row below the header."),
     "no label": ("client_id,group\nk,a\n", f"FILE has no column label; {NEEDS} (found: client_id, group)."),
+    "no client_id": (
+        "group,label\na,0\n",
+        f"FILE has no column client_id; {NEEDS} (found: group, label); number the rows if each is of another "
+        "client.",
+    ),
     "no header": ("k,a,0\n", f"{NO_COLUMN} (found: k, a, 0)."),
     "semicolons": ("client_id;group;label\nk;a;0\n", SEPARATED),
     "tabs": ("client_id\tgroup\tlabel\nk\ta\t0\n", SEPARATED),
@@ -153,6 +162,10 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "after a newline in a name": (HEADER + '"k\n",a,0\nl,c,0\n', undeclared(3, "group", "c")),
     "space before a label": (HEADER + "k,a, 0\n", undeclared(2, "label", " 0", like="0")),
     "no group": (HEADER + "k,a,0\nl,,1\n", nothing(3, "group")),
+    "no group in two": (
+        HEADER + "k,a,0\nl,,1\nl,,1\n",
+        nothing(3, "group").replace(";", ", and so in 1 more;"),
+    ),
     "no client": (HEADER + ",a,0\n", nothing(2, "client_id")),
     "nothing in a row": (HEADER + "k,a,0\n,,\n", nothing(3, "client_id")),
     "spaces for a label": (HEADER + "k,a,  \n", nothing(2, "label")),
@@ -161,8 +174,8 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "row too long": (HEADER + "k,a,0\nl,b,1,7\n", ragged(3, 4)),
     "all rows too long": (HEADER + "k,a,0,\nl,b,1,\n", ragged(2, 4)),
     "comma in a name": (HEADER + "Doe, J,a,0\n", ragged(2, 4)),
-    "quote never closed": (HEADER + 'k,a,0\n"l,b,1\n', f"{NOT_CSV} 2: unexpected end of data."),
-    "text after a quote": (HEADER + '"k"x,a,0\n', f"{NOT_CSV} 1: ',' expected after '\"'."),
+    "quote never closed": (HEADER + 'k,a,0\n"l,b,1\n', f"{NOT_CSV} 2: unexpected end of data{QUOTED}"),
+    "text after a quote": (HEADER + '"k"x,a,0\n', f"{NOT_CSV} 1: ',' expected after '\"'{QUOTED}"),
     "Latin-1": ((HEADER + "k,\xe9,0\n").encode("latin-1"), NO_UTF8),
     "Latin-1 in the header": ("client_id,group,label,\xe9\n".encode("latin-1"), NO_UTF8),
     "Latin-1 far down": ((HEADER + "k,a,0\n" * 20_000 + "l,\xe9,0\n").encode("latin-1"), NO_UTF8),
@@ -285,7 +298,7 @@ def test_parquet_missing_values(parquet: Path, column: str) -> None:
     pa.parquet.write_table(
         pa.table({"client_id": [1, 2], "group": ["a", "b"], "label": MISSING[column]()}), parquet
     )
-    assert refused_parquet(parquet) == "FILE, row 2: column label is empty or NaN."
+    assert refused_parquet(parquet) == nothing(2, "label")
 
 
 def refused_parquet(path: Path) -> str:
@@ -308,7 +321,7 @@ def test_bad_parquet(parquet: Path) -> None:
     pa.parquet.write_table(no_rows, parquet)
     assert refused_parquet(parquet) == "FILE has no records: there is no row below the header."
     pa.parquet.write_table(pa.table({"client_id": [1], "group": ["a"], "label": [0.5]}), parquet)
-    assert refused_parquet(parquet) == "FILE, row 1: label '0.5' is not declared (declared: 0, 1)."
+    assert refused_parquet(parquet) == undeclared(1, "label", "0.5")
 
 
 @pytest.mark.parametrize(
