@@ -91,7 +91,10 @@ def _directory(command: str, options: TamperingOptions | TimingOptions, **given:
 
 
 def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return how many changes came to what, by model and operation, and a bound of those unnoticed."""
+    """Return how many changes came to what, by model and operation, and a bound of those that did harm.
+
+    That an honest party was shown another value is harm also where it aborted then: it was revealed.
+    """
 
     def place(attempt: Attempt) -> tuple[str, str]:
         return attempt.model, attempt.operation
@@ -101,7 +104,7 @@ def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
         of = list(each)
         counted = Counter(attempt.outcome for attempt in of)
         tried = counted.total() - counted[Outcome.UNTOUCHED]
-        wrong = counted[Outcome.WRONG]
+        wrong = counted[Outcome.WRONG] + counted[Outcome.SHIFTED]
         bound = most_wrong(tried, wrong)
         figures = {outcome.name.lower(): counted[outcome] for outcome in Outcome}
         row = {"model": model, "operation": operation, **figures, "wrong_at_most": round(bound, 5)}
@@ -122,8 +125,8 @@ def _view(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
     columns = ("model", "operation", "changed", "aborted", "opened, aborted", "right", "wrong", "at most")
     yield Table(columns, [_cells(row) for row in rows])
     yield (
-        "Wrong: an honest party took a result that the function does not give. At most: of all such changes, "
-        "at 95 %, as far as a random sample tells."
+        "Wrong: an honest party took, or saw before it aborted, a result that the function does not give. At "
+        "most: of all such changes, at 95 %, as far as a random sample tells."
     )
     for row in rows:
         if "noise" in row:
@@ -131,22 +134,22 @@ def _view(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
             found = f"{row['distance']:.2g} from its law, {row['by_chance']:.2g} being chance"
             yield f"{row['model']}: {row['noise']:,} samples of noise: {Good(found) if near else Bad(found)}."
     for model, of in groupby(rows, lambda row: row["model"]):
-        wrong = sum(row["wrong"] for row in of)
+        wrong = sum(row["wrong"] + row["shifted"] for row in of)
         found = f"{wrong} wrong results" if wrong else "no wrong result"
         yield f"{model}: {Bad(found) if wrong else Good(found)}."
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     tried = sum(row[outcome.name.lower()] for outcome in Outcome if outcome is not Outcome.UNTOUCHED)
-    wrong = str(row["wrong"])
+    wrong = str(row["wrong"] + row["shifted"])
     return [
         row["model"],
         row["operation"],
         f"{tried:,}",
         f"{row['aborted']:,}",
-        f"{row['opened'] + row['shifted']:,}",
+        f"{row['opened']:,}",
         f"{row['right']:,}",
-        Bad(wrong) if row["wrong"] else wrong,
+        wrong if wrong == "0" else Bad(wrong),
         f"{100 * row['wrong_at_most']:.2g} %",
     ]
 

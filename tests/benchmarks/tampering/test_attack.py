@@ -19,6 +19,7 @@ from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, 
 from benchmarks.tampering.operations import OPERATIONS, Operation
 from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.walk import Parties, sites
+from harness.engines.parties.working_directory import LOG
 from harness.security_models import MODELS
 from protocols.spec import PROTOCOLS
 from tests.support.command import processes_below
@@ -70,6 +71,33 @@ def test_a_party_that_computes_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(runs, "_LONGEST_S", 1)
     with subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=runs._on_a_leash) as party:
         assert party.wait() in (-signal.SIGXCPU, -signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("codes", "first", "second", "outcome"),
+    [
+        ((0, 0, 1), "right", "right", Outcome.RIGHT),
+        ((0, 1, 0), "right", "", Outcome.OPENED),
+        ((1, None, 0), "right", "right", Outcome.OPENED),
+        ((1, None, 0), "", "", Outcome.ABORTED),
+        ((0, 0, 0), "other", "other", Outcome.WRONG),
+        ((0, 0, 0), "right", "other", Outcome.WRONG),
+        ((0, 1, 0), "other", "", Outcome.WRONG),
+        ((0, 1, 0), "", "right", Outcome.WRONG),
+        ((1, 1, 0), "", "other", Outcome.SHIFTED),
+        ((1, None, 0), "right", "other", Outcome.SHIFTED),
+    ],
+)
+def test_one_honest_party_is_enough_for_a_wrong_result(
+    codes: Sequence[int | None], first: str, second: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    """Whatever the other one took, or saw; what the third opened, which tampers, does not count."""
+    attack = Attack(MODELS["ps-rep-ring"], ALL["input"], 2, tmp_path, tmp_path / "parties")
+    right = attack.operation.right
+    lines = {"right": f"OUT opened {list(right)}", "other": f"OUT opened {[*right[:-1], 7]}", "": ""}
+    for party, opened in enumerate((first, second, "other")):
+        (tmp_path / "parties" / f"party-{party}" / LOG).write_text(f"a line\n{lines[opened]}\n")
+    assert attack._outcome(codes)[0] is outcome
 
 
 @pytest.mark.parametrize("operation", [operation.name for operation in OPERATIONS])
@@ -144,10 +172,10 @@ def test_a_message_that_is_not_sent_is_not_changed(make: Make) -> None:
     ("tried", "most"), [(OPERATIONS, 50), (QUICK, 15), (NOISE, 10)], ids=["operations", "programs", "noise"]
 )
 def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_path: Path) -> None:
-    """Of all that a walk would change, some messages of each model: no honest party takes a wrong result."""
+    """Some messages of all that a walk changes: no honest party takes, or sees, a wrong result."""
     with interposer(tmp_path) as built, ExitStack() as stack:
         parties = Parties([MODELS[model]], tried, tmp_path / "parties", built, stack)
         chosen = random.Random(model).sample(sites(parties, 1), most)
         counted = Counter(parties.run(site).outcome for site in chosen)
-    assert counted[Outcome.WRONG] == 0
+    assert counted[Outcome.WRONG] == counted[Outcome.SHIFTED] == 0
     assert counted[Outcome.ABORTED] > 0 and counted[Outcome.UNTOUCHED] < 6
