@@ -28,6 +28,7 @@ from harness.system.signals import take_interrupts
 Request = dict[str, Any]
 _POLL_S = 0.005
 _CHUNK = 1 << 20
+_WAITING = 16  # requests at once, so that they take no memory
 
 
 class Line:
@@ -40,9 +41,9 @@ class Line:
         self._incoming, self._outgoing = incoming, outgoing
         self._writing = threading.Lock()
         self._body_is_read = threading.Event()
-        self._heard = time.monotonic()
+        self._silent = 0  # beats since the other side was heard
         self.bodies = 0  # that were read
-        self.requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self.requests: queue.Queue[Request] = queue.Queue(_WAITING)
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True).start()
 
@@ -57,7 +58,7 @@ class Line:
                 chunk = self._incoming.read(min(size, _CHUNK))
                 if not chunk:
                     raise KeyboardInterrupt
-                self._heard = time.monotonic()
+                self._hear()
                 file.write(chunk)
                 size -= len(chunk)
         self.bodies += 1
@@ -77,8 +78,7 @@ class Line:
 
     def _listen(self) -> None:
         try:
-            while (line := wire.read_line(self._incoming)) is not None:
-                self._heard = time.monotonic()
+            while (line := wire.read_line(self._incoming, self._hear)) is not None:
                 request = wire.decode(line)
                 if request is None:
                     continue
@@ -92,9 +92,13 @@ class Line:
             pass
         _terminate()
 
+    def _hear(self) -> None:
+        self._silent = 0
+
     def _beat(self) -> None:
-        while time.monotonic() - self._heard < wire.SILENCE_S:
+        while self._silent < wire.SILENT_BEATS:
             self._send(b"\n")
+            self._silent += 1
             time.sleep(wire.BEAT_S)
         _terminate()
 

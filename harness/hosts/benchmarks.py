@@ -16,7 +16,7 @@ from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import at_once
+from harness.hosts.fleet import at_once, listening
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
 from harness.hosts.trials import Program, Trial
@@ -156,7 +156,7 @@ def _links(connections: Sequence[Connection], down: bool) -> list[dict[str, Any]
     found = []
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
-        greetings = at_once(lambda one: str(one.ask("listen", port=one.host.port)), connections)
+        greetings = at_once(lambda one: listening(one, one.host.port), connections)
         for number, one in enumerate(connections):
             others = range(number) if down else range(number + 1, len(connections))
             wanted = [(*connections[other].host.reached, greetings[other]) for other in others]

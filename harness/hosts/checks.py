@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
-from harness.engines.parties.certificates import check as check_certificate, fingerprint
+from harness.engines.parties.certificates import fingerprint
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import CertificateError, FairSharesError
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import at_once
+from harness.hosts.fleet import RENEW, at_once, check_own, listening
 from harness.hosts.inventory import Host
 from harness.hosts.links import reach
 from harness.hosts.work import SOURCES
@@ -44,7 +44,6 @@ _Facts = TypedDict(  # as `Work.check` says them
 MAX_SKEW_S = 60.0
 LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
-RENEW = "make all anew by ./inv hosts.setup --renew"
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
 
@@ -198,9 +197,9 @@ def _compare_certificates(findings: Sequence[Finding], engine: Engine) -> None:
             finding.faults["certificates"] = f"{host.title} has no keys yet; ./inv hosts.setup makes them."
             continue
         try:
-            check_certificate(own.encode(), engine.common_name(host.party), "its certificate")
+            check_own(host, engine, own)
         except CertificateError as error:
-            finding.faults["certificates"] = f"{host.title}: {str(error).rstrip('.')}; {RENEW}."
+            finding.faults["certificates"] = str(error)
             continue
         for other in findings:
             held = other.facts["pinned"].get(engine.name, {}).get(str(host.party))
@@ -212,11 +211,15 @@ def _wrong(holder: Host, host: Host, held: str | None, own: str) -> str:
     if held is None:
         return f"{holder.title} has no certificate of party {host.party}; run ./inv hosts.setup."
     return (
-        f"{holder.title} holds another certificate of party {host.party} "
-        f"({fingerprint(held.encode())[:SHOWN]}…) than {host.name} has "
-        f"({fingerprint(own.encode())[:SHOWN]}…); "
-        f"if that host has new keys, {RENEW}, if not, somebody is in its place."
+        f"{holder.title} holds another certificate of party {host.party} ({_shown(held)}) than {host.name} "
+        f"has ({_shown(own)}); if that host has new keys, {RENEW}, if not, somebody is in its place."
     )
+
+
+def _shown(certificate: str) -> str:
+    with suppress(ValueError):
+        return f"{fingerprint(certificate.encode())[:SHOWN]}…"
+    return "which is none"
 
 
 def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
@@ -224,7 +227,7 @@ def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
     host = finding.host
     if "clients" in finding.faults:
         return
-    greeting = str(connection.ask("listen", port=host.client_port))
+    greeting = listening(connection, host.client_port)
     address, port = host.client_reached
     fault = reach(address, port, greeting)
     connection.ask("stop_listening")
@@ -237,7 +240,7 @@ def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
 
 def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]], engine: Engine) -> None:
     """Have each agent listen where its party will, and all come whose parties will connect to it."""
-    greetings = at_once(lambda pair: str(pair[1].ask("listen", port=pair[0].host.port)), pairs)
+    greetings = at_once(lambda pair: listening(pair[1], pair[0].host.port), pairs)
 
     def reach(number: int) -> None:
         finding, connection = pairs[number]

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.errors import HostUnfitError
+from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, remove_unless_held
 from harness.system.processes import birth
+from protocols.spec import PROTOCOLS
 
+RUN = re.compile(r"[0-9a-f]{32}")  # how a run is called
 _RESULTS, _SIGNATURE = "results", "agent"
 _PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a run revealed, as a host keeps it. Attributes: lines: of its party; ended: when, in ISO 8601."""
+
+    run: str
+    party: int
+    model: str
+    protocol: str
+    arguments: list[str]
+    program_hash: str
+    engine_version: str
+    lines: list[str]
+    ended: str
+
+    def __post_init__(self) -> None:
+        if not RUN.fullmatch(self.run) or self.model not in MODELS or self.protocol not in PROTOCOLS:
+            raise HostUnfitError("It is no run of this version, by its name, its model or its protocol.")
+
+
+class Removed(TypedDict):
+    """How much was removed from a host, of each kind."""
+
+    processes: int
+    directories: int
+    records: int
 
 
 def place_of(directory: Path, run: str) -> Path:
@@ -24,13 +56,13 @@ def place_of(directory: Path, run: str) -> Path:
     return directory / _RESULTS / f"{run}.json"
 
 
-def records(directory: Path) -> list[dict[str, Any]]:
+def records(directory: Path) -> list[Kept]:
     """Return what is kept of runs, the oldest first."""
     kept = []
     for path in (directory / _RESULTS).glob("*.json"):
         refusal = Refusal(HostUnfitError, str(path), "what a run revealed", "remove it")
-        kept.append(as_type(dict[str, Any], read_json(path, refusal), refusal))
-    return sorted(kept, key=lambda record: str(record.get("ended")))
+        kept.append(as_type(Kept, read_json(path, refusal), refusal, more=True))
+    return sorted(kept, key=lambda record: record.ended)
 
 
 def sign(scratch: Path) -> None:
@@ -38,7 +70,7 @@ def sign(scratch: Path) -> None:
     (scratch / _SIGNATURE).write_text(f"{os.getpid()} {birth(os.getpid())}")
 
 
-def clean(directory: Path, own: Path | None) -> dict[str, int]:
+def clean(directory: Path, own: Path | None) -> Removed:
     """End other agents of this directory, and with them their parties; remove all that runs left.
 
     Args: own: this agent's scratch directory, which stays.

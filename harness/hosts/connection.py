@@ -12,8 +12,7 @@ import queue
 import shlex
 import socket
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,49 +26,53 @@ from harness.hosts.inventory import Host
 from harness.system.documents import Refusal, as_type
 
 _CONNECT_S = 10.0
-_START_S = 60.0
+_PATIENCE_S = 600.0  # with a host that is there, however busy: one that is silent is lost before
+_INSTALLS_S = 3600.0  # packages, first
 _LEAVE_S = 10.0
 _CHUNK = 1 << 20
-_NO_PROJECT, NO_ENVIRONMENT, _NO_ROLE = 71, 72, 73
+_SHOWN = 1000  # characters of what a host says in words
+_NO_PROJECT, _NO_ENVIRONMENT, _NO_ROLE = 71, 72, 73
 _STARTS = (
     "cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {no_project}; "
-    "test -f harness/hosts/{role}.py || exit {no_role}; test -x .venv/bin/python || exit {no_environment}; "
+    "test -f harness/hosts/{role}.py || exit {no_role}; "
+    "test -x .venv/bin/python || {environment} || exit {no_environment}; "
     'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; '
     "exec .venv/bin/python -P -m harness.hosts.{role} {directory} {home}"
 )
-_SETS_UP = "cd {project} && ./inv --list >/dev/null"
-
-
-class NoEnvironmentError(HostUnfitError):
-    """The project on a host has no `.venv` yet; setting the host up makes it."""
+_Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: there will be none
+_ENVIRONMENT = {"agent": "false", "setup": "./inv --list >/dev/null"}  # how it is made, if need be
 
 
 class Connection:
-    """A host's agent, started over ssh: asked one thing at a time, and heard even when not asked.
+    """A host's agent, started over ssh, and heard even when not asked.
 
+    Guarantees: no host has this machine keep more than one message that nobody asked for, nor wait longer
+    than it is patient.  [test: tests/harness/hosts/test_connection.py]
     Args: role: what is started: the agent, or what sets up the host, for which a key that is for the agent
     alone does not do.
     """
 
     def __init__(self, host: Host, role: str = "agent") -> None:
-        self.host = host
+        self.host, self._role = host, role
         self._ssh = _open(host)
         try:
             self._channel: paramiko.Channel = self._ssh.create_session()
-            self._channel.exec_command(_command(_STARTS, host, role))
+            self._channel.exec_command(_command(host, role))
         except (paramiko.SSHException, OSError) as error:
             self._ssh.close()
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
         self._writing = threading.Lock()
-        self._replies: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._heard = time.monotonic()
+        first = _Answer()
+        self._awaited = [first]  # in the order in which they were asked for
+        self._silent = 0  # beats since it was heard
         self._over = threading.Event()
+        self._why = ""  # it is over, if this machine ended it
         self.ended: dict[str, Any] | None = None  # how its party ended
-        self.lost = False
-        for work in (self._listen, self._beat):
-            threading.Thread(target=work, daemon=True).start()
+        threading.Thread(target=self._listen, daemon=True).start()
         try:
-            ready = self._reply(_START_S)
+            with self._patient(_INSTALLS_S if role == "setup" else _PATIENCE_S):
+                ready = self._message(first)
+            threading.Thread(target=self._beat, daemon=True).start()
             if role not in ready and "agent" in ready:
                 raise HostUnfitError(
                     f"{host.title}: this ssh key may start the agent only, which makes no keys. Use a login "
@@ -81,42 +84,50 @@ class Connection:
             self.close()
             raise
 
-    def ask(self, request: str, patience_s: float = 60.0, kind: Any = Any, **details: Any) -> Any:
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is over."""
+        return self._over.is_set()
+
+    def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
         """Return the agent's answer to a request.
 
-        Args: patience_s: how long to wait for it; kind: what the answer is.
+        Args: patience_s: how long to wait for it; kind: what the answer is, by default nothing.
         Raises: HostUnreachableError: it went away; HostUnfitError: it answers something else; what the agent
         raised, with the host's name.
         """
-        self._send(wire.encode({"do": request, **details}))
-        return self._answer(request, patience_s, kind)
+        with self._patient(patience_s):
+            return self._answer(request, self._send(wire.encode({"do": request, **details})), kind)
 
     def put(self, request: str, files: Sequence[Path], patience_s: float) -> None:
         """Send files, each behind a request with its name; hear the answers when all are on their way.
 
-        So many small files take one trip, not one each. Args, raises: as `ask`.
+        So many small files take one trip, not one each. Args: patience_s: with each. Raises: as `ask`.
         """
+        awaited = []
         for file in files:
             header = {"do": request, "name": file.name, "bytes": file.stat().st_size}
-            self._send(wire.encode(header), file)
-        for _ in files:
-            self._answer(request, patience_s)
+            with self._patient(patience_s):
+                awaited.append(self._send(wire.encode(header), file))
+        for each in awaited:
+            with self._patient(patience_s):
+                self._answer(request, each)
 
-    def _answer(self, request: str, patience_s: float, kind: Any = Any) -> Any:
-        answer = self._reply(patience_s)
+    def _answer(self, request: str, awaited: _Answer, kind: Any = None) -> Any:
+        answer = self._message(awaited)
         if "error" in answer:
             name, text = checked(tuple[str, str], answer["error"], self.host, request)
             raised = vars(errors).get(name)
             known = isinstance(raised, type) and issubclass(raised, FairSharesError)
             plain = known and raised is not errors.AdoptedError  # which no message alone makes
-            raise (raised if plain and raised else HostUnfitError)(f"{self.host.title}: {text}")
+            raise (raised if plain and raised else HostUnfitError)(f"{self.host.title}: {text[:_SHOWN]}")
         return checked(kind, answer.get("ok"), self.host, request)
 
     def close(self) -> None:
         """End the agent, and wait for a while until it has ended, which leaves nothing of a run there."""
         if not self.lost:
-            with contextlib.suppress(HostUnreachableError):
-                self._send(wire.encode({"do": "bye"}))
+            with contextlib.suppress(HostUnreachableError, HostUnfitError), self._patient(_LEAVE_S):
+                self._send(wire.encode({"do": "bye"}), asks=False)
                 self._channel.status_event.wait(_LEAVE_S)
         self._lose()
         self._ssh.close()
@@ -131,19 +142,28 @@ class Connection:
                 f"update it {where}; both need the same commit."
             )
 
-    def _reply(self, seconds: float) -> dict[str, Any]:
+    @contextlib.contextmanager
+    def _patient(self, seconds: float) -> Iterator[None]:
+        """End the connection unless the block ends within so many seconds."""
+        timer = threading.Timer(seconds, self._lose, [f"it gave no answer within {seconds:g} s"])
+        timer.daemon = True
+        timer.start()
         try:
-            reply = self._replies.get(timeout=seconds)
-        except queue.Empty:
-            self._lose()
-            raise HostUnreachableError(f"{self.host.title} gave no answer within {seconds:g} s.") from None
-        if reply is None:
+            yield
+        finally:
+            timer.cancel()
+
+    def _message(self, awaited: _Answer) -> dict[str, Any]:
+        message = awaited.get()
+        if message is None:
             raise self._why_gone()
-        return reply
+        return message
 
     def _why_gone(self) -> FairSharesError:
-        status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else None
-        host = self.host
+        status, host, said = self._channel.exit_status, self.host, ""
+        if self._channel.recv_stderr_ready():
+            said = self._channel.recv_stderr(_CHUNK).decode(errors="replace").strip()
+        last = f": {said.splitlines()[-1][:_SHOWN].rstrip('.')}" if said else ""
         if status == _NO_PROJECT:
             return HostUnfitError(
                 f"{host.title}: FairShares is not in {host.project}; clone it there, or correct "
@@ -154,49 +174,71 @@ class Connection:
                 f"{host.title} has an older version of FairShares in {host.project}: update it there; both "
                 "need the same commit."
             )
-        if status == NO_ENVIRONMENT:
-            return NoEnvironmentError(
+        if status == _NO_ENVIRONMENT and self._role == "setup":
+            return HostUnfitError(f"{host.title}: ./inv could not make .venv{last}.")
+        if status == _NO_ENVIRONMENT:
+            return HostUnfitError(
                 f"{host.title}: {host.project} has no .venv yet; ./inv hosts.setup makes it."
             )
-        how = "the connection broke" if status is None else f"its agent ended with exit code {status}"
-        return HostUnreachableError(f"{host.title} went away: {how}.")
+        ended = f"its {self._role} ended with exit code {status}" if status >= 0 else "the connection broke"
+        return HostUnreachableError(f"{host.title} went away: {self._why or ended + last}.")
 
-    def _send(self, line: bytes, body: Path | None = None) -> None:
+    def _send(self, line: bytes, body: Path | None = None, *, asks: bool = True) -> _Answer:
+        """Send a line, and a file behind it; return where the answer comes. Args: asks: whether one does."""
+        awaited = _Answer()
         try:
             with self._writing:
+                self._awaited += [awaited] if asks else []
+                if self.lost:
+                    raise OSError
                 self._channel.sendall(line)
                 if body is not None:
                     with body.open("rb") as file:
                         while chunk := file.read(_CHUNK):
                             self._channel.sendall(chunk)
         except (OSError, paramiko.SSHException):
-            if self._replies.empty():
-                raise self._why_gone() from None
+            self._over.wait(_LEAVE_S)  # until it is known why
+            raise self._why_gone() from None
+        return awaited
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError, ValueError), self._channel.makefile("rb") as incoming:
-            while (line := wire.read_line(incoming)) is not None:
-                self._heard = time.monotonic()
-                message = wire.decode(line)
-                if message is not None and "ended" in message:
-                    self.ended = message["ended"]
-                elif message is not None:
-                    self._replies.put(message)
-        self._channel.status_event.wait(1.0)  # comes after the end of what it said
-        self._lose()
+        why = ""
+        try:
+            with self._channel.makefile("rb") as incoming:
+                while (line := wire.read_line(incoming, self._hear)) is not None:
+                    message = wire.decode(line)
+                    if message is not None and "ended" in message:
+                        self.ended = message["ended"]
+                    elif message is not None:
+                        self._awaited.pop(0).put(message)
+        except OSError:
+            pass
+        except ValueError:
+            why = "what it says is no message of FairShares; does anything else print there at login?"
+        except IndexError:
+            why = "it answers what it was not asked"
+        else:
+            self._channel.status_event.wait(_LEAVE_S)  # comes after the end of what it said
+        self._lose(why)
+
+    def _hear(self) -> None:
+        self._silent = 0
 
     def _beat(self) -> None:
+        """Show that this machine is there, until the host is not. Beats are counted, as both may be slow."""
         while not self._over.wait(wire.BEAT_S):
-            with contextlib.suppress(HostUnreachableError, HostUnfitError):
-                self._send(b"\n")
-            if time.monotonic() - self._heard > wire.SILENCE_S:
-                self._lose()
-                return
+            self._silent += 1
+            if self._silent > wire.SILENT_BEATS:
+                self._lose(f"nothing came from it for {wire.SILENT_BEATS * wire.BEAT_S:g} s")
+            elif not self._writing.locked():
+                with contextlib.suppress(HostUnreachableError, HostUnfitError):
+                    self._send(b"\n", asks=False)
 
-    def _lose(self) -> None:
-        self.lost = True
+    def _lose(self, why: str = "") -> None:
+        self._why = self._why or why
         self._over.set()
-        self._replies.put(None)
+        for each in list(self._awaited):
+            each.put(None)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # it may be closed already
             self._channel.close()
 
@@ -205,18 +247,6 @@ def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
     """Return what a host answered as what it has to be. Raises: HostUnfitError: it is something else."""
     where, way_out = f"{host.title}: its answer to {request!r}", "update FairShares there, or ask its owner"
     return as_type(kind, answer, Refusal(HostUnfitError, where, "one of this version", way_out))
-
-
-def make_environment(host: Host) -> None:
-    """Have the project on a host make its `.venv`, as `./inv` does on first use.
-
-    Raises: HostUnfitError: it could not; with the last line that it said.
-    """
-    with _open(host) as ssh:
-        done = ssh.run(_command(_SETS_UP, host), hide=True, warn=True, in_stream=False)
-    if not done.ok:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise HostUnfitError(f"{host.title}: ./inv could not make .venv: {last}")
 
 
 def _open(host: Host) -> Ssh:
@@ -260,15 +290,16 @@ def _open(host: Host) -> Ssh:
     raise HostUnreachableError(f"{host.title}: {why}.")
 
 
-def _command(text: str, host: Host, role: str = "") -> str:
-    """Return a command for the host's shell, whichever that is."""
-    filled = text.format(
+def _command(host: Host, role: str) -> str:
+    """Return what starts a role on a host, for the host's shell, whichever that is."""
+    filled = _STARTS.format(
         project=shlex.quote(host.project),
         directory=shlex.quote(host.directory),
         home=shlex.quote(host.mp_spdz_home),
         role=role,
+        environment=_ENVIRONMENT[role],
         no_role=_NO_ROLE,
         no_project=_NO_PROJECT,
-        no_environment=NO_ENVIRONMENT,
+        no_environment=_NO_ENVIRONMENT,
     )
     return f"sh -c {shlex.quote(filled)}"

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any, TypeVar
 
 from harness.engines.base import Progress
+from harness.engines.engine import Engine
 from harness.engines.output_parser import parse_outputs
-from harness.errors import OutputError
-from harness.hosts.connection import Connection, NoEnvironmentError, make_environment
+from harness.engines.parties.certificates import check as check_certificate
+from harness.engines.registry import engines
+from harness.errors import CertificateError, HostUnfitError, OutputError
+from harness.hosts.cleanup import RUN, Kept, Removed
+from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
 from harness.security_models import get_model
 from harness.system.signals import uninterrupted
@@ -19,6 +24,8 @@ from protocols.spec import PROTOCOLS
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+RENEW = "make all anew by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
@@ -31,13 +38,19 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     return [one.result() for one in waiting]
 
 
+def listening(connection: Connection, port: int) -> str:
+    """Have a host listen; return how it greets who comes. Raises: HostUnfitError: as no agent does."""
+    greeting: str = connection.ask("listen", kind=str, port=port)
+    if not RUN.fullmatch(greeting):
+        raise HostUnfitError(f"{connection.host.title} greets as no agent does; update FairShares there.")
+    return greeting
+
+
 @contextmanager
-def connected(
-    hosts: Sequence[Host], connect: Callable[[Host], Connection] = Connection
-) -> Iterator[list[Connection]]:
+def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Connection]]:
     """Yield connections to all hosts; end their agents, and what these had started, afterwards.
 
-    Raises: HostUnreachableError; HostUnfitError.
+    Args: role: see `Connection`. Raises: HostUnreachableError; HostUnfitError.
     """
     with ExitStack() as stack:
         connections: list[Connection] = []
@@ -49,7 +62,7 @@ def connected(
         stack.callback(close)
 
         def open_one(host: Host) -> None:
-            connections.append(connect(host))
+            connections.append(Connection(host, role))
 
         at_once(open_one, hosts)
         yield sorted(connections, key=lambda one: one.host.party)
@@ -63,61 +76,76 @@ def set_up(
     Args: policy_text: for all hosts; None: the default, where there is no policy.
     Returns: all certificates, by engine and party; they are all that went from host to host.
     Raises: HostUnreachableError; HostUnfitError: a key is not for a login; CertificateError: a host holds on
-    to another certificate; PolicyError.
+    to another certificate, or has none that others can trust; PolicyError.
     """
     progress("environments")
-    with connected(hosts, _connect_with_environment) as connections:
+    with connected(hosts, "setup") as connections:
         progress("keys")
         own = at_once(
-            lambda one: one.ask("setup", party=one.host.party, renew=renew, policy_text=policy_text),
+            lambda one: one.ask(
+                "setup", kind=dict[str, str], party=one.host.party, renew=renew, policy_text=policy_text
+            ),
             connections,
         )
-        engines = list(own[0])
-        certificates = {name: {i: texts[name] for i, texts in enumerate(own)} for name in engines}
+        certificates = {name: {i: texts.get(name, "") for i, texts in enumerate(own)} for name in engines()}
+        for name, engine in engines().items():
+            for host in hosts:
+                check_own(host, engine, certificates[name][host.party])
         progress("certificates")
         at_once(lambda one: one.ask("pin", party=one.host.party, certificates=certificates), connections)
     return certificates
 
 
+def check_own(host: Host, engine: Engine, certificate: str) -> None:
+    """Check what a host says is its certificate. Raises: CertificateError: no other host can trust it."""
+    try:
+        check_certificate(certificate.encode(), engine.common_name(host.party), "its certificate")
+    except CertificateError as error:
+        raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
+
+
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
     """Return what runs opened whose starter went away before it read that, per run, the oldest first.
 
-    Returns: per run its facts; `outputs` where all parties' records are there and agree; per party, times
-    and sizes as it printed them.
+    Returns: per run its facts, by the first host that has it; `outputs` where all parties' records are there
+    and agree; per party, times and sizes as it printed them.
+    Raises: HostUnreachableError; HostUnfitError: a host has another party's records, or one twice.
     """
     progress("connect")
     with connected(hosts) as connections:
         progress("collect")
-        kept = at_once(lambda one: one.ask("collect"), connections)
-    runs: dict[str, list[dict[str, Any]]] = {}
+        kept = at_once(_kept, connections)
+    runs: dict[str, list[Kept]] = {}
     for record in chain.from_iterable(kept):
-        runs.setdefault(record["run"], []).append(record)
+        runs.setdefault(record.run, []).append(record)
     return sorted((_together(records) for records in runs.values()), key=lambda run: str(run["ended"]))
 
 
-def _together(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    first, parties = records[0], get_model(records[0]["model"]).parties
-    lines = [record["lines"] for record in records]
+def _kept(connection: Connection) -> list[Kept]:
+    host: Host = connection.host
+    kept: list[Kept] = connection.ask("collect", kind=list[Kept])
+    if len({each.run for each in kept if each.party == host.party}) < len(kept):
+        raise HostUnfitError(
+            f"{host.title} keeps what another party revealed, or the same run twice; correct hosts.toml, or "
+            "ask its owner."
+        )
+    return kept
+
+
+def _together(records: Sequence[Kept]) -> dict[str, Any]:
+    first, said = records[0], {str(record.party): record.lines for record in records}
+    alike = [replace(each, party=first.party, lines=first.lines, ended=first.ended) for each in records]
     outputs: Any = None
-    if len(records) == parties:
+    if alike == [first] * get_model(first.model).parties:
         with suppress(OutputError):
-            outputs = parse_outputs(lines, PROTOCOLS[first["protocol"]].outputs)
-    said = {str(record["party"]): record["lines"] for record in records}
-    facts = ("run", "model", "protocol", "arguments", "program_hash", "engine_version", "ended")
-    return {"schema": 1, **{name: first[name] for name in facts}, "outputs": outputs, "parties": said}
+            outputs = parse_outputs([*said.values()], PROTOCOLS[first.protocol].outputs)
+    facts = {name: value for name, value in asdict(first).items() if name not in ("party", "lines")}
+    return {"schema": 1, **facts, "outputs": outputs, "parties": said}
 
 
-def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
+def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
     """Have each host end and remove what runs left; return per host how much that was."""
     progress("connect")
     with connected(hosts) as connections:
         progress("clean")
-        return at_once(lambda one: one.ask("clean"), connections)
-
-
-def _connect_with_environment(host: Host) -> Connection:
-    try:
-        return Connection(host, "setup")
-    except NoEnvironmentError:
-        make_environment(host)
-    return Connection(host, "setup")
+        return at_once(lambda one: one.ask("clean", kind=Removed), connections)

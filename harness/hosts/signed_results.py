@@ -39,10 +39,12 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 class UploadList:
     """What a host has of uploads, and what it complains of. An identity stands for a digest of each share.
 
-    Attributes: nonce: the host's own, drawn for one run; uploads: as `UploadReport.to_json` says them.
+    Attributes: nonce: the host's own, drawn for one run; rules: what uploads have to be, as the starter says;
+    uploads: as `UploadReport.to_json` says them.
     """
 
     nonce: str
+    rules: dict[str, Any]
     uploads: dict[str, Any]
 
     def report(self, party: int) -> UploadReport:
@@ -143,10 +145,16 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
 
 
 def lists_of_others(
-    signed: Mapping[int, Signed], held: Mapping[int, str]
+    rules: Mapping[str, Any], signed: Mapping[int, Signed], held: Mapping[int, str]
 ) -> Iterator[tuple[int, UploadReport, Heard]]:
-    """Yield what every other party's host has of uploads. Args, raises: as `check_agreement`; `report`."""
-    for party, said, _ in _said_by(UploadList, signed, held, "its list of uploads"):
+    """Yield what every other party's host has of uploads.
+
+    Args: rules: by which this host judged its own; others: as for `check_agreement`.
+    Raises: as `check_agreement`; `report`; HostUnfitError: another host judged by other rules.
+    """
+    for party, said, refusal in _said_by(UploadList, signed, held, "its list of uploads"):
+        if said.rules != rules:
+            refusal.say("it was told other rules for uploads than this host, or says so falsely")
         yield party, said.report(party), heard_of(said.nonce, signed[party].said)
 
 

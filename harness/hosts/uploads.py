@@ -52,8 +52,10 @@ class Uploads:
         self._directory, self._guarded, self._scratch = directory, guarded, scratch
         self._read_body, self._nonce = read_body, nonce
         self._report: UploadReport | None = None
-        self._listed: Heard | None = None  # what it signed of that
+        self._rules: dict[str, Any] = {}  # by which that was judged
+        self._listed: Heard | None = None  # what it signed of both
         self._told: dict[int, Signed] = {}  # by other parties' hosts
+        self._adding: bool | None = None  # whether it has begun to
         self.heard: dict[int, Heard] = {}
         self.inputs: PartyInputs | None = None
         self.values: Path | None = None
@@ -62,9 +64,10 @@ class Uploads:
         """Keep a share file of this party, which follows the request.
 
         Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already; it
-        would take most of the room that is left.
+        would take most of the room that is left. HostUnfitError: it comes after `check_uploads`.
         """
         self._guarded()
+        once(self._report, "listed its uploads")
         if bytes > (free := shutil.disk_usage(self._directory).free) // 2:
             raise ShareError(f"A share file of {bytes} bytes is too large for {free} that are free there.")
         received, incoming = self._scratch() / "received", self._scratch() / "incoming"
@@ -86,7 +89,8 @@ class Uploads:
         once(self._report, "listed its uploads")
         self._keys.check(party)
         self._report = guard.judged(uploads_at(party, shares, policy_from_json(rules)))
-        signed = sign(UploadList(self._nonce, self._report.to_json()), self._keys.own(party))
+        self._rules = rules
+        signed = sign(UploadList(self._nonce, rules, self._report.to_json()), self._keys.own(party))
         self._listed = heard_of(self._nonce, signed["said"])
         return signed
 
@@ -110,7 +114,8 @@ class Uploads:
         replicated shares; as `lists_of_others`.
         """
         release = self._guarded().release
-        once(self.values, "had its shares added up")
+        once(self._adding, "been asked to add its shares up")
+        self._adding = True
         scratch, shares = self._scratch(), self._shares_of(party)
         ready = sorted(shares.glob("*.aggregate"))
         if len(ready) > 1:
@@ -149,7 +154,7 @@ class Uploads:
             raise HostUnfitError("It was told of others' uploads before it listed its own.")
         release = self._guarded().release
         reports, self.heard = {party: self._report}, {party: self._listed}
-        for other, report, heard in lists_of_others(self._told, self._keys.others(party)):
+        for other, report, heard in lists_of_others(self._rules, self._told, self._keys.others(party)):
             reports[other], self.heard[other] = report, heard
         self._told.clear()  # a million uploads are 74 MB in each
         return agreed([reports[i] for i in sorted(reports)], release.form, release.model)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,6 @@ SOURCES = {
 
 FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of a prepared program
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
-_RUN = re.compile(r"[0-9a-f]{32}")
 _REQUESTS = (
     *("check", "listen", "stop_listening", "reach", "time_links", "propose", "benchmark", "prepare"),
     *("agree", "start", "go", "state", "kill", "forget", "collect", "clean"),
@@ -220,12 +219,11 @@ class Work:
         once(self._party, "prepared a party")
         self._take_turn()
         model = self._model
-        if not _RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
+        if not cleanup.RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
         job, engine = self._job(clients), engine_of(model)
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
-        job.check_parties(model)
         self._keys.check(party)
         for port in (addresses[party][1], *(clients.ports if clients else ())):
             fault = port_fault("Its party", port)
@@ -388,15 +386,15 @@ class Work:
     def forget(self, run: str) -> None:
         """Remove what a run opened: it has been read. Raises: PolicyError: this starter may start nothing."""
         check_starter(self._directory, self._starter)
-        if _RUN.fullmatch(run):
+        if cleanup.RUN.fullmatch(run):
             cleanup.place_of(self._directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
         """Return what runs opened here that nobody has read. Raises: as `forget`."""
         check_starter(self._directory, self._starter)
-        return cleanup.records(self._directory)
+        return [asdict(kept) for kept in cleanup.records(self._directory)]
 
-    def clean(self) -> dict[str, int]:
+    def clean(self) -> cleanup.Removed:
         """End processes of other connections, remove what they left; return how many of each there were.
 
         Raises: as `forget`.
@@ -452,7 +450,7 @@ def _greet(reached: socket.socket, greeting: str) -> None:
 
 
 def _check_greetings(others: Sequence[tuple[str, int, str]]) -> None:
-    if not all(_RUN.fullmatch(greeting) for _, _, greeting in others):
+    if not all(cleanup.RUN.fullmatch(greeting) for _, _, greeting in others):
         raise HostUnfitError("It was told of greetings that no agent gives.")
 
 

@@ -229,8 +229,8 @@ def test_a_host_that_is_cut_off_in_a_run_is_named(
     hosts: NetworkedSite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its agent hears nothing, and ends by itself, with its party."""
-    monkeypatch.setattr(wire, "SILENCE_S", 4.0)
-    short = f"import harness.hosts.wire as wire\nwire.SILENCE_S = {wire.SILENCE_S}\n"
+    monkeypatch.setattr(wire, "SILENT_BEATS", 2)
+    short = f"import harness.hosts.wire as wire\nwire.SILENT_BEATS = {wire.SILENT_BEATS}\n"
     have_party_0_stop(hosts.with_host(1, project=str(copy_of_project(tmp_path / "project", short))))
     card = ("ip", "-n", hosts.namespace(STARTER), "link", "set", "to-1")
     with measuring(hosts) as measure:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -92,8 +92,8 @@ def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     heard: list[bytes] = []
     read = wire.read_line
 
-    def read_line(stream: BinaryIO) -> bytes | None:
-        line = read(stream)
+    def read_line(stream: BinaryIO, told: Callable[[], None]) -> bytes | None:
+        line = read(stream, told)
         heard.append(line or b"")
         return line
 
@@ -358,7 +358,7 @@ def test_a_silent_agent_counts_as_gone(hosts: Site, monkeypatch: pytest.MonkeyPa
     connection = Connection(hosts.hosts[0])
     (pid,) = agents(hosts.directory(0))
     os.kill(pid, signal.SIGSTOP)
-    monkeypatch.setattr(wire, "SILENCE_S", 1.0)  # not before: to start takes an agent as long as it takes
+    monkeypatch.setattr(wire, "SILENT_BEATS", 10)  # of what is now a second
     try:
         with pytest.raises(HostUnreachableError, match=r"Host 127\.0\.0\.1 \(party 0\) went away"):
             connection.ask("collect")

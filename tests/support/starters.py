@@ -90,8 +90,11 @@ class Starter:
                 signed[str(i)] = sign(replace(self.work._intent, **{"party": i, **others}), own)
         self.work.go({name: Signed(**one) for name, one in signed.items()})
 
-    def tell(self, hosts: list[Path], run: Asked, party: int = 0) -> None:
-        """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
+    def tell(self, hosts: list[Path], run: Asked, party: int = 0, rules: UploadPolicy = ANY) -> None:
+        """Have all hosts list their uploads for a proposed run, and tell this one the others' lists.
+
+        Args: rules: that the others are told.
+        """
         self.work.uploads.check_uploads(party, ANY.to_json())
         for i, host in enumerate(hosts):
             if i != party:
@@ -99,7 +102,7 @@ class Starter:
                     other = Starter(host, stack).work
                     other.propose(run)
                     self.work.uploads.take_list(
-                        i, Signed(**(other.uploads.check_uploads(i, ANY.to_json()) or {}))
+                        i, Signed(**(other.uploads.check_uploads(i, rules.to_json()) or {}))
                     )
 
     def prepared(self, run: Asked, party: int = 0) -> Work:

@@ -1,46 +1,86 @@
-"""A starter and a host of different versions: one sentence says which of the two is to be updated."""
+"""A starter's end of the connection: whatever a host says, or does not, ends in a sentence that names it."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
-from harness.errors import HostUnfitError, ShareError
+from harness.errors import HostUnfitError, HostUnreachableError, ShareError
 from harness.hosts import connection, wire
 from harness.hosts.checks import ask_facts
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
 from harness.security_models import get_model
+from tests.support.running import until
 
 HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
 
 
 class Session:
-    """Stands in for ssh and its channel: an agent that greets, and then says nothing more."""
+    """Stands in for ssh and its channel: a host that has said something, and then says what it is told to.
 
-    def __init__(self, greeting: bytes) -> None:
-        self._greeting = greeting
+    Attributes: exit_status, stderr: of the agent, once it has ended; takes: whether the host reads.
+    """
+
+    def __init__(self, said: bytes = b"", *, goes_on: bool = False) -> None:
+        reads, self._writes = os.pipe()
+        self._incoming = os.fdopen(reads, "rb")
+        self.say(said)
         self.sent: list[bytes] = []
-        self.status_event = threading.Event()
+        self.status_event, self._closed = threading.Event(), threading.Event()
+        self.exit_status, self.stderr, self.takes = -1, b"", True
+        if not goes_on:
+            self.end()
+
+    def say(self, said: bytes) -> None:
+        os.write(self._writes, said)
+
+    def end(self) -> None:
+        if self._writes >= 0:
+            os.close(self._writes)
+        self._writes = -1
         self.status_event.set()
 
     def create_session(self) -> Session:
         return self
 
-    def makefile(self, _mode: str) -> io.BytesIO:
-        return io.BytesIO(self._greeting)
+    def makefile(self, _mode: str) -> BinaryIO:
+        return self._incoming
 
     def sendall(self, line: bytes) -> None:
+        if not self.takes:
+            self._closed.wait()
+        if self._closed.is_set():
+            raise OSError
         self.sent.append(line)
+
+    def recv_stderr_ready(self) -> bool:
+        return bool(self.stderr)
+
+    def recv_stderr(self, _most: int) -> bytes:
+        return self.stderr
 
     def exec_command(self, command: str) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._closed.set()
+        self.end()
+
+
+def connect(session: Session, monkeypatch: pytest.MonkeyPatch) -> Connection:
+    """Return a connection to a host that is there no longer than the session."""
+    monkeypatch.setattr(connection, "_open", lambda host: session)
+    return Connection(HOST)
+
+
+HELLO = wire.encode({"agent": wire.VERSION})
 
 
 @pytest.mark.parametrize(
@@ -56,16 +96,14 @@ def test_a_host_of_another_version_is_asked_nothing(
     greeting: dict[str, Any], update: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(wire.encode(greeting))
-    monkeypatch.setattr(connection, "_open", lambda host: session)
     with pytest.raises(HostUnfitError, match=rf"^Host one\.example .* update {update}; both need") as raised:
-        Connection(HOST)
+        connect(session, monkeypatch)
     assert str(raised.value).count(". ") == 0
     assert not any(b'"do"' in line and b"bye" not in line for line in session.sent)
 
 
 def test_a_host_of_this_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_open", lambda host: Session(wire.encode({"agent": wire.VERSION})))
-    Connection(HOST).close()
+    connect(Session(HELLO), monkeypatch).close()
 
 
 @pytest.mark.parametrize(
@@ -73,6 +111,8 @@ def test_a_host_of_this_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ({"error": ["AdoptedError", "It is elsewhere."]}, "It is elsewhere"),
         ({"error": ["Path", "It is no error."]}, "It is no error"),
+        ({"error": ["HostUnfitError", "x" * 10**5]}, "x{1000}$"),
+        ({"error": ["ShareError"]}, "is not one of this version"),
         ({"ok": {}}, "object missing required field `time`"),
         ({"ok": {"deep": json.loads("[" * 500 + "]" * 500)}}, "values within values"),
     ],
@@ -80,37 +120,116 @@ def test_a_host_of_this_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_broken_answer_is_one_sentence(
     answer: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = wire.encode({"agent": wire.VERSION}) + wire.encode(answer)
-    monkeypatch.setattr(connection, "_open", lambda host: Session(lines))
-    with pytest.raises(HostUnfitError, match=rf"^Host one\.example .*{said}"):
-        ask_facts(Connection(HOST), get_model("mpyc"))
+    session = Session(HELLO, goes_on=True)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask_facts, connect(session, monkeypatch), get_model("mpyc"))
+        until(lambda: any(b'"check"' in line for line in session.sent))
+        session.say(wire.encode(answer))
+        with pytest.raises(HostUnfitError, match=rf"^Host one\.example .*{said}") as raised:
+            asked.result()
+    assert len(str(raised.value)) < 2000
+    session.close()
 
 
-class Late(Session):
-    """Answers nothing before the last file is there."""
+def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a host could fill this machine's memory, or have answers ready for what it will be asked."""
+    session = Session(HELLO, goes_on=True)
+    one = connect(session, monkeypatch)
+    session.say(wire.encode({"ok": "unasked"}) * 100)
+    until(lambda: one.lost)
+    with pytest.raises(
+        HostUnreachableError, match=r"^Host one\.example .* went away: it answers what it was not asked\.$"
+    ):
+        one.ask("collect", kind=str)
 
-    def makefile(self, _mode: str) -> io.BytesIO:
-        arrived, first = threading.Event(), self._greeting.index(b"\n") + 1
-        self.arrived = arrived
 
-        class Answers(io.BytesIO):
-            def readline(self, size: int | None = -1, /) -> bytes:
-                if self.tell() >= first:
-                    arrived.wait()
-                return super().readline(size)
+def test_answers_are_whose_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a party is ended while it is still being started."""
+    session = Session(HELLO, goes_on=True)
+    one = connect(session, monkeypatch)
+    with ThreadPoolExecutor(2) as pool:
+        asked = []
+        for request in ("start", "state"):
+            asked.append(pool.submit(one.ask, request, kind=str))
+            until(lambda: sum(b"do" in line for line in session.sent) == len(asked))
+        for answer in ("of start", "of state"):
+            session.say(wire.encode({"ok": answer}))
+        assert [each.result() for each in asked] == ["of start", "of state"]
+    session.close()
 
-        return Answers(self._greeting)
 
-    def sendall(self, line: bytes) -> None:
-        super().sendall(line)
-        if line == b"last":
-            self.arrived.set()
+@pytest.mark.parametrize(
+    "line",
+    [b"Welcome!\n", b"\xff\n", b"[]\n", b"[" * 10**4 + b"\n", b'{"ok": NaN}\n', b'{"ok": 1, "ok": 2}\n'],
+    ids=lambda line: str(line[:8]),
+)
+def test_what_is_no_message_ends_the_connection(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    for said in (line, HELLO + line):
+        with pytest.raises(HostUnreachableError, match="what it says is no message of FairShares; does any"):
+            connect(Session(said, goes_on=True), monkeypatch).ask("collect")
+
+
+def test_a_line_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LONGEST", 1 << 17)
+    endless = io.BytesIO(b"x" * (1 << 20))
+    with pytest.raises(ValueError, match="too long"):
+        wire.read_line(endless, lambda: None)
+    assert endless.tell() < 1 << 18
+
+
+def test_a_long_line_shows_that_its_sender_is_there() -> None:
+    heard: list[int] = []
+    line = b"x" * 10**6 + b"\n"
+    assert wire.read_line(io.BytesIO(line), lambda: heard.append(1)) == line
+    assert len(heard) > 10 and wire.read_line(io.BytesIO(line[:-1]), lambda: None) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "stderr", "said"),
+    [
+        (-1, b"", r"went away: the connection broke\.$"),
+        (1, b"", r"went away: its agent ended with exit code 1\.$"),
+        (1, b"Traceback\nImportError: no x.\n", r"ended with exit code 1: ImportError: no x\.$"),
+        (-1, b"\xff" + b"x" * 10**4, r"the connection broke: .x{999}\.$"),
+    ],
+)
+def test_an_agent_that_ends_is_quoted(
+    status: int, stderr: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for greeting in (b"", HELLO):
+        session = Session(greeting)
+        session.exit_status, session.stderr = status, stderr
+        with pytest.raises(HostUnreachableError, match=said):
+            connect(session, monkeypatch).ask("collect")
+
+
+def test_an_agent_takes_as_long_to_start_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine says nothing for a while; only one that was there can be missed."""
+    monkeypatch.setattr(wire, "BEAT_S", 0.001)
+    session = Session(goes_on=True)
+    threading.Timer(0.5, session.say, [HELLO]).start()
+    one = connect(session, monkeypatch)
+    until(lambda: one.lost)
+    with pytest.raises(HostUnreachableError, match=r"went away: nothing came from it for 0\.01 s\.$"):
+        one.ask("collect")
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_patience_ends_with_a_host_that_takes_nothing_or_answers_nothing(
+    takes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(HELLO, goes_on=True)
+    one = connect(session, monkeypatch)
+    session.takes = takes
+    with pytest.raises(HostUnreachableError, match=r"went away: it gave no answer within 0\.2 s\.$"):
+        one.ask("collect", 0.2)
 
 
 @pytest.mark.parametrize("refused", [None, 1])
 def test_files_are_sent_without_a_trip_for_each(
     refused: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The host answers nothing before the last file is there; each answer is that of its file."""
     contents = [b"one", b"two", b"last"]
     files = [tmp_path / f"{number}.share" for number in range(3)]
     for file, content in zip(files, contents, strict=True):
@@ -118,14 +237,22 @@ def test_files_are_sent_without_a_trip_for_each(
     answers: list[dict[str, Any]] = [{"ok": None} for _ in files]
     if refused is not None:
         answers[refused] = {"error": ["ShareError", "There is no room."]}
-    session = Late(b"".join(map(wire.encode, [{"agent": wire.VERSION}, *answers])))
-    monkeypatch.setattr(connection, "_open", lambda host: session)
-    made = Connection(HOST)
-    if refused is None:
-        made.put("put_file", files, 60.0)
-    else:
-        with pytest.raises(ShareError, match=r"^Host one\.example .*: There is no room\."):
-            made.put("put_file", files, 60.0)
-    sent = [line for line in session.sent if line.strip()]  # signs of life apart
-    asked = [{"do": "put_file", "name": file.name, "bytes": file.stat().st_size} for file in files]
-    assert sent == [part for each in zip(map(wire.encode, asked), contents, strict=True) for part in each]
+    session = Session(HELLO, goes_on=True)
+    made = connect(session, monkeypatch)
+    with ThreadPoolExecutor(1) as pool:
+        put = pool.submit(made.put, "put_file", files, 60.0)
+        until(lambda: b"last" in session.sent)
+        session.say(b"".join(map(wire.encode, answers)))
+        if refused is None:
+            put.result()
+        else:
+            with pytest.raises(ShareError, match=r"^Host one\.example .*: There is no room\."):
+                put.result()
+        sent = [line for line in session.sent if line.strip()]  # signs of life apart
+        asked = [{"do": "put_file", "name": file.name, "bytes": file.stat().st_size} for file in files]
+        assert sent == [part for each in zip(map(wire.encode, asked), contents, strict=True) for part in each]
+        after = pool.submit(made.ask, "collect", kind=str)
+        until(lambda: any(b"collect" in line for line in session.sent))
+        session.say(wire.encode({"ok": "of collect"}))
+        assert after.result() == "of collect"
+    session.close()

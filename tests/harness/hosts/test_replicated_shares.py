@@ -197,7 +197,7 @@ def lying(change: Callable[[dict[str, Any]], object], host: Path, signer: int = 
             said = json.loads(answer["said"])
             change(said["uploads"])
             certificate = keys.DIRECTORY, "mp-spdz", f"P{signer}.pem"
-            return sign(UploadList(said["nonce"], said["uploads"]), host.joinpath(*certificate))
+            return sign(UploadList(**said), host.joinpath(*certificate))
         return answer
 
     return lie

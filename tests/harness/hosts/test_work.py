@@ -141,6 +141,39 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         assert starters[5].work.uploads.check_uploads(0, ANY.to_json()) is None  # parties agreed before
 
 
+def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
+    """Whatever a starter does once hosts were told of all lists, they take what these give, or nothing."""
+    hosts, domain = make_hosts(tmp_path, DEFAULT, clients=0), RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+    none = np.array([], dtype=np.int64)
+    records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
+    share(records, SLOTS, XOR, 3, tmp_path / "shares")
+    shutil.copytree(tmp_path / "shares" / "party-0", hosts[0] / "shares")
+    with ExitStack() as stack:
+        starter = Starter(hosts[0], stack)
+        starter.work.propose(asked())
+        starter.tell(hosts, asked())
+        with pytest.raises(HostUnfitError, match="It has listed its uploads already"):
+            starter.work.uploads.put_file("0a.share", 5)
+        with pytest.raises(ShareError, match="No upload is sound at every party"):
+            starter.work.uploads.aggregate(0)
+        with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
+            starter.work.uploads.aggregate(0)
+        assert starter.work.uploads.values is None
+
+
+def test_hosts_judge_uploads_by_the_same_rules(tmp_path: Path) -> None:
+    """Else a starter could have one host complain alone of what all others take."""
+    hosts = make_hosts(tmp_path, DEFAULT)
+    with ExitStack() as stack:
+        starter = Starter(hosts[0], stack)
+        starter.work.propose(asked())
+        starter.tell(hosts, asked(), rules=UploadPolicy(clients=1))
+        with pytest.raises(
+            HostUnfitError, match="What party 1 signed is not its list of uploads: it was told other rules"
+        ):
+            starter.work.uploads.aggregate(0)
+
+
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
     """An agent that hears nothing more ends, and removes what it holds."""
     make_host(tmp_path / "host")

@@ -1,0 +1,178 @@
+"""What hosts answer to `hosts.setup`, `hosts.collect` and `hosts.clean`: nonsense ends in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.commands import hosts as commands
+from harness.cli.options import HostsCollectOptions
+from harness.engines.parties.certificates import make_key
+from harness.engines.registry import engines
+from harness.errors import CertificateError, HostUnfitError
+from harness.hosts import fleet, keys
+from harness.hosts.checks import Finding, _compare_certificates
+from harness.hosts.connection import checked
+from harness.hosts.inventory import Host
+from harness.security_models import get_model
+from protocols.spec import PROTOCOLS
+from tests.support.command import files_below
+from tests.support.hostile import check_refuses, spoilt
+
+RUN = "0a" * 16
+HOSTS = [Host(i, f"{name}.example", "/srv/host", "/srv/FairShares", 9000) for i, name in enumerate("abc")]
+MODEL = get_model("mpyc")
+
+
+def kept(party: int, **changes: Any) -> dict[str, Any]:
+    """Return what a host keeps of a run that revealed one number."""
+    return {
+        "run": RUN,
+        "party": party,
+        "model": MODEL.name,
+        "protocol": "pi_gap",
+        "arguments": ["1"],
+        "program_hash": "h",
+        "engine_version": "MPyC",
+        "lines": [],
+        "ended": f"2026-01-0{1 + party}",
+        **changes,
+    }
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what has hosts answer: `answered(request, answer of host 0, of host 1, …)`."""
+    answers: dict[str, list[Any]] = {}
+
+    class Answering:
+        lost = False
+
+        def __init__(self, host: Host, _role: str = "agent") -> None:
+            self.host = host
+
+        def ask(self, request: str, kind: Any = None, **_details: Any) -> Any:
+            said = json.loads(json.dumps(answers[request][self.host.party]))
+            return checked(kind, said, self.host, request)
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(fleet, "Connection", Answering)
+    return lambda request, *said: answers.update({request: list(said)})
+
+
+def collected() -> list[dict[str, Any]]:
+    return fleet.leftover_runs(HOSTS, lambda step: None)
+
+
+def test_records_of_all_parties_that_agree_give_outputs(answered: Callable[..., None]) -> None:
+    outputs = [f"OUT {name} 7" for name in PROTOCOLS["pi_gap"].outputs]
+    answered("collect", *([kept(i, lines=outputs)] for i in range(3)))
+    (found,) = collected()
+    assert found["outputs"] and found["ended"] == "2026-01-01" and found["parties"]["2"] == outputs
+    answered("collect", *([kept(i, lines=outputs, program_hash=f"{i}")] for i in range(3)))
+    assert collected()[0]["outputs"] is None
+    answered("collect", *([kept(i, lines=["OUT x 1"])] for i in range(3)))
+    assert collected()[0]["outputs"] is None
+
+
+def test_what_a_host_says_it_keeps_is_what_one_keeps(answered: Callable[..., None], tmp_path: Path) -> None:
+    """Whatever is wrong with it: the host is named, nothing is written."""
+    text = "".join(
+        f'[[host]]\nparty = {host.party}\naddress = "{host.address}"\ndirectory = "/d"\nproject = "/p"\n'
+        "port = 1\n"
+        for host in HOSTS
+    )
+    (tmp_path / "hosts.toml").write_text(text)
+    made: Any = HostsCollectOptions
+    options = made(hosts=tmp_path / "hosts.toml", out=tmp_path / "out")
+
+    def collect(of_b: Any) -> None:
+        answered("collect", [kept(0)], of_b, [kept(2)])
+        with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\)") as refused:
+            commands.collect(options)
+        assert files_below(tmp_path) == {"hosts.toml"}
+        raise refused.value
+
+    check_refuses(collect, HostUnfitError, spoilt([kept(1)]))
+    for changes in (
+        {"run": f"../{RUN}"},
+        {"run": "/tmp/x"},
+        {"run": RUN.upper()},
+        {"model": "unknown"},
+        {"protocol": "pi_none"},
+        {"party": 2},
+        {"party": -1},
+    ):
+        with pytest.raises(HostUnfitError):
+            collect([kept(1) | changes])
+    with pytest.raises(HostUnfitError, match="or the same run twice"):
+        collect([kept(1), kept(1)])
+    answered("collect", *([kept(i)] for i in range(3)))
+    commands.collect(options)
+    assert files_below(tmp_path) == {"hosts.toml", "out", f"out/{RUN}.json"}
+
+
+def test_what_was_removed_is_counted(answered: Callable[..., None]) -> None:
+    def clean(of_b: Any) -> None:
+        answered("clean", right, of_b, right)
+        fleet.clean_up(HOSTS, lambda step: None)
+
+    right = {"processes": 0, "directories": 1, "records": 2}
+    check_refuses(clean, HostUnfitError, spoilt(right))
+    clean(right)
+
+
+def test_no_host_is_told_of_certificates_that_are_none(answered: Callable[..., None], tmp_path: Path) -> None:
+    made = [keys.make_keys(tmp_path / str(i), i, renew=False) for i in range(3)]
+    (tmp_path / "other").mkdir()
+    other = make_key(tmp_path / "other", "P9", "P9").read_text()
+
+    def set_up(of_b: Any) -> Any:
+        answered("setup", made[0], of_b, made[2])
+        return fleet.set_up(HOSTS, renew=False, policy_text=None, progress=lambda step: None)
+
+    wrong: list[Any] = [None, [], "x", {"mpyc": 1}]
+    for name in engines():
+        wrong += [{**made[1], name: text} for text in ("", "x", other, made[0][name])]
+        wrong += [{key: text for key, text in made[1].items() if key != name}]
+    for of_b in wrong:  # and "pin" is not even asked
+        with pytest.raises((HostUnfitError, CertificateError), match=r"^Host b\.example \(party 1\)"):
+            set_up(of_b)
+    answered("pin", None, None, None)
+    assert set_up(made[1]) == {name: {i: made[i][name] for i in range(3)} for name in engines()}
+    answered("pin", None, "what nobody asked for", None)
+    with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'pin'"):
+        set_up(made[1])
+
+
+def test_what_a_host_holds_in_place_of_a_certificate_is_shown_as_none(tmp_path: Path) -> None:
+    engine = engines()["embedded"]
+    own = [keys.make_keys(tmp_path / str(i), i, renew=False) for i in range(2)]
+    findings = [
+        Finding(HOSTS[i], facts={"certificates": own[i], "pinned": {}, "directory": None}) for i in range(2)
+    ]
+    for i, finding in enumerate(findings):
+        finding.facts["pinned"] = {"embedded": {str(1 - i): own[1 - i]["embedded"]}}
+    _compare_certificates(deepcopy(findings), engine)
+    for text in ("", "no PEM", own[0]["embedded"][:40]):
+        broken = deepcopy(findings)
+        broken[1].facts["pinned"]["embedded"]["0"] = text
+        _compare_certificates(broken, engine)
+        assert list(broken[1].faults) == ["certificates"] and not broken[0].faults
+        said = "Host b.example (party 1) holds another certificate of party 0 (which is none) than host"
+        assert broken[1].faults["certificates"].startswith(said)
+
+
+def test_a_host_greets_as_agents_do(answered: Callable[..., None]) -> None:
+    answered("listen", "SSH-2.0", RUN, 5)
+    answering: Any = vars(fleet)["Connection"]
+    for host, said in ((HOSTS[0], "greets as no agent does"), (HOSTS[2], "its answer to 'listen'")):
+        with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*{said}"):
+            fleet.listening(answering(host), 1)
+    assert fleet.listening(answering(HOSTS[1]), 1) == RUN
