@@ -124,7 +124,8 @@ class RemoteProcess(PartyProcess):
             return None
 
     def go(self, certificates: Mapping[int, str]) -> None:  # noqa: ARG002
-        self._connection.ask("go", agreed=self._agreed)  # it has the others' certificates itself
+        # It has the others' certificates itself; charging a million uploads takes a while.
+        self._connection.ask("go", self._timeout_s, agreed=self._agreed)
 
     def exit_code(self) -> int | None:
         ended = self._connection.ended
@@ -291,7 +292,9 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
-        signed = at_once(lambda one: one.ask("agree", kind=dict[str, str], nonces=nonces), self._connections)
+        signed = at_once(
+            lambda one: one.ask("agree", timeout_s, kind=dict[str, str], nonces=nonces), self._connections
+        )
         agreed = dict(enumerate(signed)) if any(signed) else {}  # none of a benchmark run
         for party, one in agreed.items():
             checked(Signed, one, self._hosts[party], "agree")

@@ -14,6 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -255,8 +256,9 @@ def _started(
                     f"{each.name} did not start within {timeout_s:g} s; all were stopped."
                 )
             certificates[i] = certificate
-        for each in parties:
-            each.go(certificates)
+        with ThreadPoolExecutor(len(parties)) as pool:  # the first waits for the last, and not for long
+            for gone in [pool.submit(each.go, certificates) for each in parties]:
+                gone.result()
         yield certificates, deadline
     finally:
         with uninterrupted():

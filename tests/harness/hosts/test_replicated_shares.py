@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -158,16 +159,21 @@ def test_a_share_changed_after_ends_the_run(model: Model, party: int, held: int,
 
 @models
 def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) -> None:
-    """One host gets a sound upload of another content: under a name of its own, and under the others'."""
+    """Each host in turn gets a sound upload of another content: by a name of its own, and by the others'."""
     site = Site(tmp_path, model)
     other = share(client(0), FORM, RING, model.parties, tmp_path / "other")
-    site.file(1, 1).unlink()
-    own = tmp_path / "other" / "party-1" / f"{other}.share"
-    shutil.copyfile(own, site.hosts[1] / "shares" / own.name)
-    assert site.fed() == ({*site.batches} - {site.batches[1]}, {NOT_THE_SAME: 2})
-    (site.hosts[1] / "shares" / own.name).rename(site.file(1, 1))
-    taken, left_out = site.fed()
-    assert taken == {*site.batches} - {site.batches[1]} and list(left_out.values()) == [1]
+    for party, host in enumerate(site.hosts):
+        own = tmp_path / "other" / f"party-{party}" / f"{other}.share"
+        file = site.file(party, 1)
+        whole = file.read_bytes()
+        file.unlink()
+        shutil.copyfile(own, host / "shares" / own.name)
+        assert site.fed() == ({*site.batches} - {site.batches[1]}, {NOT_THE_SAME: 2})
+        (host / "shares" / own.name).rename(file)
+        taken, left_out = site.fed()
+        assert taken == {*site.batches} - {site.batches[1]} and list(left_out.values()) == [1]
+        if host != site.hosts[-1]:
+            file.write_bytes(whole)
     assert all(
         abs(count - true) < NOISE for count, true in zip(site.run(), (ROWS, 0, ROWS, ROWS), strict=True)
     )
@@ -175,15 +181,34 @@ def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) ->
 
 @models
 def test_a_file_that_changes_after_the_comparison_ends_the_run(model: Model, tmp_path: Path) -> None:
+    """Each party's each share."""
     site = Site(tmp_path, model)
+    for party in range(model.parties):
+        file = site.file(party, 2)
+        whole = file.read_bytes()
+        for changed in [changed_at(file, held, SALT_BYTES) for held in range(model.parties - 1)]:
 
-    def late(request: str, _work: Work, answer: Any) -> Any:
-        if request == "check_uploads":
-            site.file(1, 2).write_bytes(changed_at(site.file(1, 2), 0, SALT_BYTES))
+            def late(request: str, _work: Work, answer: Any) -> Any:
+                if request == "check_uploads":
+                    file.write_bytes(changed)  # noqa: B023  # of this round
+                return answer
+
+            with pytest.raises(ShareError, match="was changed since it was shared"):
+                site.fed({party: late})
+            file.write_bytes(whole)
+
+
+@models
+def test_hosts_charge_at_the_same_time(model: Model, tmp_path: Path) -> None:
+    """A machine waits a minute for the others; to charge a million uploads takes each host a part of it."""
+    all_charge = Barrier(model.parties, timeout=60)
+
+    def meet(request: str, _work: Work, answer: Any) -> Any:
+        if request == "go":
+            all_charge.wait()
         return answer
 
-    with pytest.raises(ShareError, match="was changed since it was shared"):
-        site.fed({1: late})
+    assert len(Site(tmp_path, model).run(dict.fromkeys(range(model.parties), meet))) == DOMAIN.cells
 
 
 def lying(change: Callable[[dict[str, Any]], object], host: Path, signer: int = 1) -> After:
