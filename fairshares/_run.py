@@ -16,7 +16,8 @@ from harness.cli.commands.choices import chosen_spec, not_adopted, score_cut, un
 from harness.cli.commands.releases import run_on_records, settings_of
 from harness.cli.commands.weights import arrived
 from harness.cli.options import LedgerOptions
-from harness.cli.release_options import RELEASES, PlanOptions, WeightsOptions
+from harness.cli.release_options import RELEASES, WeightsOptions
+from harness.cli.task_options import PlanOptions
 from harness.cli.train_options import TrainOptions
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files

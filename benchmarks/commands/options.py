@@ -15,7 +15,8 @@ from harness.cli.parsers import (
     separated,
     whole,
 )
-from harness.cli.release_options import ErrorOptions, PlanOptions
+from harness.cli.release_options import ErrorOptions
+from harness.cli.task_options import PlanOptions
 from harness.errors import OptionError
 from harness.system.result_files import default_out
 

@@ -184,7 +184,8 @@ def error_ratio(cell: Mapping[str, Level]) -> float:
 
     Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds.
     """
-    own, joint = (_count_error(cell_key({**cell, "noise": noise})) for noise in (OWN, JOINT))
+    same = {**cell, "network": "none"}  # on which errors do not depend
+    own, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (OWN, JOINT))
     return own / joint
 
 

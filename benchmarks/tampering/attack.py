@@ -22,10 +22,17 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.tampering.operations import Integers, Operation
-from harness.engines.base import LOOPBACK, PROGRAMS as PRODUCTION, Job
+from harness.engines.base import PROGRAMS as PRODUCTION, Job
 from harness.engines.parties.certificates import make_key, trust
 from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import DATA, LOG, bits_file, certificate_file, values_file
+from harness.engines.parties.working_directory import (
+    DATA,
+    LOG,
+    LOOPBACK,
+    bits_file,
+    certificate_file,
+    values_file,
+)
 from harness.engines.registry import engine_of
 from harness.errors import UnsupportedError
 from harness.security_models import Model

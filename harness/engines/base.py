@@ -16,7 +16,6 @@ from protocols.circuits.noise import input_widths
 from protocols.noise.tables import NoiseLaw, OwnNoise
 from protocols.spec import KEYS, REPLICATED, InputForm, ProtocolSpec
 
-LOOPBACK = "127.0.0.1"
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAMS = PROJECT / "Programs" / "Source"
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import (
-    LOOPBACK,
     Address,
     EngineResult,
     Job,
@@ -29,6 +28,7 @@ from harness.engines.emulated_network.links import links_between
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.output_parser import PartyLog, parse_outputs, peaks_of
 from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
+from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError
 from harness.security_models import Model
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec

@@ -17,10 +17,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import LOOPBACK, EngineResult, Job, Prepared, Progress, Runner, no_charge
+from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.parties.handle import PartyProcess
 from harness.engines.parties.supervisor import beginning, run_to_completion
+from harness.engines.parties.working_directory import LOOPBACK
 from harness.engines.registry import engine_of
 from harness.errors import (
     HostUnfitError,

@@ -17,7 +17,7 @@ from protocols.mechanisms import counts_so_far
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
-from tests.support.running import model_parameters
+from tests.support.running import QUICKEST, model_parameters
 
 DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}
 CAPPED = {**DOMAIN, "cap": 2}
@@ -30,7 +30,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def arrive(here: Path, *cells: str, model: str = "mpyc", options: tuple[str, ...] = ()) -> None:
+def arrive(here: Path, *cells: str, model: str = QUICKEST, options: tuple[str, ...] = ()) -> None:
     """Have a client arrive with a record in each of these cells, "a0" for example."""
     rows = [f"c,{cell[0]},{cell[1]}\n" for cell in cells]
     (here / "mine.csv").write_text("client_id,group,label\n" + "".join(rows))
@@ -107,7 +107,7 @@ def test_slots_of_clients_that_keep_one_cap(model: Model, here: Path) -> None:
 def test_in_python(here: Path) -> None:
     arrive(here, *["a0"] * 30)
     given: dict[str, Any] = {"shares": here / "shares", "arrivals": here / "series", "horizon": 2}
-    first = fs.weights(epsilon=20, model="mpyc", **given)
+    first = fs.weights(epsilon=20, model=QUICKEST, **given)
     arrive(here, *["a1"] * 40)
     second = fs.weights(epsilon=20, **given)
     assert first.noisy_counts is not None and second.noisy_counts is not None
@@ -126,7 +126,7 @@ def test_in_python(here: Path) -> None:
         (("--epsilon", "2"), "was begun with --epsilon 20 for all epochs, not 2; leave --epsilon out"),
         (("--horizon", "3"), "was begun with --horizon 2 for all epochs, not 3"),
         (("--delta", "1e-9"), "was begun with --delta 2^-40 for all epochs, not 1e-9"),
-        (("--model", "ring"), "was begun with --model mpyc for all epochs, not ring"),
+        (("--model", "semi2k"), f"was begun with --model {QUICKEST} for all epochs, not semi2k"),
         (("--noise", "own"), "was begun with --noise joint for all epochs, not own"),
         (("--epsilon", "20.0", "--horizon", "2"), "All 1 uploads in shares went into epochs of"),
         (("--reveal", "weights"), "--reveal weights reveals none; leave out one"),
@@ -148,7 +148,9 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "domain.json").write_text(json.dumps(DOMAIN))
     (here / "capped.json").write_text(json.dumps(CAPPED))
     arrive(here, "a0")
-    epoch(here, "first", "--horizon", "2", "--epsilon", "20", "--model", "mpyc", "--ledger", "ledger.sqlite")
+    epoch(
+        here, "first", "--horizon", "2", "--epsilon", "20", "--model", QUICKEST, "--ledger", "ledger.sqlite"
+    )
     return here
 
 
@@ -167,7 +169,7 @@ def test_a_new_series_says_how_long_it_is_and_what_it_may_spend(
     options: tuple[str, ...], said: str, here: Path
 ) -> None:
     arrive(here, "a0")
-    new = ("weights", "--shares", "shares", "--arrivals", "series", "--model", "mpyc", *options)
+    new = ("weights", "--shares", "shares", "--arrivals", "series", "--model", QUICKEST, *options)
     assert said in refused(*new, cwd=here)
 
 

@@ -14,7 +14,7 @@ from harness.security_models import MODELS, Model
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
-from tests.support.running import model_parameters
+from tests.support.running import QUICKEST, model_parameters
 
 DECLARED = ["--groups", "a,b", "--labels", "no,yes", "--max-count", "100"]
 # Client, group, label, score: predicted from 0.5 on.
@@ -98,7 +98,7 @@ def test_mistakes(options: str, message: str, here: Path) -> None:
 
 @pytest.mark.parametrize(("said", "shown"), [([], "yes"), (["--positive-label", "no"], "no")])
 def test_rates_are_the_positive_label_s(said: list[str], shown: str, here: Path) -> None:
-    options = ["--records", "records.csv", "--model", "mpyc", "--epsilon", "1", "--out", "results"]
+    options = ["--records", "records.csv", "--model", QUICKEST, "--epsilon", "1", "--out", "results"]
     done = call("confusion", *options, *DECLARED, *said, cwd=here)
     assert done.returncode == 0, done.stderr
     rates = done.stdout.partition("positive label")[2]

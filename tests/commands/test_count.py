@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import command, refused
+from tests.support.command import call, refused
 
 RECORDS = "client_id,group,label\n" + "".join(f"c{i % 40},{'ab'[i % 5 == 0]},{i % 2}\n" for i in range(2000))
 
@@ -22,7 +22,7 @@ def test_counts_and_what_they_protect(directory: Path) -> None:
     options = "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --out found"
     domain = {"groups": ["a", "b", "c"], "labels": ["0", "1"], "max_count": 100}
     (directory / "domain.json").write_text(json.dumps(domain))
-    done = command("count", *options.split(), cwd=directory)
+    done = call("count", *options.split(), cwd=directory)
     assert done.returncode == 0, done.stderr
     found = json.loads((directory / "found" / "count.json").read_text())
     truth = [[800, 800], [200, 200], [0, 0]]
@@ -47,7 +47,7 @@ def test_more_comparisons_are_more_likely_to_fail(groups: str, directory: Path) 
     options = (
         "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --model mpyc --out found"
     )
-    done = command("count", *options.split(), cwd=directory)
+    done = call("count", *options.split(), cwd=directory)
     assert done.returncode == 0, done.stderr
     found = json.loads((directory / "found" / "count.json").read_text())
     compared = 2 * len(groups) * sum(found["offset"] < 1 << i <= found["offset"] + 2000 for i in range(64))

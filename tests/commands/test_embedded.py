@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import LOOPBACK, EngineResult, Job
+from harness.engines.base import EngineResult, Job
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.party import common_name
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
+from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, PartyFailedError, PartyTimeoutError
 from harness.security_models import get_model
 from tests.support.running import program_spec, until

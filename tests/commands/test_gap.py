@@ -15,7 +15,7 @@ from protocols.accounting.calibration import NeighboringRelation, Neighbors, pla
 from protocols.accounting.queries import sums_and_sizes
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
-from tests.support.running import model_parameters
+from tests.support.running import QUICKEST, model_parameters
 
 DECLARED = ["--groups", "a,b", "--range", "0,1", "--steps", "100"]
 # 300 clients at 0.8, a fraction of counts; 200 at 0.5.
@@ -93,7 +93,7 @@ def test_too_few_clients_are_told(here: Path) -> None:
 
     It does not hide either group in one of 1900 runs, and is not said to then.
     """
-    options = [*DECLARED, "--model", "mpyc", "--out", "results", "--epsilon", "0.01"]
+    options = [*DECLARED, "--model", QUICKEST, "--out", "results", "--epsilon", "0.01"]
     done = call("gap", "--records", "values.csv", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())

@@ -26,7 +26,7 @@ from protocols.spec import PI_LAP
 from tests.conftest import PROJECT
 from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
-from tests.support.running import model_parameters, until
+from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.surroundings import Surroundings, small_disk
 
 BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
@@ -109,7 +109,7 @@ def test_runs_add_up_until_the_budget_ends(model: Model, here: Path) -> None:
 
 
 def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path) -> None:
-    model = MODELS["mpyc"]
+    model = MODELS[QUICKEST]
     before = call(*weights(model, "--out", "before"), cwd=here).stdout
     assert f"{UNCOUNTED} --population NAME tracks it." in before
     assert call("ledger", "--population", "loans", "--budget", "3,1e-6", cwd=here).returncode == 0
@@ -209,7 +209,7 @@ def test_a_run_that_no_party_saw_is_not_charged(here: Path) -> None:
 
 
 def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = weights(MODELS["mpyc"], "--population", "loans")
+    run = weights(MODELS[QUICKEST], "--population", "loans")
     budget = ("--population", "loans", "--budget", "3", "--ledger", "mine/l.db")
     path = here / "mine" / "l.db"
     assert f"New population 'loans' in {path}\n" in call("ledger", *budget, cwd=here).stderr
@@ -246,7 +246,7 @@ def test_an_earlier_ledger_is_adopted_by_a_command_and_never_silently(here: Path
     (here / "runs").mkdir()
     path = (here / "ledger.sqlite").rename(here / "runs" / "ledger.sqlite")
     adopt = f"Take it over with `./inv ledger --adopt {path}`."
-    run = ("--epsilon", "1", "--model", "mpyc", "--out", "out")
+    run = ("--epsilon", "1", "--model", QUICKEST, "--out", "out")
     before = files_below(here), path.read_bytes()
     for refused in (
         ("--records", "nowhere.csv", "--population", "loans"),
@@ -294,9 +294,9 @@ def test_an_earlier_ledger_is_adopted_by_a_command_and_never_silently(here: Path
 
 def test_an_earlier_ledger_without_budgets_hinders_no_run_that_names_nobody(here: Path) -> None:
     Ledger(here / "runs" / "ledger.sqlite").charge("loans", None, RELEASE)
-    named = call(*weights(MODELS["mpyc"], "--out", "out", "--population", "loans"), cwd=here)
+    named = call(*weights(MODELS[QUICKEST], "--out", "out", "--population", "loans"), cwd=here)
     assert named.returncode == 1 and "Take it over with" in named.stderr
-    assert call(*weights(MODELS["mpyc"], "--out", "out"), cwd=here).returncode == 0
+    assert call(*weights(MODELS[QUICKEST], "--out", "out"), cwd=here).returncode == 0
 
 
 def test_the_same_people_in_two_directories_are_merged_by_a_command(here: Path) -> None:

@@ -18,8 +18,9 @@ from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 from tests.support.command import call, refused
+from tests.support.running import QUICKEST
 
-WEIGHTS = ("weights", "--records", "records.csv", "--model", "mpyc", "--out", "results")
+WEIGHTS = ("weights", "--records", "records.csv", "--model", QUICKEST, "--out", "results")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.views.test_html import Page
 from tests.support.command import call, files_below
+from tests.support.running import QUICKEST
 
 NUMBER = re.compile(r"\d[\d,]*\.?\d*(?:e-?\d+)?")
 RUNS = {
@@ -54,7 +55,7 @@ def test_a_run_writes_its_page_beside_its_results(task: str, here: Path) -> None
     options, pictures = RUNS[task]
     out = f"{task}-results"
     given = options.replace("results", out).split()
-    said = ("--records", "records.csv", "--epsilon", "4", "--model", "mpyc", "--plot")
+    said = ("--records", "records.csv", "--epsilon", "4", "--model", QUICKEST, "--plot")
     done = call(task, *said, *given, cwd=here)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"Results: {out}/report.html"
@@ -66,13 +67,13 @@ def test_a_run_writes_its_page_beside_its_results(task: str, here: Path) -> None
 
 
 def test_without_it_nothing_is_drawn(here: Path) -> None:
-    said = ("--records", "records.csv", "--epsilon", "4", "--model", "mpyc")
+    said = ("--records", "records.csv", "--epsilon", "4", "--model", QUICKEST)
     assert call("weights", *said, "--out", "plain", cwd=here).stdout.endswith("Results: plain\n")
     assert files_below(here / "plain") == {"weights.json", "manifest.json"}
 
 
 def test_thresholds_chosen_again(here: Path) -> None:
-    given = "--records records.csv --epsilon 4 --model mpyc --groups a,b --labels 0,1 --tolerance 1 --out run"
+    given = "--records records.csv --epsilon 4 --groups a,b --labels 0,1 --tolerance 1 --out run"
     assert call("thresholds", *given.split(), cwd=here).returncode == 0
     again = call("thresholds", "--curves", "run", "--tolerance", "1", "--plot", "--out", "again", cwd=here)
     assert again.stdout.splitlines()[-1] == "Results: again/report.html"
@@ -80,7 +81,9 @@ def test_thresholds_chosen_again(here: Path) -> None:
 
 
 def test_a_chosen_cap_and_what_follows_are_shown_together(here: Path) -> None:
-    given = "--records records.csv --epsilon 4 --model mpyc --privacy-unit client --cap auto --max-count 4"
+    given = (
+        f"--records records.csv --epsilon 4 --model {QUICKEST} --privacy-unit client --cap auto --max-count 4"
+    )
     done = call("weights", *given.split(), "--plot", "--out", "capped", cwd=here)
     page = page_of(here / "capped", {"weights", "privacy"})
     assert "capped/report.html" in done.stdout and any("of a client's records" in text for text in page.texts)
@@ -107,7 +110,7 @@ def test_a_plan_of_a_file_says_whom_it_is_for(here: Path) -> None:
 
 def test_a_ledger(here: Path) -> None:
     counted = ("--population", "loans", "--budget", "9", "--ledger", "l.sqlite")
-    said = ("--records", "records.csv", "--epsilon", "1", "--model", "mpyc", *counted)
+    said = ("--records", "records.csv", "--epsilon", "1", "--model", QUICKEST, *counted)
     assert call("weights", *said, "--out", "charged", cwd=here).returncode == 0
     done = call("ledger", "--ledger", "l.sqlite", "--plot", cwd=here)
     directory = (here / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
@@ -119,7 +122,7 @@ def test_a_page_that_does_not_fit_leaves_the_results(here: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("harness.cli.report.write_page", full)
-    said = ("--records", "records.csv", "--epsilon", "4", "--model", "mpyc", "--plot")
+    said = ("--records", "records.csv", "--epsilon", "4", "--model", QUICKEST, "--plot")
     done = call("weights", *said, "--out", "full", cwd=here)
     assert done.returncode == 1 and "noisy count" in done.stdout
     assert "Cannot write the report into full: No space left on device; the results are there." in done.stderr

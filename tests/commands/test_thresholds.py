@@ -17,7 +17,7 @@ from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
-from tests.support.running import model_parameters
+from tests.support.running import QUICKEST, model_parameters
 
 HEADER = "client_id,group,label,score\n"
 GRID = 21
@@ -167,7 +167,7 @@ def test_what_the_published_protocol_spends(model: Model, here: Path) -> None:
 
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     """Their epsilon is spent; the exit code tells that there are no thresholds."""
-    options = ["--domain", "domain.json", "--model", "mpyc", "--deterministic", "--tolerance", "0"]
+    options = ["--domain", "domain.json", "--model", QUICKEST, "--deterministic", "--tolerance", "0"]
     options += ["--out", "results"]
     done = call("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=here)
     assert done.returncode == 1
@@ -190,7 +190,7 @@ def test_a_group_that_the_noise_hides(here: Path) -> None:
     few = {"groups": ["a", "b", "c", "d"], "thresholds": 2}
     (here / "domain.json").write_text(json.dumps({**DOMAIN, **few}))
     write(here / "few.csv", RECORDS[:40])
-    options = ["--domain", "domain.json", "--model", "mpyc", "--out", "results"]
+    options = ["--domain", "domain.json", "--model", QUICKEST, "--out", "results"]
     done = call("thresholds", "--records", "few.csv", "--epsilon", "1/100", *options, cwd=here)
     assert done.returncode == 1
     assert "budget of this release is spent" in done.stderr

@@ -11,11 +11,12 @@ import pytest
 
 from fairshares import LogisticModel
 from tests.support.command import call, succeed
+from tests.support.running import QUICKEST
 
 FEATURES = {"x": {"low": 0, "high": 1}, "sector": {"categories": ["s", "t"]}}
 ROWS = [(f"c{i}", "ab"[i % 2], i // 2 % 2, i // 2 % 2, "st"[i // 3 % 2]) for i in range(60)]
 TABLE = pd.DataFrame(ROWS, columns=["client_id", "group", "label", "x", "sector"])
-GIVEN = ("--records", "my.csv", "--features", "features.json", "--epsilon", "9", "--model", "mpyc")
+GIVEN = ("--records", "my.csv", "--features", "features.json", "--epsilon", "9", "--model", QUICKEST)
 
 
 @pytest.fixture

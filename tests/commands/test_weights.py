@@ -236,12 +236,13 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(tmp_path: Path)
 def check_quickstart(model: Model, tmp_path: Path) -> None:
     slow = slowness()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    printed = succeed("quickstart", "--model", model.name, "--out", "results", cwd=tmp_path)
+    done = command("quickstart", "--model", model.name, "--out", "results", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Of processor time: other work on the machine does not count.
     taken = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     assert taken < 40 * max(slow, slowness())
-    private, evaluation = printed.split("evaluation in the clear on public data: no privacy guarantee")
+    private, evaluation = done.stdout.split("evaluation in the clear on public data: no privacy guarantee")
     assert "DP sample weights" in private and "mortgage applicants" in private
     assert private.count("(ε, δ)-differential privacy") == 1 and "balanced accuracy" not in private
     assert "differential privacy" not in evaluation and "balanced accuracy" in evaluation
@@ -249,7 +250,7 @@ def check_quickstart(model: Model, tmp_path: Path) -> None:
     pictures = ("weights", "roc", "rates", "privacy", *TOLD)
     files = (*json_files, "evaluation.csv", "report.html", *(f"{name}.png" for name in pictures))
     assert files_below(tmp_path) == {"results", *(f"results/{name}" for name in files)}
-    assert printed.endswith("Results: results/report.html\n")
+    assert done.stdout.endswith("Results: results/report.html\n")
     manifest = read(tmp_path / "results" / "manifest.json")
     assert manifest["task"] == "quickstart"
     # Everybody knows that each applicant has one record: what it says is what is protected.

@@ -64,8 +64,8 @@ def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def succeed(*arguments: str, cwd: Path, environment: dict[str, str] | None = None) -> str:
-    """Run a command that has to work; return what it printed."""
-    done = command(*arguments, cwd=cwd, environment=environment)
+    """Run a command that has to work, in this process if its environment is; return what it printed."""
+    done = command(*arguments, cwd=cwd, environment=environment) if environment else call(*arguments, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -20,7 +20,7 @@ from _pytest.mark import ParameterSet
 from harness.engines.base import PROGRAMS, EngineResult, Job
 from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.registry import engine_of
+from harness.engines.registry import choose_model, engine_of
 from harness.inputs.rings import XOR
 from harness.inputs.shares import held_by, split_into_shares
 from harness.pipeline.party_inputs import local_clients
@@ -33,6 +33,7 @@ from protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
 TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
 RUN_TIMEOUT_S = 600.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+QUICKEST = choose_model(None).name  # of the models that can run here: for what is the same in all
 INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
 
 Bits = npt.NDArray[np.bool_]  # shape (bits, lanes)

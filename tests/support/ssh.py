@@ -161,7 +161,7 @@ def start_sshd(ssh: Path, address: str, port: int, more: str = "") -> subprocess
 def copy_of_project(directory: Path, sitecustomize: str = "") -> Path:
     """Return a copy of the project's code, with this environment; what Python runs first there, if given."""
     for name in ("harness", "protocols", "Programs"):
-        shutil.copytree(PROJECT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PROJECT / name, directory / name)  # what is compiled, too: hosts write no bytecode
     python = directory / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     (directory / "sitecustomize.py").write_text(sitecustomize)  # on the path, as the project is

@@ -16,7 +16,7 @@ from harness.cli.options import (
     HostsSetupOptions,
     VerifyOptions,
 )
-from harness.cli.release_options import HostsRunOptions
+from harness.cli.task_options import HostsRunOptions
 from harness.cli.terminal import print_json, show
 from harness.errors import HostUnfitError, OptionError
 from harness.hosts.checks import check_hosts

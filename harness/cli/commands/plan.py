@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from harness.cli.commands.choices import cap_and_release, chosen_form, chosen_law, chosen_spec
 from harness.cli.parsers import parse_shares
-from harness.cli.release_options import CAPPED_RELEASES, DEFAULT_ERROR, PlanOptions, ReleaseOptions
+from harness.cli.release_options import CAPPED_RELEASES, ReleaseOptions
 from harness.cli.report import tell
+from harness.cli.task_options import DEFAULT_ERROR, PlanOptions
 from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.forecast.expected_accuracy import plan_releases
 from harness.forecast.plan import PlanRequest, expected_cap, plan_model

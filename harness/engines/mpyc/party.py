@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import LOOPBACK
-from harness.engines.parties.working_directory import DATA, certificate_file
+from harness.engines.parties.working_directory import DATA, LOOPBACK, certificate_file
 from harness.errors import FairSharesError, PartyFailedError
 
 MIN_SECURITY_BITS = 40

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import socket
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,9 +16,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
-from harness.errors import AdoptedError, PopulationError, UsedUploadsError
+from harness.errors import AdoptedError
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
     Charge,
@@ -28,17 +26,17 @@ from harness.privacy.ledger.populations import (
     PrivacyEvent,
     Status,
     key_of,
-    listed,
     refuse_contradictions,
     refuse_late_rule,
     refuse_merging,
     refuse_misspelt,
     refuse_overspending,
     refuse_uncovered,
-    spent_text,
 )
+from harness.privacy.ledger.series import add_epochs, charge_of, move_epochs
+from harness.privacy.ledger.uploads import add_uses, move_uses, refuse_elsewhere, refuse_used, spent_on, uses
 from harness.system.processes import birth
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import Guarantee
 
@@ -71,21 +69,6 @@ CREATE TABLE charges (
 CREATE TABLE uploads (
     id TEXT PRIMARY KEY,
     charge INTEGER NOT NULL REFERENCES charges
-) WITHOUT ROWID;
-"""
-# Ledgers of earlier versions get these when they are written to. What `uploads` says of an upload no longer:
-_EARLIER = """
-CREATE TABLE IF NOT EXISTS earlier_uses (
-    id TEXT,
-    charge INTEGER REFERENCES charges,
-    PRIMARY KEY (id, charge)
-) WITHOUT ROWID;
-"""
-# and which epochs of a series began under its charge.
-_EPOCHS = """
-CREATE TABLE IF NOT EXISTS epochs (
-    id TEXT PRIMARY KEY,
-    charge INTEGER REFERENCES charges
 ) WITHOUT ROWID;
 """
 _OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
@@ -126,7 +109,7 @@ class Ledger:
         if not self._database.exists():
             return {}
         with self._database.reading() as connection, self._sound_entries():
-            return _spent_on(connection, uploads)
+            return spent_on(connection, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population this budget instead of the one that it has, if any."""
@@ -181,13 +164,13 @@ class Ledger:
         then.
         """
         with self._database.writing() as connection:
-            number, key, new = self._charge_of(connection, name, release, epochs)
+            number, key, new = charge_of(connection, self._database, name, release, epochs)
             uploads = sorted(upload for epoch in new for upload in epochs[epoch])
-            _refuse_elsewhere(connection, key, release, uploads)
+            refuse_elsewhere(connection, key, release, uploads)
             with self._sound_entries():
-                refuse_uncovered(release, _spent_on(connection, release.policies))
-            _use(connection, number, uploads)
-            connection.executemany("INSERT INTO epochs VALUES (?, ?)", ((epoch, number) for epoch in new))
+                refuse_uncovered(release, spent_on(connection, release.policies))
+            add_uses(connection, number, uploads)
+            add_epochs(connection, number, new)
             connection.execute(
                 "UPDATE charges SET status = ?, process = ? WHERE id = ?",
                 (str(Status.RUNNING), json.dumps(_process(os.getpid())), number),
@@ -265,44 +248,10 @@ class Ledger:
             found = replace(found, charges=found.charges + unnamed)
             refuse_contradictions(found, budget, release)
             refuse_overspending(replace(found, budget=budget or found.budget), release.exact, release.noise)
-        _refuse_used_uploads(connection, name, release.uploads)
+        refuse_used(connection, name, release.uploads)
         with self._sound_entries():
-            spent = _spent_on(connection, release.policies)
+            spent = spent_on(connection, release.policies)
         refuse_uncovered(release, spent)
-
-    def _charge_of(
-        self,
-        connection: sqlite3.Connection,
-        name: str | None,
-        release: PrivacyEvent,
-        epochs: Mapping[str, Sequence[str]],
-    ) -> tuple[int, str | None, list[str]]:
-        """Return a series' charge, its population's key, and the epochs that it lacks. Raises: as `add`."""
-        connection.execute(_EPOCHS)
-        found: tuple[int, str | None] | None = connection.execute(
-            "SELECT charges.id, population FROM epochs JOIN charges ON charges.id = charge "
-            "WHERE epochs.id = ? AND (epsilon, delta) = (?, ?)",
-            (next(iter(epochs)), str(release.exact.epsilon), str(release.exact.delta)),
-        ).fetchone()
-        if found is None:
-            raise self._database.error(
-                f"it has no charge of {spent_text(release.exact)} for the series in {release.out}; go on "
-                "with the ledger and the version that it was begun with"
-            )
-        number, key = found
-        if name is not None and key != key_of(name):
-            raise PopulationError(
-                f"{release.out} was not charged to {name!r}; name the population that it was begun with, or "
-                "none."
-            )
-        rows = connection.execute("SELECT id FROM epochs WHERE charge = ?", (number,))
-        began = {epoch for (epoch,) in rows}
-        if began - epochs.keys():
-            raise self._database.error(
-                f"an epoch began that {release.out} does not know, which is a copy from before it; go on "
-                "with the latest one"
-            )
-        return number, key, [epoch for epoch in epochs if epoch not in began]
 
     def _find(self, connection: sqlite3.Connection, name: str) -> Population | None:
         return next(iter(self._read(connection, key_of(name))), None)
@@ -319,7 +268,7 @@ class Ledger:
 
     def _uncounted(self, connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
         """Return the charges that uploads went into when nobody was named."""
-        numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
+        numbers = {found.charge for found in uses(connection, uploads) if found.key is None}
         with self._sound_entries():
             return tuple(each for each in _charges(connection, None) if each.id in numbers)
 
@@ -407,24 +356,10 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
     )
     number = inserted.lastrowid
     assert number is not None
-    _use(connection, number, release.uploads)
+    add_uses(connection, number, release.uploads)
     if release.epoch:
-        connection.execute(_EPOCHS)
-        connection.execute("INSERT INTO epochs VALUES (?, ?)", (release.epoch, number))
+        add_epochs(connection, number, [release.epoch])
     return number
-
-
-def _use(connection: sqlite3.Connection, number: int, uploads: Sequence[str]) -> None:
-    """Write that a charge is the last one that these uploads went into."""
-    connection.execute(_EARLIER)
-    connection.executemany(
-        "INSERT OR IGNORE INTO earlier_uses SELECT id, charge FROM uploads WHERE id = ?",
-        ((upload,) for upload in uploads),
-    )
-    connection.executemany(
-        "INSERT INTO uploads VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET charge = excluded.charge",
-        ((upload, number) for upload in uploads),
-    )
 
 
 def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
@@ -442,21 +377,10 @@ def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> N
 
 
 def _move(connection: sqlite3.Connection, old: Path) -> None:
-    """Copy charges and uploads from `old.…`; charges keep their numbers where there are none here.
+    """Copy charges, uses and epochs from `old.…`; charges keep their numbers where there are none here.
 
-    Raises: PopulationError: an upload was used in both, unless what it spent is one population's in both; or
-    an epoch began in both.
+    Raises: PopulationError: as `move_uses` and `move_epochs`.
     """
-    (twice,) = connection.execute(
-        "SELECT COUNT(*) FROM uploads JOIN old.uploads AS theirs USING (id) "
-        "JOIN charges ON charges.id = uploads.charge JOIN old.charges AS other ON other.id = theirs.charge "
-        "WHERE charges.population IS NOT other.population OR other.population IS NULL"
-    ).fetchone()
-    if twice:
-        raise PopulationError(
-            f"Uploads went into runs of both ledgers ({twice} of them), and not for one population: nobody "
-            f"can tell whose ε adds up. Go on with the old ledger by --ledger {shlex.quote(str(old))}."
-        )
     (last,) = connection.execute(
         "SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'charges'"
     ).fetchone()
@@ -464,127 +388,13 @@ def _move(connection: sqlite3.Connection, old: Path) -> None:
         f"INSERT INTO charges (id, {_OF_A_CHARGE}) SELECT id + ?, {_OF_A_CHARGE} FROM old.charges",
         (last,),
     )
-    connection.execute(_EARLIER)
-    connection.execute(
-        f"INSERT INTO earlier_uses SELECT id, charge + ? FROM ({_uses_in(connection, 'old')}) "
-        "WHERE id IN (SELECT id FROM uploads) OR (id, charge) NOT IN (SELECT id, charge FROM old.uploads)",
-        (last,),
-    )
-    connection.execute("INSERT OR IGNORE INTO uploads SELECT id, charge + ? FROM old.uploads", (last,))
-    if connection.execute("SELECT 1 FROM old.sqlite_master WHERE name = 'epochs'").fetchone():
-        connection.execute(_EPOCHS)
-        try:
-            connection.execute("INSERT INTO epochs SELECT id, charge + ? FROM old.epochs", (last,))
-        except sqlite3.IntegrityError:
-            raise PopulationError(
-                "An epoch is in both ledgers, so one is a copy of the other: nobody can tell which of them a "
-                f"series goes on with. Go on with the old ledger by --ledger {shlex.quote(str(old))}."
-            ) from None
+    move_uses(connection, old, last)
+    move_epochs(connection, old, last)
 
 
 def _same(one: Path, other: Path) -> bool:
     """Return whether two paths are one file, by whatever names, so far as this user may look."""
     return os.path.exists(one) and os.path.exists(other) and one.samefile(other)  # noqa: PTH110
-
-
-def _refuse_used_uploads(connection: sqlite3.Connection, name: str | None, uploads: Sequence[str]) -> None:
-    """Raise where uploads were used and nobody would count it, or were charged to others.
-
-    Raises: UsedUploadsError; PopulationError.
-    """
-    used = _uses(connection, uploads)
-    owners = {use.key: use.name for use in used if use.key is not None}
-    if name is None and used:
-        whose = f" They belong to {listed(sorted(owners.values()))}." if owners else ""
-        raise UsedUploadsError(
-            f"{sum(use.uploads for use in used)} of these {len(uploads)} uploads went into a run before "
-            f"({used[-1].out}); a second run spends their ε again, and has to be charged.{whose} "
-            f"Name the population that they are of with --population; {_sent_again(used[-1])}."
-        )
-    others = [use for use in used if use.key is not None and name is not None and use.key != key_of(name)]
-    if others:
-        raise PopulationError(
-            f"Some of these uploads were charged to {listed(sorted({use.name for use in others}))}, not to "
-            f"{name!r}: a record has one population. Correct --population; {_sent_again(others[-1])}."
-        )
-
-
-def _refuse_elsewhere(
-    connection: sqlite3.Connection, key: str | None, release: PrivacyEvent, uploads: Sequence[str]
-) -> None:
-    """Raise UsedUploadsError where another population's run, or nobody's, had uploads of a series."""
-    others = [use for use in _uses(connection, uploads) if use.key is None or use.key != key]
-    if others:
-        raise UsedUploadsError(
-            f"{sum(use.uploads for use in others)} of these {len(uploads)} new uploads went into another run "
-            f"before ({others[-1].out}), which {release.out} is not charged with; {_sent_again(others[-1])}."
-        )
-
-
-def _sent_again(use: _Use) -> str:
-    return f"if a client sent an old upload again, as {use.example} may be, remove it at every party"
-
-
-class _Use(NamedTuple):
-    """A charge that some uploads went into last. key, name: of its population; key: None: of nobody.
-
-    uploads: how many; example: one of them.
-    """
-
-    charge: int
-    key: str | None
-    name: str
-    out: str
-    uploads: int
-    example: str
-
-
-def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[_Use]:
-    """Return the last charges of these uploads."""
-    if not uploads:
-        return []
-    with _asked(connection, uploads):
-        found = connection.execute(
-            "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(asked.id) "
-            "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
-            "LEFT JOIN populations ON populations.key = charges.population "
-            "GROUP BY charges.id ORDER BY charges.id"
-        ).fetchall()
-    return [_Use(*row) for row in found]
-
-
-def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str, Guarantee]:
-    """Return what uploads have spent, as `Ledger.spent_on`."""
-    with _asked(connection, uploads):
-        found = connection.execute(
-            f"SELECT id, GROUP_CONCAT(charge) FROM asked JOIN ({_uses_in(connection, 'main')}) USING (id) "
-            "GROUP BY id"
-        ).fetchall()
-    rows = connection.execute("SELECT id, epsilon, delta FROM charges")
-    of_charges = {
-        str(number): Guarantee(Fraction(epsilon), Fraction(delta)) for number, epsilon, delta in rows
-    }
-    totals = {
-        each: compose(of_charges[one] for one in each.split(",")) for each in {each for _, each in found}
-    }
-    return {upload: totals[each] for upload, each in found}
-
-
-def _uses_in(connection: sqlite3.Connection, where: str) -> str:
-    """Return SQL of all uses of uploads in a database, each an upload's identity and a charge."""
-    tables = connection.execute(
-        f"SELECT name FROM {where}.sqlite_master WHERE name IN ('uploads', 'earlier_uses')"
-    )
-    return " UNION ".join(f"SELECT id, charge FROM {where}.{name}" for (name,) in tables)
-
-
-@contextmanager
-def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[None]:
-    """Have a temporary table `asked` of uploads."""
-    connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
-    connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((upload,) for upload in uploads))
-    yield
-    connection.execute("DROP TABLE asked")
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:

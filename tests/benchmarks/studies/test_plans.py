@@ -12,7 +12,8 @@ import pytest
 
 from benchmarks.studies import plans
 from benchmarks.studies.plans import CASES, Case, outcome, run, write_records
-from harness.cli.release_options import RELEASES, PlanOptions
+from harness.cli.release_options import RELEASES
+from harness.cli.task_options import PlanOptions
 from harness.inputs.records import read_records
 from harness.releases.registry import STATISTICS
 from tests.support.command import call

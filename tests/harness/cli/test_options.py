@@ -14,10 +14,10 @@ from harness.cli.release_options import (
     CapOptions,
     CountOptions,
     ErrorOptions,
-    HostsRunOptions,
     ThresholdsOptions,
     WeightsOptions,
 )
+from harness.cli.task_options import HostsRunOptions
 from harness.errors import FairSharesError, OptionError
 from protocols.accounting.calibration import PrivacyUnit
 from tasks import namespace

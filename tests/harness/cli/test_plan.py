@@ -13,7 +13,7 @@ import pytest
 
 from harness.cli.commands.plan import plan
 from harness.cli.parsers import parse_cap, parse_shares
-from harness.cli.release_options import PlanOptions
+from harness.cli.task_options import PlanOptions
 from harness.errors import FairSharesError, OptionError, RecordDomainError
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.base import Release

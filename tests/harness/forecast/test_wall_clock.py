@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.plan import _A_COMMAND, planned
-from harness.cli.release_options import RELEASES, PlanOptions
+from harness.cli.release_options import RELEASES
+from harness.cli.task_options import PlanOptions
 from harness.engines.base import PROJECT
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import LOOPBACK, Job
+from harness.engines.base import Job
 from harness.engines.parties.supervisor import free_ports
+from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.policy import LEDGER
 from harness.hosts.trials import Noise, Program, Trial

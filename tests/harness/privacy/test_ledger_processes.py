@@ -19,7 +19,7 @@ from harness.privacy.ledger.populations import Population, Status
 from tests.conftest import PROJECT
 from tests.support.running import until
 
-PROCESSES = 8
+PROCESSES = 5
 TIMEOUT_S = 600
 
 
@@ -66,7 +66,7 @@ def only(path: Path) -> Population:
 @pytest.mark.parametrize(
     ("budget", "epsilon", "fit"),
     [("1", "1", 1), ("1", "1/10", 10), ("2", "3/7", 4)],
-    ids=["one of eight", "ten of eighty", "four, and a rest"],
+    ids=["one fits", "ten fit", "four fit, and a rest"],
 )
 def test_a_race_for_a_budget(budget: str, epsilon: str, fit: int, tmp_path: Path) -> None:
     """All begin at once on a ledger that is not there yet; none fails but for the budget."""

@@ -33,10 +33,11 @@ from protocols.accounting.calibration import Budget, NeighboringRelation, Privac
 from protocols.noise import added
 from protocols.noise.truncated import Guarantee
 from protocols.spec import PI_ROUNDS, SPLIT
+from tests.support.running import QUICKEST
 
 CLIENTS, EACH = 40, 3
 FEATURES = Features({"x": Feature(0.0, 1.0)})
-MODEL = get_model("mpyc")
+MODEL = get_model(QUICKEST)
 WEIGHTS, REST = Guarantee(Fraction(2), Fraction(1, 10**6)), Guarantee(Fraction(7), Fraction(1, 10**5))
 
 

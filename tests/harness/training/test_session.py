@@ -38,6 +38,7 @@ from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers
 from tests.support.running import (
+    QUICKEST,
     RUN_TIMEOUT_S,
     as_integers,
     copy_of_program,
@@ -109,7 +110,7 @@ def test_a_client_that_leaves_in_round_7_changes_the_sum_and_nothing_else(here: 
     path = here / "ledger.sqlite"
     updates = np.full((500, 2), 0.5)
     told: dict[str, Any] = {"clients": 500, "coordinates": 2, "rounds": 8, "clip": 1.0, "epsilon": 20}
-    with SumSession("mpyc", **told, noise="own", population="p", ledger=path) as session:
+    with SumSession(QUICKEST, **told, noise="own", population="p", ledger=path) as session:
         bound = _error_bound(session)
         charged = [population.spent for population in Ledger(path).populations()]
         plan = session.plan
@@ -221,7 +222,7 @@ def disagree(session: SumSession) -> None:
 def test_nothing_is_left_however_a_session_ends(
     way: Callable[[SumSession], None], error: type[BaseException] | None, here: Path
 ) -> None:
-    session = SumSession("mpyc", **SMALL, noise="own")
+    session = SumSession(QUICKEST, **SMALL, noise="own")
     if error:
         with pytest.raises(error):
             way(session)
@@ -234,7 +235,7 @@ def test_nothing_is_left_however_a_session_ends(
 def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties(here: Path) -> None:
     asked = []
     with SumSession(
-        "mpyc", **SMALL, noise="own", starting=lambda: asked.append(processes_below(here))
+        QUICKEST, **SMALL, noise="own", starting=lambda: asked.append(processes_below(here))
     ) as session:
         session.add(UPDATES)
     assert asked == [{}] and not (here / "ledger.sqlite").exists()
@@ -305,7 +306,7 @@ def test_sessions_that_make_no_sense_are_refused(change: dict[str, Any], message
 
 
 def test_more_rows_than_declared_are_refused_and_the_session_goes_on(here: Path) -> None:
-    with SumSession("mpyc", **SMALL, noise="own") as session:
+    with SumSession(QUICKEST, **SMALL, noise="own") as session:
         with pytest.raises(OptionError, match="5 rows are more than the 4 clients"):
             session.add(np.zeros((5, D)))
         with pytest.raises(OptionError, match="Updates have shape"):

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from harness.cli.commands.plan import plan
-from harness.cli.release_options import PlanOptions
+from harness.cli.task_options import PlanOptions
 from harness.engines.registry import schemes
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.audit.local import audit_m_r
