@@ -10,11 +10,13 @@ from typing import Any
 import pandas as pd
 
 from harness.cli.command_line import Options, as_text
-from harness.cli.release_options import OF_ALL, ReleaseOptions
+from harness.cli.release_options import OF_ALL, PlanOptions, ReleaseOptions
 from harness.cli.terminal import silence
+from harness.cli.train_options import TrainOptions
 from harness.errors import FairSharesError
 from harness.inputs.record_schema import as_names
 
+_ARGUMENTS = {*OF_ALL, *PlanOptions.declared, *TrainOptions.declared}
 _FLAG = re.compile(r"--([a-z][a-z-]*)(?: (none)\b| (?=[A-Z\d/]))?")
 
 
@@ -24,7 +26,7 @@ def with_arguments(text: str) -> str:
     def argument(flag: re.Match[str]) -> str:
         name = flag[1].replace("-", "_")
         value = f'"{flag[2]}"' if flag[2] else ""
-        return f"{name}={value}" if name in OF_ALL else flag[0]
+        return f"{name}={value}" if name in _ARGUMENTS else flag[0]
 
     return _FLAG.sub(argument, text)
 

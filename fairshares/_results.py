@@ -18,7 +18,7 @@ from rich.console import Console
 
 from fairshares._arguments import as_a_call, options_of, with_arguments
 from harness.cli.release_options import ThresholdsOptions
-from harness.errors import FairSharesError
+from harness.errors import FairSharesError, OptionError
 from harness.pipeline.earlier_curves import CURVES, MANIFEST, as_curves, choose_again
 from harness.pipeline.earlier_results import Files, found_in, read_files
 from harness.postprocessing.reweighing.revealed import OpenedWeights
@@ -133,6 +133,8 @@ class Result(Shown):
 
         Args: directory: a new one. Raises: OptionError: it exists; WriteError: it cannot be written.
         """
+        if Path(directory).exists():
+            raise OptionError(f"{directory} exists already; name another directory.")
         with new_directory(Path(directory)) as partial:
             for name, fields in self._files.items():
                 write_json(partial / name, fields)

@@ -19,6 +19,7 @@ from harness.cli.options import LedgerOptions
 from harness.cli.release_options import RELEASES, WeightsOptions
 from harness.cli.task_options import PlanOptions
 from harness.cli.train_options import TrainOptions
+from harness.errors import RecordsError
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files
 from harness.privacy.ledger.charge import UNCHARGED
@@ -111,11 +112,17 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
     """Return the records' file, or a table of their columns.
 
     Args: columns: None for the table's column of that name, the name of another of its columns, or values.
-    Raises: RecordsError: they do not belong to the same rows.
+    Raises: RecordsError: they do not belong to the same rows, or the table has no such column.
     """
     if isinstance(records, str | Path):
         return Path(records)
     table = pd.DataFrame() if records is None else pd.DataFrame(records)
+    for name, column in columns.items():
+        if isinstance(column, str) and column not in table:
+            raise RecordsError(
+                f"The table has no column {column}, the value of {name}= (found: "
+                f"{', '.join(map(str, table.columns))})."
+            )
     named = {name: name if column is None else column for name, column in columns.items()}
     found = {
         name: table[column] if isinstance(column, str) else column

@@ -114,7 +114,7 @@ def features_from_json(found: Any, where: str) -> Features:
     """Return declared features. Args: where: what messages call it. Raises: FeaturesError."""
     refusal = _refusal(where)
     declared = as_type(dict[str, dict[str, Any]], found, refusal)
-    each = {name: as_type(Feature, one, _refusal(f"{where}, {name},")) for name, one in declared.items()}
+    each = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
     try:
         return Features(each)
     except FeaturesError as error:

@@ -91,7 +91,7 @@ def test_a_call_is_charged_as_a_command_is(frame: pd.DataFrame, tmp_path: Path) 
             {"group": ["a"]},
             "client_id, group and label must have one value per row each; their shapes are",
         ),
-        ({}, {"group": "race"}, "The table has no column group; it needs client_id, group, label"),
+        ({}, {"group": "race"}, r"The table has no column race, the value of group= \(found: client_id, "),
         ({"label": np.nan}, {}, "The table, row 1000: column label is empty or NaN, and so in "),
         ({"group": "a"}, {}, r"The domain has 1 group \['a'\]"),
         ({}, {"out": "."}, "exists already; name another directory by out="),
@@ -103,6 +103,11 @@ def test_a_mistake_ends_in_a_sentence(
     wrong = frame.assign(**changes).set_index(frame.index + 1000)
     with pytest.raises(fs.FairSharesError, match=message):
         fs.weights(wrong, **{**SAID, **said})
+
+
+def test_a_plan_names_arguments_too() -> None:
+    with pytest.raises(fs.FairSharesError, match=r"^task= must be weights, .* got 'weight'\.$"):
+        fs.plan(task="weight", clients=100, groups=2, epsilon=1)
 
 
 def test_columns_of_other_rows_are_refused(frame: pd.DataFrame) -> None:
