@@ -29,6 +29,8 @@ class Commands(Program):
         rows = [(option, as_called(explained)) for option, explained in command.help_rows()]
         options = " [options]" if rows else ""
         print(f"Usage: {self.binary} {name}{command.usage}{options}\n\n{inspect.getdoc(command)}")
+        if command.example:
+            print(f"\nFor example: {self.binary} {name} {command.example}")
         if rows:
             print("\nOptions:")
             self.print_columns(rows)

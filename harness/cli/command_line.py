@@ -140,6 +140,7 @@ class Options:
 
     declared: ClassVar[Mapping[str, Option[Any]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
+    also: ClassVar[str] = ""  # what help's example has besides the options that have to be given
 
     def __init_subclass__(cls) -> None:
         found = {name: option for each in reversed(cls.__mro__) for name, option in vars(each).items()}
@@ -191,6 +192,8 @@ class Command(Task[Callable[..., None]]):
     def __init__(self, name: str, options: type[Options], place: str) -> None:
         self.options = {name: option for name, option in options.declared.items() if option.offered}
         self.first = options.declared[options.first].flag if options.first else ""
+        needed = (f"{each.flag} {each.example}" for each in self.options.values() if each.example)
+        self.example = " ".join(filter(None, (*needed, options.also)))  # of what follows its name
 
         def body(_context: Context, **texts: str | bool) -> None:
             from harness.cli import terminal

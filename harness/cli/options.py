@@ -144,6 +144,7 @@ def json_of(what: str) -> Option[bool]:
 class ShareOptions(Options):
     """Split records into shares: a client's step, one file per party."""
 
+    also = "--domain domain.json"
     records = required(parse_path, RECORDS.help, "my.csv")
     out = required(parse_path, "directory for one file per party", "results").but(unless="check")
     task = usual(

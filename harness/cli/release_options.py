@@ -77,6 +77,7 @@ class ReleaseOptions(Options):
     task: ClassVar[str]
     place: ClassVar[str]
     chooses: ClassVar[str] = ""
+    also = "--records my.csv"
 
     epsilon = EPSILON
     delta = DELTA
@@ -283,6 +284,7 @@ class GapOptions(ReleaseOptions):
     """Compute DP gaps between groups' mean performance values (π_GAP)."""
 
     task, place = "gap", f"{_RUNS}.releases:gap"
+    also = "--records values.csv --groups a,b --range 0,1"
     records = RECORDS.but(
         help="CSV or Parquet with client_id, group, value; a number, or a fraction of counts as 17/20"
     )

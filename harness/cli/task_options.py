@@ -156,6 +156,8 @@ PlanOptions.declared = {**PlanOptions.declared, **_PLANNED}
 class HostsRunOptions(TaskOptions):
     """Run a release on shares, or on what clients send, each party on its own host."""
 
+    also = "--task weights --epsilon 1"
+
     def of_the_release(self) -> ReleaseOptions:
         """Return what the release takes. Raises: OptionError: an option is of another one."""
         return self.read_by_the_task(

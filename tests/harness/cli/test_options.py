@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.cli.command_line import Command, Option, as_given
+from harness.cli.command_line import Command, Option, as_given, checked
 from harness.cli.parsers import parse_path, parse_population
 from harness.cli.release_options import (
     RELEASES,
@@ -53,6 +53,17 @@ def test_commands_have_help_and_options_with_two_dashes() -> None:
     for name, command in commands().items():
         assert command.__doc__ and command.__doc__.endswith("."), name
         assert all(flag.startswith("--") and said for flag, said in command.help_rows())
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_example_of_help_can_be_typed(name: str) -> None:
+    command = commands()[name]
+    words = command.example.split()
+    assert checked([name, *words], commands(), {})[0] == name
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    options = {option.flag: option for option in command.options.values()}
+    assert all(options[flag].read(text) is not None for flag, text in given.items())
+    assert given.keys() >= {flag for flag, option in options.items() if option.example}
 
 
 @pytest.mark.parametrize("name", commands())
