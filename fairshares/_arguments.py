@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from harness.cli.command_line import Options, as_text
-from harness.cli.release_options import OF_ALL, PlanOptions, ReleaseOptions
+from harness.cli.release_options import OF_ALL, ReleaseOptions
+from harness.cli.task_options import PlanOptions
 from harness.cli.terminal import silence
 from harness.cli.train_options import TrainOptions
 from harness.errors import FairSharesError
