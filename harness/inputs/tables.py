@@ -17,6 +17,10 @@ if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that ne
 
 Columns = Mapping[str, Sequence[str]]  # by name, of equal lengths
 TABLE = "The table"  # what messages call one that is no file
+_HINTS = {  # of columns that are missing
+    "client_id": "; number the rows if each is of another client",
+    "prediction": "; by --threshold 0.5 it follows from a column score",
+}
 
 
 def read_table(
@@ -127,12 +131,10 @@ def _check_columns(path: Path | str, found: list[str], names: Sequence[str]) -> 
     if missing:
         cased = [name for name in missing if any(name == other.strip().lower() for other in found)]
         so = "; write them exactly so, in small letters, without blanks" if cased else ""
-        numbers = (
-            "; number the rows if each is of another client" if missing == ["client_id"] and not so else ""
-        )
+        hint = "" if so or len(missing) > 1 else _HINTS.get(missing[0], "")
         raise RecordsError(
             f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(names)} "
-            f"(found: {', '.join(found)}{so}){numbers}."
+            f"(found: {', '.join(found)}{so}){hint}."
         )
     repeated = [name for name in names if found.count(name) > 1]
     if repeated:
