@@ -64,6 +64,8 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
     assert len({tuple(each.weights.index) for each in given}) == 1
     assert len({each.manifest["inputs"]["clients"] for each in given}) == 1
     assert fs.load("kept").weights.equals(given[-1].weights)
+    with pytest.raises(fs.FairSharesError, match=r"^kept exists already; name another directory\.$"):
+        given[-1].save("kept")
     assert capfd.readouterr() == ("", "")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "my.csv"]
 
