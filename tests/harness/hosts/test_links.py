@@ -63,7 +63,7 @@ def test_nobody_or_somebody_else_is_no_link() -> None:
 
 
 def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(links, "_TRANSFER_S", 0.05)
     with answering() as port, socket.create_connection(("127.0.0.1", port)) as silent:
         assert silent.makefile("rb").read() == GREETING.encode()  # to its end, which the other side makes
 
