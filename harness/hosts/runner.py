@@ -125,8 +125,7 @@ class RemoteProcess(PartyProcess):
             return None
 
     def go(self, certificates: Mapping[int, str]) -> None:  # noqa: ARG002
-        # It has the others' certificates itself; charging a million uploads takes a while.
-        self._connection.ask("go", self._timeout_s, agreed=self._agreed)
+        self._connection.ask("go", agreed=self._agreed)  # it has the others' certificates itself
 
     def exit_code(self) -> int | None:
         ended = self._connection.ended
@@ -293,9 +292,7 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
-        signed = at_once(
-            lambda one: one.ask("agree", timeout_s, kind=dict[str, str], nonces=nonces), self._connections
-        )
+        signed = at_once(lambda one: one.ask("agree", kind=dict[str, str], nonces=nonces), self._connections)
         agreed = dict(enumerate(signed)) if any(signed) else {}  # none of a benchmark run
         for party, one in agreed.items():
             checked(Signed, one, self._hosts[party], "agree")
