@@ -115,6 +115,34 @@ def test_the_party_that_failed_is_named_not_one_that_lost_it(
     assert str(error.value).endswith("Its last lines: failure reading from Player-Data/Input-Binary-P1-0")
 
 
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize(
+    "said", ["MacCheck Failure", "check hash mismatch", "Inconsistent broadcast", "Invalid Commitment"]
+)
+def test_whoever_finds_that_a_check_failed_is_not_blamed(said: str, tmp_path: Path) -> None:
+    """It is the party that ends then; the one that deviates can end as it likes."""
+    with pytest.raises(PartyFailedError) as error:
+        run(tmp_path / "run", "exit 1", f"echo 'at pi_rw-0:8 (OPEN): {said}' >&2; exit 1", LOSES)
+    assert str(error.value) == (
+        f"A check of what parties sent each other failed (at party 1: {said}): one of the parties 0 or 1 or "
+        "2 deviated, or its machine is faulty, and it cannot be told which. All were stopped and no result was "
+        "written."
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "suspects"),
+    [
+        ({2: "hash mismatch for sender 0 and backup 1"}, "0 or 1 or 2"),  # which may lie
+        (dict.fromkeys((2, 3), "hash mismatch for sender 0 and backup 1"), "0 or 1"),
+        ({0: "check failed", 3: "hash mismatch for sender 0 and backup 1"}, "0 or 1 or 3"),
+    ],
+)
+def test_a_check_that_tells_of_two_parties_names_them(said: dict[int, str], suspects: str) -> None:
+    found = parties._failed_checks(sorted(said), {i: [line] for i, line in said.items()})
+    assert f"one of the parties {suspects} deviated" in parties._one_of(4, found)
+
+
 LOSES = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"
 
 

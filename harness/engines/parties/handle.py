@@ -51,10 +51,13 @@ _LONGEST = 300
 LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
+FAILED_CHECK = re.compile(
+    r"[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|(check )?hash mismatch( for sender (\d+) and backup (\d+))?"
+    r"|check failed|[Ii]nconsist[a-z ]+|Invalid Commitment"
+)
 _KNOWN_ERROR = re.compile(
-    rf"{LOST_PEER.pattern}"
+    rf"{LOST_PEER.pattern}|{FAILED_CHECK.pattern}"
     r"|(not enough inputs in|cannot read integer from|failure reading from) [\w./-]+"
-    r"|[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|check hash mismatch|check failed|inconsist[a-z ]+"
     r"|certificate [a-z ]+|handshake [a-z ]+|timed? ?out|Address already in use"
     r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
     r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -24,7 +25,7 @@ from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server, elsewhere
 from harness.engines.base import Address, Job, no_charge
 from harness.engines.output_parser import PartyLog, parse_outputs
-from harness.engines.parties.handle import KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
+from harness.engines.parties.handle import FAILED_CHECK, KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
 from harness.errors import ClientError, PartyFailedError, PartyTimeoutError, UnsupportedError
 from harness.system.signals import uninterrupted
 
@@ -289,6 +290,8 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
                 _raise_for_clients(errors)
                 if not culprits:
                     raise PartyFailedError(_disconnection(failed, errors))
+                if codes[culprits[0]] > 0 and (checks := _failed_checks(failed, errors)):
+                    raise PartyFailedError(_one_of(len(parties), checks))
                 raise PartyFailedError(_failure(parties, codes, culprits[0], errors))
         if now > deadline and failed_at is None:
             raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
@@ -329,6 +332,25 @@ def _failure(
     return (
         f"{parties[culprit].name} {how}; the others were stopped and no result was written "
         f"(exit codes of the others, None where still running: {others}).{last}"
+    )
+
+
+def _failed_checks(failed: Sequence[int], errors: Mapping[int, Sequence[str]]) -> dict[int, re.Match[str]]:
+    """Return what parties found wrong with what others sent, of those that did."""
+    found = {i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed}
+    return {i: matches[0] for i, matches in sorted(found.items()) if matches}
+
+
+def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
+    """Say that a check failed, and who may have deviated: who tells of two parties may lie itself."""
+    pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
+    everybody = set(range(parties))
+    who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))
+    said = " | ".join(dict.fromkeys(match[0] for match in checks.values()))
+    return (
+        f"A check of what parties sent each other failed (at party {', '.join(map(str, checks))}: {said}): "
+        f"one of the parties {who} deviated, or its machine is faulty, and it cannot be told which. All were "
+        "stopped and no result was written."
     )
 
 
