@@ -125,8 +125,8 @@ def test_whoever_finds_that_a_check_failed_is_not_blamed(said: str, tmp_path: Pa
         run(tmp_path / "run", "exit 1", f"echo 'at pi_rw-0:8 (OPEN): {said}' >&2; exit 1", LOSES)
     assert str(error.value) == (
         f"A check of what parties sent each other failed (at party 1: {said}): one of the parties 0 or 1 or "
-        "2 deviated, or its machine is faulty, and it cannot be told which. All were stopped and no result was "
-        "written."
+        "2 deviated, or its machine is faulty, and it cannot be told which. All were stopped and no result "
+        "was written."
     )
 
 
