@@ -6,11 +6,12 @@ its output are costs; the rest stands here.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,10 @@ class PartyCosts:
     rounds: int | None = None
     online_s: float | None = None
     offline_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(each or 0) for each in (self.seconds, self.online_s, self.offline_s)):
+            raise ValueError("digits that are no time")
 
 
 class Engine(Runner):
@@ -247,7 +252,9 @@ class Engine(Runner):
         return [self._costs_of(i, log) for i, log in enumerate(logs)]
 
     def _costs_of(self, party: int, log: PartyLog) -> PartyCosts:
-        costs = self._costs(log.lines)
+        costs = None
+        with suppress(ValueError, OverflowError):
+            costs = self._costs(log.lines)
         if costs is None:
             raise OutputError(
                 f"Party {party} ended well but did not report its time and traffic; is its disk full? "

@@ -167,10 +167,11 @@ def serve(role: str, made: Callable[[ExitStack, Line], Answers]) -> int:
     """Serve one connection; return the process's exit code. Args: role, made: what answers, and its name."""
     take_interrupts()
     os.umask(0o077)
-    outgoing = os.fdopen(os.dup(1), "wb")
+    # Not `sys.stdin`: what Python does with that at its end fails where a thread still reads from it.
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages goes to whoever asks
     try:
-        line, stack = Line(sys.stdin.buffer, outgoing), ExitStack()
+        line, stack = Line(incoming, outgoing), ExitStack()
         Agent(line, made(stack, line), stack, role).serve()
     except KeyboardInterrupt:
         return 1

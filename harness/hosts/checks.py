@@ -171,7 +171,7 @@ def _look(finding: Finding, connection: Connection, model: Model) -> None:
             faults[name] = f"{host.title}: {facts[said]}"
     if facts["free_bytes"] < LEAST_FREE_BYTES and "directory" not in faults:
         faults["directory"] = (
-            f"{host.title}: {facts['free_bytes'] / 1e6:.0f} MB are free for {host.directory}, less than "
+            f"{host.title}: {facts['free_bytes'] // 10**6} MB are free for {host.directory}, less than "
             f"{LEAST_FREE_BYTES / 1e6:.0f} MB."
         )
 

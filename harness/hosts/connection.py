@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import logging
+import math
 import queue
 import shlex
 import socket
@@ -64,15 +65,15 @@ class Connection:
         self._writing = threading.Lock()
         first = _Answer()
         self._awaited = [first]  # in the order in which they were asked for
-        self._silent = 0  # beats since it was heard
+        self._silent = -math.inf  # beats since it was heard; one that starts takes as long as it takes
         self._over = threading.Event()
         self._why = ""  # it is over, if this machine ended it
         self.ended: dict[str, Any] | None = None  # how its party ended
-        threading.Thread(target=self._listen, daemon=True).start()
+        for work in (self._listen, self._beat):
+            threading.Thread(target=work, daemon=True).start()
         try:
             with self._patient(_INSTALLS_S if role == "setup" else _PATIENCE_S):
                 ready = self._message(first)
-            threading.Thread(target=self._beat, daemon=True).start()
             if role not in ready and "agent" in ready:
                 raise HostUnfitError(
                     f"{host.title}: this ssh key may start the agent only, which makes no keys. Use a login "

@@ -92,7 +92,7 @@ class _State:
     no_room: bool = False
     peak_memory_bytes: int | None = None
     code: int = 0
-    signed: dict[str, str] | None = None
+    signed: Signed | None = None
 
 
 class RemoteProcess(PartyProcess):
@@ -156,7 +156,7 @@ class RemoteProcess(PartyProcess):
     def close(self) -> None:
         """Nothing to do: the agent has waited, or the connection is lost, and the agent ends by itself."""
 
-    def signed(self) -> dict[str, str] | None:
+    def signed(self) -> Signed | None:
         """Return what its host signed of what it revealed; None of a benchmark run."""
         return self._state().signed
 
@@ -304,7 +304,7 @@ class HostsRunner(Runner):
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
         statements = [party.signed() for party in parties]
-        return replace(result, signed=tuple(each for each in statements if each))
+        return replace(result, signed=tuple(asdict(each) for each in statements if each))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[str]]:
         """Have each host compile the program from its own sources; all have to get the same.

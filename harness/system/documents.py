@@ -7,6 +7,7 @@ long to import (docs/decisions/0023-what-the-structure-left-out.md).
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -151,6 +152,12 @@ def _keys(found: Any) -> list[str]:
     return [key for value in found for key in _keys(value)] if isinstance(found, list) else []
 
 
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError("no number")
+    return number
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -158,7 +165,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=int)  # which no NaN is
+_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=int, parse_float=_finite)  # int: of NaN
 
 
 def _read(path: Path, refusal: Refusal, most: int = MAX_BYTES) -> bytes:

@@ -324,7 +324,8 @@ def _failure(
     errors: Mapping[int, Sequence[str]],
 ) -> str:
     code = codes[culprit]
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    names = {each.value: each.name for each in signal.Signals}
+    how = f"was killed by {names.get(-code, -code)}" if code < 0 else f"ended with exit code {code}"
     last = f" Its last lines: {' | '.join(errors[culprit][-3:])}" if errors[culprit] else ""
     if parties[culprit].lacks_room():
         last = f" There is no room left on the disk.{last}"

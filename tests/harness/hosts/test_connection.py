@@ -204,10 +204,15 @@ def test_an_agent_that_ends_is_quoted(
 
 
 def test_an_agent_takes_as_long_to_start_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine says nothing for a while; only one that was there can be missed."""
+    """A busy machine says nothing for a while; only one that was there can be missed. It hears us, though."""
     monkeypatch.setattr(wire, "BEAT_S", 0.001)
     session = Session(goes_on=True)
-    threading.Timer(0.5, session.say, [HELLO]).start()
+
+    def greet() -> None:
+        until(lambda: len(session.sent) > 10 * wire.SILENT_BEATS)
+        session.say(HELLO)
+
+    threading.Thread(target=greet).start()
     one = connect(session, monkeypatch)
     until(lambda: one.lost)
     with pytest.raises(HostUnreachableError, match=r"went away: nothing came from it for 0\.01 s\.$"):

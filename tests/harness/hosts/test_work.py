@@ -224,6 +224,24 @@ REQUESTS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.parametrize("role", ["agent", "setup"])
+def test_an_agent_that_is_ended_ends_in_an_orderly_way(role: str, tmp_path: Path) -> None:
+    """Whatever its threads wait for meanwhile: its exit code says that it was ended, not that it failed."""
+    make_host(tmp_path / "host")
+    with subprocess.Popen(
+        [sys.executable, "-m", f"harness.hosts.{role}", str(tmp_path / "host")],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as agent:
+        assert agent.stdout is not None
+        while wire.decode(agent.stdout.readline()) is None:
+            pass
+        agent.terminate()
+        assert (agent.communicate()[1], agent.returncode) == (b"", 1)
+
+
 def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
     """None of it ends the agent, or does anything."""
     make_host(tmp_path / "host")
