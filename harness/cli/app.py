@@ -63,6 +63,9 @@ class Commands(Program):
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
         """Run a command line, and exit. Args: arguments: the program's name first; None: this process's."""
+        from harness.system.signals import end_at_once
+
+        end_at_once()
         try:
             self.run(arguments)
         except BrokenPipeError:  # whoever read what we print has left, as `head` does

@@ -131,6 +131,7 @@ def _go_on(words: Sequence[str], replacing: bool) -> int:
     sys.path.append(sys.path.pop(0))  # the project's root: what is installed comes first
     if replacing and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    importlib.import_module("harness.system.signals").end_at_once()
     importlib.import_module("harness.cli.app").program.run_to_the_end(["inv", *words])
     return 0
 

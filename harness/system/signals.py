@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _cleaning = 0
 _put_off: list[int] = []
+
+
+def end_at_once() -> None:
+    """Have Ctrl-C end a command that has begun nothing yet, until `take_interrupts`.
+
+    [test: tests/harness/system/test_signals.py]
+    """
+
+    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
+        os.write(2, b"\nInterrupted: nothing was begun.\n")
+        os._exit(130)
+
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, leave)
 
 
 def take_interrupts() -> None:

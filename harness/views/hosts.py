@@ -61,7 +61,7 @@ _SET_UP = (
 )
 _SET_UP_HERE = (
     "These are the certificates that this host accepts. Give {} to the other hosts' owners, who name it by "
-    "--pin, and compare its SHA-256 with them. What this host takes part in is in its policy.toml; see "
+    "--pin, and compare the SHA-256 with them. What this host takes part in is in its policy.toml; see "
     "./inv hosts.policy."
 )
 

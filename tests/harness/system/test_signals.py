@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -74,3 +76,13 @@ def test_what_was_ignored_stays_so() -> None:
     signal.raise_signal(signal.SIGHUP)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_command_that_has_begun_nothing_ends_at_once_and_says_so() -> None:
+    program = (
+        "import signal; from harness.cli.app import Commands\n"
+        "Commands.run = lambda *_: signal.raise_signal(signal.SIGINT)\n"
+        "Commands().run_to_the_end(['inv'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "\nInterrupted: nothing was begun.\n")
