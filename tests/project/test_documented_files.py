@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields as fields_of
+from dataclasses import asdict, fields as fields_of, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from harness.engines.emulated_network.profiles import LAN, MeasuredNetwork
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.evaluation.before_after import METRICS
 from harness.hosts import fleet
+from harness.hosts.cleanup import Kept
 from harness.hosts.inventory import Host
 from harness.hosts.policy import Policy, Rule
 from harness.hosts.setup import exported, set_up_here
@@ -192,10 +193,9 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     table = np.ones((2, 2))
     yield "weights.json", OpenedWeights(domain, table, None, "balanced", 16).to_json()
     yield "manifest.json", {"network": MeasuredNetwork(LAN, 0.001, 1e9).fields()}
-    facts = {"program_hash": "", "engine_version": "", "run": "r", "protocol": "pi_rw", "arguments": []}
-    record = {**facts, "model": "mpyc", "ended": "", "lines": ["OUT counts [1, 2]"]}
-    yield "<run>.json", fleet._together([{**record, "party": i} for i in range(3)])
-    yield "<run>.json", fleet._together([{**record, "party": 0}])
+    kept = Kept("0" * 32, 0, "mpyc", "pi_rw", [], "", "", ["OUT counts [1, 2]"], "")
+    yield "<run>.json", fleet._together([replace(kept, party=i) for i in range(3)])
+    yield "<run>.json", fleet._together([kept])
     run = asked_of(WeightsStatistic(), asked, None)
     intent = Intent(["n"], 0, run, domain.to_json(), 1, "", "", "", 0, {"0": ""})
     statement = Statement(intent, {"1": ""}, "1", "0", {"counts": [1]}, "")
