@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
@@ -24,6 +23,7 @@ from harness.engines.parties.supervisor import beginning, run_to_completion
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.engines.registry import engine_of
 from harness.errors import (
+    FairSharesError,
     HostUnfitError,
     HostUnreachableError,
     PartyFailedError,
@@ -150,7 +150,7 @@ class RemoteProcess(PartyProcess):
 
     def kill(self) -> None:
         if not self._connection.lost:
-            with suppress(HostUnreachableError):
+            with suppress(FairSharesError):  # whatever it says: the others are to be ended, too
                 self._connection.ask("kill", _KILL_S)
 
     def close(self) -> None:
@@ -161,11 +161,12 @@ class RemoteProcess(PartyProcess):
         return self._state().signed
 
     def _state(self) -> _State:
-        found: Any = self._connection.ended
-        if found is None:
+        state, ended = _State(), self._connection.ended
+        if ended is not None:
+            state = checked(_State, ended, self._connection.host, "state")
+        else:
             with suppress(HostUnreachableError):
-                found = self._connection.ask("state", _KILL_S)
-        state: _State = checked(_State, found or {}, self._connection.host, "state")
+                state = self._connection.ask("state", _KILL_S, kind=_State)
         return state
 
 

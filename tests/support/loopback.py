@@ -40,7 +40,7 @@ class Loopback:
             self._body = file.read_bytes()
             self.ask(request, name=file.name, bytes=len(self._body))
 
-    def ask(self, request: str, _patience_s: float = 0.0, kind: Any = Any, **details: Any) -> Any:
+    def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
         refusal = Refusal(HostUnfitError, f"The request {request!r}", "one of this version", "both need one")
         answer = call(self.work.handlers[request], json.loads(json.dumps(details)), refusal)
         said = json.loads(json.dumps(self._after(request, self.work, answer)))

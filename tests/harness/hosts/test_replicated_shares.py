@@ -383,6 +383,6 @@ def test_a_host_lists_its_uploads_once(model: Model, tmp_path: Path) -> None:
         one.ask("take_list", of=1, signed=nobody)
         with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
             one.ask("aggregate", party=0)
-        one.ask("check_uploads", party=0, rules=ANY.to_json())
+        one.ask("check_uploads", kind=Any, party=0, rules=ANY.to_json())
         with pytest.raises(HostUnfitError, match="has listed its uploads already"):
             one.ask("check_uploads", party=0, rules=ANY.to_json())
