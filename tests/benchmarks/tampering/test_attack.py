@@ -26,6 +26,7 @@ from tests.support.command import processes_below
 
 NOTICED = {Outcome.ABORTED, Outcome.OPENED, Outcome.SHIFTED}
 WITHSTAND = [name for name, model in MODELS.items() if model.tolerates == "active"]
+MASKED_BYTES = 5 * 8  # of the four ANDs' lanes and those of the tree, when they become integers
 LENGTH_BYTES = 4  # before each message goes one of these, with its length
 
 ALL = {operation.name: operation for operation in (*OPERATIONS, *PROGRAMS)} | {"noise": NOISE[0]}
@@ -117,6 +118,21 @@ def test_two_honest_parties_alone_make_what_a_program_opens(operation: str, make
 def test_all_programs_are_tampered_with() -> None:
     """But for the published noise, whose bits are MP-SPDZ's own, and which opens no fixed result."""
     assert {operation.program for operation in PROGRAMS} == set(PROTOCOLS) - {"pi_lap_published"}
+
+
+@pytest.mark.parametrize(("checked", "outcome"), [(False, Outcome.SHIFTED), (True, Outcome.ABORTED)])
+@pytest.mark.mpspdz("rep4-ring")
+def test_bits_that_become_integers_are_checked_by_a_check_point_alone(
+    checked: bool, outcome: Outcome, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One honest party is sent another masked bit than the others: `docs/upstream/bit-openings.md`."""
+    text = (runs.PROGRAMS / "and.mpc").read_text()
+    assert text.count("check_point()\n") == 1
+    (tmp_path / "and.mpc").write_text(text if checked else text.replace("check_point()\n", ""))
+    monkeypatch.setattr(runs, "PROGRAMS", tmp_path)
+    attack = make("rep4-ring", "and", 3)
+    (masked,) = [message for message in payloads(attack) if message.length == MASKED_BYTES]
+    assert attack.run(Change(masked, Kind.SHIFT, 0, 1))[0] is outcome
 
 
 @pytest.mark.parametrize("operation", ["opening", "pi_rw split", "noise"])
