@@ -11,7 +11,7 @@ def scale_bits(offset: int, most: int) -> int:
     return (offset + most).bit_length()
 
 
-def shifted_log(secret_integer, counts, offset: int, most: int):
+def shifted_log(secret_integer, check_point, counts, offset: int, most: int):
     """Return the logarithm of count + offset over 2^o in units of 2^-E, 2^o being the most below `offset`.
 
     Source: Mitchell 1962, "Computer multiplication and division using binary logarithms": straight lines
@@ -23,7 +23,10 @@ def shifted_log(secret_integer, counts, offset: int, most: int):
     nor is that from 2^63 - 1 to -2^63; in a field only numbers that comparisons are for keep to that.
     [test: tests/protocols/test_logarithm.py, tests/programs/test_pi_count.py]
     Edge cases: beyond `most` the last straight line goes on; so does the first below 0.
-    Args: secret_integer: MP-SPDZ's sint or what stands for it; counts: a secret vector; offset, most: >= 1.
+    The comparisons' bits are checked before shares of what follows from them are sent.
+    [test: tests/programs/test_check_before_opening.py]
+    Args: secret_integer, check_point: MP-SPDZ's sint and check_point or what stands for them; counts: a
+    secret vector; offset, most: >= 1.
     """
     bits, lowest = scale_bits(offset, most), offset.bit_length() - 1
     lanes, powers = len(counts), range(lowest + 1, bits)
@@ -32,6 +35,7 @@ def shifted_log(secret_integer, counts, offset: int, most: int):
     if not powers:
         return line
     reached = secret_integer.concat([shifted - (1 << i) for i in powers]) >= 0
+    check_point()
     reached = [reached.get_vector(j * lanes, lanes) for j in range(len(powers))]
     slope = sum(one * (1 << (bits - i)) for i, one in zip(powers, reached))
     return line - shifted * slope + sum(reached) * (1 << bits)

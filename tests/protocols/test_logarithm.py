@@ -14,7 +14,7 @@ from protocols.circuits.coins import Coin, worst_ratio
 from protocols.circuits.logarithm import scale_bits, shifted_log
 from protocols.mechanisms.shifted_log import ShiftedLog
 from protocols.noise.truncated import outer_mass, probability_mass
-from tests.support.clear import Lanes, wrapped
+from tests.support.clear import Lanes, no_check, wrapped
 
 CASES = [(1, 1), (1, 40), (5, 40), (16, 300), (20, 1000), (64, 3), (7, 57)]
 
@@ -36,7 +36,7 @@ class Vector(np.ndarray):
 
 
 def logarithms(counts: Sequence[int], offset: int, most: int) -> list[int]:
-    return [int(value) for value in shifted_log(Vector, Vector.of(counts), offset, most)]
+    return [int(value) for value in shifted_log(Vector, no_check, Vector.of(counts), offset, most)]
 
 
 @pytest.mark.parametrize(("offset", "most"), CASES)
@@ -72,7 +72,9 @@ def test_no_step_is_above_the_first_anywhere_around_the_ring(offset: int, most: 
     }
     before = np.array(sorted(around), dtype=np.uint64)
     one, other = (
-        np.asarray(shifted_log(Lanes, Lanes.of((before + np.uint64(i)).view(np.int64)), offset, most))
+        np.asarray(
+            shifted_log(Lanes, no_check, Lanes.of((before + np.uint64(i)).view(np.int64)), offset, most)
+        )
         for i in (0, 1)
     )
     steps = other - one  # modulo 2^64, all of it
@@ -84,7 +86,7 @@ def test_every_step_of_whole_small_rings(bits: int) -> None:
     """Theorem 13: all sums that clients can make, all offsets and largest counts that the ring holds."""
     ring, size = wrapped(bits), 1 << bits
     for offset, most in product(range(1, size // 2), repeat=2):
-        found = shifted_log(ring, ring(np.arange(size)), offset, most).values
+        found = shifted_log(ring, no_check, ring(np.arange(size)), offset, most).values
         steps = (np.roll(found, -1) - found) % size
         first = 1 << (scale_bits(offset, most) - offset.bit_length() + 1)
         assert first == ShiftedLog(offset, most).first_step <= size
@@ -95,7 +97,7 @@ def test_what_a_record_gives_away_wherever_others_shift_its_cell() -> None:
     """Theorem 13 on a ring of 8 bits, by enumeration: ε(0) holds at all 256 sums, ε(n) where others add."""
     coins, offset, most, bits = (Coin(3, 3), Coin(1, 2), Coin(1, 4), Coin(1, 9)), 2, 20, 8
     ring, size, law = wrapped(bits), 1 << bits, ShiftedLog(offset, most)
-    value = shifted_log(ring, ring(np.arange(size)), offset, most).values
+    value = shifted_log(ring, no_check, ring(np.arange(size)), offset, most).values
 
     mass = probability_mass(coins)
     scale = 2 * max(p.denominator for p in mass.values())

@@ -108,7 +108,7 @@ OPENINGS = {
         "index",
         "queries + 1",
         "counts_of_slots counts_from_each_on first_below",
-        ("index = first_below(sint, counts, above, noise)",),
+        ("index = first_below(sint, check_point, counts, above, noise)",),
     ),
 }
 
@@ -352,9 +352,9 @@ SWITCHES = {
         "the counts as well": ("print_ln(", "print_ln('OUT counts %s', counts.reveal())\nprint_ln("),
         "the noisy counts instead": ("found.reveal()", "(counts + noise).reveal()"),
         "something added": ("found.reveal()", "(found + counts).reveal()"),
-        "weights changed": ("check_point()", "found = found * counts\ncheck_point()"),
-        "weights changed in place": ("check_point()", "found += counts\ncheck_point()"),
-        "noise taken off": ("check_point()", "found -= noise\ncheck_point()"),
+        "weights changed": ("check_point()  # a", "found = found * counts\ncheck_point()  # a"),
+        "weights changed in place": ("check_point()  # a", "found += counts\ncheck_point()  # a"),
+        "noise taken off": ("check_point()  # a", "found -= noise\ncheck_point()  # a"),
         "another layout": ("len(coins))", "0)"),
         "a layout of secrets": ("int(most_records)", "counts"),
         "the layout changed": ("found = weights", "chosen = counts\nfound = weights"),

@@ -15,7 +15,7 @@ from protocols.circuits.coins import design_coins
 from protocols.circuits.first_below import counts_from_each_on, first_below
 from protocols.circuits.noise import fair_bits_per_sample, to_integer, two_sided_geometric
 from protocols.mechanisms.above_threshold import law_of_first_below
-from tests.support.clear import Lanes
+from tests.support.clear import Lanes, no_check
 from tests.support.distribution import DELTA_BITS, hoeffding_bound
 
 RUNS = 100_000
@@ -38,7 +38,9 @@ def opened(exceeding: tuple[int, ...], above: int, seed: int) -> np.ndarray:
     ]
     noise = to_integer(two_sided_geometric(COINS, fair), Lanes.of)
     counts = counts_from_each_on(Lanes, Lanes.of(exceeding))
-    index = first_below(Lanes, Lanes.of(np.repeat(counts[:, np.newaxis], RUNS, axis=1)), above, noise)
+    index = first_below(
+        Lanes, no_check, Lanes.of(np.repeat(counts[:, np.newaxis], RUNS, axis=1)), above, noise
+    )
     return np.bincount(index.ravel(), minlength=lanes) / RUNS
 
 

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 
 
+def no_check() -> None:
+    """Stand for check_point where nobody tampers."""
+
+
 class Lanes(np.ndarray):
     """Lanes along the first axis; further ones hold runs of their own, done at once."""
 
