@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.parties.certificates import fingerprint
-from harness.hosts.cleanup import Removed
 from harness.privacy.ledger.populations import Population, runs_text, spent_text
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
@@ -105,7 +104,7 @@ def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
     )
 
 
-def removed(found: Mapping[str, Removed]) -> Sentences:
+def removed(found: Mapping[str, Mapping[str, Any]]) -> Sentences:
     """View what was removed, a line per host. Args: found: how many of what, by the host's title."""
     return Sentences(
         [
