@@ -205,7 +205,7 @@ def study(target: ErrorTarget, epsilon: Fraction) -> Study:
     noise with the least epsilon, in steps of 1/64 of the same, that keeps to the target, if one does.
     Raises: ValueError: no logarithm keeps to the target.
     """
-    law, charged = plan_logarithm(target, RELATION, epsilon, DELTA)
+    law, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
     found = [_mechanism("logarithm", law, charged), _mechanism("plain noise, same charge", plain, charged)]
     for share in range(1, 65):

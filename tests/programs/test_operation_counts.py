@@ -69,8 +69,8 @@ def test_counts_of_comparisons_are_the_compilers(cell: dict[str, str | int]) -> 
     cell = {**SIZE, **cell}
     job, model = job_of(cell), MODELS[str(cell["model"])]
     compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
-    slots = cell["protocol"] == CAP["protocol"]
-    assert abs(counted.rounds - compiled.rounds) <= slots
+    merged = 2 * (cell["protocol"] == CAP["protocol"])  # rounds of slots with those of noise: ANDs, and bits
+    assert 0 <= counted.rounds - compiled.rounds <= merged
     assert {**vars(counted), "gates": 0, "added": 0, "rounds": compiled.rounds} == vars(compiled)
 
 
