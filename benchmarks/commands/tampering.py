@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,7 @@ def _directory(command: str, options: TamperingOptions | TimingOptions, **given:
 
 
 def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return how many changes came to what, by model and operation, and a bound of those that did harm.
-
-    That an honest party was shown another value is harm also where it aborted then: it was revealed.
-    """
+    """Return how many changes came to what, by model and operation, and a bound of those that did harm."""
 
     def place(attempt: Attempt) -> tuple[str, str]:
         return attempt.model, attempt.operation
@@ -104,9 +101,8 @@ def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
         of = list(each)
         counted = Counter(attempt.outcome for attempt in of)
         tried = counted.total() - counted[Outcome.UNTOUCHED]
-        wrong = counted[Outcome.WRONG] + counted[Outcome.SHIFTED]
-        bound = most_wrong(tried, wrong)
         figures = {outcome.name.lower(): counted[outcome] for outcome in Outcome}
+        bound = most_wrong(tried, _harmful(figures))
         row = {"model": model, "operation": operation, **figures, "wrong_at_most": round(bound, 5)}
         noise = sum((Counter(attempt.noise) for attempt in of), Counter[str]())
         rows.append({**row, **_of_noise(noise)} if noise else row)
@@ -134,14 +130,20 @@ def _view(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
             found = f"{row['distance']:.2g} from its law, {row['by_chance']:.2g} being chance"
             yield f"{row['model']}: {row['noise']:,} samples of noise: {Good(found) if near else Bad(found)}."
     for model, of in groupby(rows, lambda row: row["model"]):
-        wrong = sum(row["wrong"] + row["shifted"] for row in of)
+        wrong = sum(map(_harmful, of))
         found = f"{wrong} wrong results" if wrong else "no wrong result"
         yield f"{model}: {Bad(found) if wrong else Good(found)}."
 
 
+def _harmful(row: Mapping[str, Any]) -> int:
+    """Return after how many changes an honest party saw another value, whether it took it or aborted then."""
+    wrong: int = row["wrong"] + row["shifted"]
+    return wrong
+
+
 def _cells(row: dict[str, Any]) -> list[str]:
     tried = sum(row[outcome.name.lower()] for outcome in Outcome if outcome is not Outcome.UNTOUCHED)
-    wrong = str(row["wrong"] + row["shifted"])
+    wrong = str(_harmful(row))
     return [
         row["model"],
         row["operation"],
