@@ -36,7 +36,8 @@ from protocols.noise.sums import noise_sum
 from protocols.spec import PI_CAP, ProtocolSpec
 
 # What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
-# times the clients above it. All as `./inv reproduce.capping` found: docs/decisions/0021-choosing-a-cap.md
+# times the clients above it. All as `./inv reproduce.capping` found:
+# docs/decisions/others.md#0021-choosing-a-cap
 RATIOS, CURVE_RATIOS = 8, 16
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
 CONFIDENCE = Fraction(95, 100)

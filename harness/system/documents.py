@@ -1,7 +1,7 @@
 """JSON and TOML that somebody else wrote, read strictly: as the types that are asked for, or refused.
 
 msgspec does the checking. It is imported when something is read, not before: pydantic would take ten times as
-long to import (docs/decisions/0023-what-the-structure-left-out.md).
+long to import (docs/decisions/others.md#0023-what-the-structure-left-out).
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""spdz2k-party.x also runs programs of the sizes with which its own batches would have it abort."""
+"""spdz2k-party.x also runs programs of the sizes with which its own batches would have it abort.
+
+`hash_row` (`OT/OTVole.hpp`, lines 115 to 137) reads elements of s bytes in groups of 16, which are s blocks
+of 16 bytes. For the rest it takes the number of all blocks modulo s (line 134), which is 0 where 15 elements
+of s = 14 bytes are left: 14 modulo 16 values, and one for the check. The assertion of line 136 fails; without
+assertions 15 values would go unchecked. Mend: take the blocks after the full groups. `-SP 64` (s = 16) has
+code of its own.
+"""
 
 from __future__ import annotations
 

@@ -24,6 +24,10 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     """With 12 cells, 12 to 15 are keys of no cell. What a tampered share adds above four bits is lost.
 
     In `spdz2k`, which takes a minute for 12 cells where others work, too, 3 cells and two bits.
+
+    Bits that MP-SPDZ loads by a vector of addresses all come from the first: `mem_op`
+    (`Compiler/GC/types.py`, line 139) hands it to `ldmsbi` and `stmsbi` (`GC/instructions.py`, lines 401 and
+    413), which take one address. Mend: raise `CompilerError`, or load each.
     """
     assert engine_of(model).supports(PI_ROC_RECORDS, model, KEYS) is None
     groups, labels = (1, 1) if model.name == "spdz2k" else (2, 2)

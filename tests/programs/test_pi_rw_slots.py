@@ -41,7 +41,13 @@ def test_whatever_clients_send_each_counts_cap_records_at_most(model: Model, tmp
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
 @pytest.mark.parametrize("clients", [20, 79])
 def test_other_sizes(model: Model, clients: int, tmp_path: Path) -> None:
-    """15 cells take all codes of 4 bits. Of 316 slots, one more than five lanes, 64 have a lane each."""
+    """15 cells take all codes of 4 bits. Of 316 slots, one more than five lanes, 64 have a lane each.
+
+    One lane beside five would be read in another order: `get_input_from` of `sbitvec`
+    (`Compiler/GC/types.py`) takes `inputbvec` for one lane and `inputb` for more, neither of which the
+    compiler keeps in order (`GC/instructions.py`, lines 625 and 645; `allocator.py`, lines 703 to 707). Sizes
+    1, 2, 1 of inputs 1 2 3 4 give 1, [3, 4], 2. Mend: keep inputs of a party in order across kinds.
+    """
     case = Case(np.random.default_rng(7).integers(0, 16, (clients, CAP)).tolist(), groups=3, labels=5)
     assert opened(case, model, tmp_path) == case.counts()
 

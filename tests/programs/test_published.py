@@ -1,4 +1,9 @@
-"""π_LAP as published: the emulation of MP-SPDZ's logarithm equals what MP-SPDZ opens, bit for bit."""
+"""π_LAP as published: the emulation of MP-SPDZ's logarithm equals what MP-SPDZ opens, bit for bit.
+
+The logarithm of 0 is -4.03, and that of -4 is the one of 4: `log2_fx` (`Compiler/mpc_math.py`, line 428)
+leaves out the sign, and whether the number is zero, which `Int2FL` gives (line 467). Noise is so once in 2^15
+or 2^16 draws. Mend: document the range, or return the least number.
+"""
 
 from __future__ import annotations
 

@@ -76,9 +76,9 @@ def test_cost_privacy_and_error_of_the_samplers() -> None:
     assert round(float(sum(p * x * x for x, p in published.items())) / 2**32, 2) == 2.0
 
     coins = design_coins(Fraction(1, 3), 60)
-    assert "a sample of the default noise is 81 ANDs of 89 fair bits, and 8 bits converted" in COST
-    assert sum(coin.bits - 1 for coin in coins) == 81
-    assert (fair_bits_per_sample(coins), len(coins) + 1) == (89, 8)
+    sample = sum(coin.bits - 1 for coin in coins), fair_bits_per_sample(coins), len(coins) + 1
+    written = re.search(r"(\d+) ANDs of (\d+) fair bits, and (\d+) bits", COST)
+    assert written is not None and tuple(map(int, written.groups())) == sample
     assert [(coin.numerator, coin.bits) for coin in coins[-2:]] == [(1, 15), (1, 30)]
 
 

@@ -32,7 +32,8 @@ from tests.conftest import PROJECT
 RESULTS = PROJECT / "benchmarks" / "results"
 README = (PROJECT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 TRAINING = (PROJECT / "docs" / "explanation" / "training.md").read_text(encoding="utf-8")
-CHOSEN = (PROJECT / "docs" / "decisions" / "0044-fairness-while-training.md").read_text(encoding="utf-8")
+CHOICES_SHOWN = ("training alone", "share 0.02", "share 0.1", "share 0.4")
+CHOSEN = (PROJECT / "docs" / "decisions" / "others.md").read_text(encoding="utf-8")
 
 
 def recorded(study: str, name: str) -> dict[str, Any]:
@@ -362,6 +363,7 @@ def test_the_tables_of_fairness_while_training_are_the_results() -> None:
         assert float(kept["odds"]) == pytest.approx(row["odds"].value, rel=1e-4)
         accuracy, odds = row["accuracy"].shown(percent=True), row["odds"].shown()
         selected = " / ".join(f"{100 * row[name].value:.0f}" for name in row if name.startswith("selected"))
-        choice = f" | {accuracy} | {row['auc'].value:.3f} | {odds} |"
-        told = choice if row["way"] == CHOICE else f" | {accuracy}; {odds}; {selected} |"
+        if row["way"] == CHOICE and row["scheme"] not in CHOICES_SHOWN:
+            continue
+        told = f" | {odds} |" if row["way"] == CHOICE else f" | {accuracy}; {odds}; {selected} |"
         assert any(line.startswith(f"| {row['scheme']} |") and told in line for line in lines), told

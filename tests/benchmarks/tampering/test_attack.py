@@ -125,7 +125,14 @@ def test_all_programs_are_tampered_with() -> None:
 def test_bits_that_become_integers_are_checked_by_a_check_point_alone(
     checked: bool, outcome: Outcome, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One honest party is sent another masked bit than the others: `docs/upstream/bit-openings.md`."""
+    """One honest party is sent another masked bit than the others, and opens a wrong value without the check.
+
+    MP-SPDZ's `POpen` (`Processor/Processor.hpp`, line 469) checks openings of integers. Openings of bits are
+    checked by `Processor::check` (line 179) only, and last. So the honest party A computes c' + (1 - 2c') r,
+    and the hash that it sends of that, or of its share, is one of two. Whoever tampered learns the bit r. For
+    k bits there are 2^k hashes. The run ends afterwards. Mend: check openings of bits in `POpen`, and first
+    in `Processor::check`.
+    """
     text = (runs.PROGRAMS / "and.mpc").read_text()
     assert text.count("check_point()\n") == 1
     (tmp_path / "and.mpc").write_text(text if checked else text.replace("check_point()\n", ""))
@@ -155,7 +162,18 @@ def test_noise_is_drawn_anew_and_keeps_its_law(make: Make) -> None:
 
 @pytest.mark.mpspdz("sy-rep-ring")
 def test_the_known_hole_is_found(make: Make) -> None:
-    """A product's share, changed wherever the party has it: see docs/upstream/zero-check.md."""
+    """A product's share, changed wherever the party has it, makes a wrong result that the others take.
+
+    `zero_check` (`Protocols/SpdzWiseRing.hpp`, lines 18 to 53) opens t plus a mask, and XORs the opened bits
+    with new bits (line 31), all zero, in place of the mask's. It then checks that the bits' product is 0
+    (line 50): some bit is 0, not all. So it fails with probability 2^-104, whatever t is. Mend: XOR with the
+    mask's bits, and check that the product of the complements is 1.
+
+    Two more defects of this machine remain then. `buffer_bits` (`Protocols/Spdz2kPrep.hpp`, lines 57 to 74)
+    opens the sum of r b (1 - b) modulo 2^64 and compares it with 0. For b = 2^63 a product is r 2^63, which
+    is 0 for each even r. Mend: take r of 104 bits, as shares are, and compare modulo 2^104.
+    `test_check_before_opening.py` has the other one.
+    """
     attack = make("sy-rep-ring", "multiplication", 2)
     share = 13  # bytes: 64 bits, and 40 for security; four products and their MACs are in a message
     products = [message for message in payloads(attack) if message.length == 8 * share]

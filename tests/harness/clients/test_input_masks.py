@@ -61,7 +61,10 @@ def test_at_most_half_of_all_subsets_miss_a_change(change: int, changed: tuple[i
     """All 8 subsets of 3 masks, whatever the party adds to the offset: the sums that are off by as much.
 
     One product per mask would be worse: (r + 2^63) b = r b modulo 2^64 for every even b, and a party that
-    changes a client's value by 2^63 opens the parity of what it is multiplied with.
+    changes a client's value by 2^63 opens the parity of what it is multiplied with. MP-SPDZ's clients check
+    one (`ExternalIO/Client.hpp`, lines 102 and 163; `client.py`, line 109), by a protocol for fields (eprint
+    2015/1006). In `ps-rep-ring` 19 of 40 such clients noticed nothing. With shares of 104 or 128 bits the
+    check fails with 2^-41 or 2^-65. Mend: subset sums.
     """
     change_of_masks = words(*(change * factor for factor in changed))
     subsets = [sum(1 << j for j in range(8) if j >> i & 1) for i in range(3)]  # subset j is bits of j

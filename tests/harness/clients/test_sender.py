@@ -188,7 +188,13 @@ def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
 
 
 def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
-    """Nobody, noise, another's key, a client that leaves early, one that comes twice: all values arrive."""
+    """Nobody, noise, another's key, a client that leaves early, one that comes twice: all values arrive.
+
+    MP-SPDZ's `get_client_connection` (`Processor/ExternalClients.cpp`, lines 45 to 69) takes clients one by
+    one, under a lock and without a time limit. A name that is no number (line 58) ends the machine, as does a
+    number that comes twice (`Networking/ServerSocket.cpp`, line 231). Silence in the handshake (line 61) stops
+    all. Mend: drop such a connection, and do handshakes outside the lock.
+    """
 
     async def script(run: Run) -> list[Any]:
         (tmp_path / "stranger").mkdir()
