@@ -192,8 +192,8 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
 
     MP-SPDZ's `get_client_connection` (`Processor/ExternalClients.cpp`, lines 45 to 69) takes clients one by
     one, under a lock and without a time limit. A name that is no number (line 58) ends the machine, as does a
-    number that comes twice (`Networking/ServerSocket.cpp`, line 231). Silence in the handshake (line 61) stops
-    all. Mend: drop such a connection, and do handshakes outside the lock.
+    number that comes twice (`Networking/ServerSocket.cpp`, line 231). Silence in the handshake (line 61)
+    stops all. Mend: drop such a connection, and do handshakes outside the lock.
     """
 
     async def script(run: Run) -> list[Any]:
