@@ -255,7 +255,7 @@ class SendOptions(Options):
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, give one a budget, or adopt an old ledger."""
+    """Show what each population's runs have spent, or give one a budget."""
 
     population = POPULATION.but(help="the one to show; default: all")
     budget = BUDGET.but(
@@ -263,10 +263,6 @@ class LedgerOptions(Options):
         "number of runs after it says how they add up"
     )
     ledger = LEDGER
-    adopt = optional(
-        parse_path, "another ledger, as earlier versions kept in runs/; all it holds is moved into this one"
-    )
-    merge = switch("with --adopt: add up what a population that is in both ledgers has spent")
     plot = PLOT
     json = switch("print JSON")
 

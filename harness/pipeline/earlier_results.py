@@ -89,7 +89,7 @@ def _confusion(files: Files, _: Path) -> Confusion:
     intervals = {
         name: _floats([[each["interval"] for each in row] for row in rows]) for name, rows in found.items()
     }
-    positive = positive_in(domain, fields.get("positive_label") or "")  # earlier versions wrote none
+    positive = positive_in(domain, fields.get("positive_label") or "")
     return Confusion(NoisyCounts(domain, table, ()), rates, intervals, positive)
 
 
