@@ -241,7 +241,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "directory": (make_directory, "it cannot be opened; it has to be a file"),
     "another program's": (query("PRAGMA application_id = 7"), "it is no ledger of FairShares"),
     "later schema": (query("PRAGMA user_version = 3"), "it has schema 3, this version of FairShares has 2"),
-    "no tables": (query("DROP TABLE uploads; DROP TABLE charges"), "SQLite says: no such table"),
+    "no tables": (query("DROP TABLE uses; DROP TABLE charges"), "SQLite says: no such table"),
     "no number": (query("UPDATE charges SET epsilon = 'x'"), "an entry in it is damaged"),
     "division": (query("UPDATE charges SET delta = '1/0'"), "an entry in it is damaged"),
     "gives back": (query("UPDATE charges SET epsilon = '-1'"), "an entry in it is damaged"),
