@@ -279,9 +279,8 @@ class NoiseOptions(Options):
     delta = optional(parse_delta, "the δ of such a count; default: 2^-40 (not for the published sampler)")
     sampler = usual(
         "default",
-        one_of(lambda: ("default", "symmetric", "published")),
-        "default (default: as in all releases), symmetric (discrete Laplace, mean 0), or published (for "
-        "comparison; MP-SPDZ only)",
+        one_of(lambda: ("default", "published")),
+        "default (default: as in all releases), or published (for comparison; MP-SPDZ only)",
     )
     noise = NOISE
     law = LAW
@@ -299,8 +298,8 @@ class AuditOptions(Options):
     """Recompute privacy guarantees exactly: of a --sampler, of a --release, or of the reference set."""
 
     sampler = optional(
-        one_of(lambda: (*in_module("harness.privacy.audit.samplers:SAMPLERS")(), "published")),
-        "default, symmetric or published; instead of the reference set",
+        one_of(lambda: ("default", "published")),
+        "default or published; instead of the reference set",
     )
     release = optional(
         one_of(in_module("harness.privacy.audit.releases:RELEASES")),

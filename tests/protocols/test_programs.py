@@ -29,7 +29,6 @@ from protocols.spec import (
     CLIENTS,
     PI_CAP,
     PI_LAP,
-    PI_LAP_SYMMETRIC,
     PI_ROUNDS,
     PI_RW,
     PI_RW_WEIGHTS,
@@ -71,7 +70,6 @@ class Opening:
 TREE = "block_sizes block_sums count_blocks"
 OPENINGS = {
     "pi_lap": Opening("noise", "samples", ""),
-    "pi_lap_symmetric": Opening("noise", "samples", ""),
     "pi_sum": Opening("noise", "nodes", ""),
     "pi_rounds": Opening("sums + noise", "coordinates", "input_columns"),
     "pi_rw": Opening(
@@ -135,13 +133,12 @@ def text_of(spec: ProtocolSpec) -> str:
 def faults(text: str, spec: ProtocolSpec) -> list[str]:
     """Return why a program's text could open values without the noise that its spec stands for."""
     tree, opening = one_round(text), OPENINGS[spec.name]
-    maker = "symmetric_noise" if spec is PI_LAP_SYMMETRIC else "default_noise"
-    circuits = {*opening.circuits.split(), maker, *(["with_path"] if _takes_several(spec) else [])}
+    circuits = {*opening.circuits.split(), "default_noise", *(["with_path"] if _takes_several(spec) else [])}
     return [
         *_argument_faults(tree, spec),
         *_name_faults(tree, circuits),
         *_secret_faults(tree, circuits, opening),
-        *_noise_faults(tree, maker, opening, law_of(spec)),
+        *_noise_faults(tree, opening, law_of(spec)),
         *_opening_faults(tree, spec, opening),
     ]
 
@@ -247,13 +244,13 @@ def _secret_faults(tree: ast.Module, circuits: set[str], opening: Opening) -> It
             yield f"something else is done with {', '.join(used)}"
 
 
-def _noise_faults(tree: ast.Module, maker: str, opening: Opening, law: str) -> Iterator[str]:
+def _noise_faults(tree: ast.Module, opening: Opening, law: str) -> Iterator[str]:
     at_the_top = [ast.unparse(node) for node in tree.body]
     made = dict(line.split(" = ", 1) for line in opening.made)
     values = [(name, ast.unparse(value)) for name, value in _bindings(tree)]
     calls = [value for name, value in _bindings(tree) if name == "noise" and isinstance(value, ast.Call)]
     lanes = ast.unparse(calls[0].args[3]) if calls and len(calls[0].args) > 3 else "nothing"
-    made["noise"] = f"{maker}(sint, sbitvec, parties, {lanes}, {law})"
+    made["noise"] = f"default_noise(sint, sbitvec, parties, {lanes}, {law})"
     if lanes != opening.lanes:
         made[lanes] = opening.lanes
     for name, how in made.items():
@@ -384,7 +381,6 @@ SWITCHES = {
         ),
     },
     PI_LAP.name: OF_OPENED_NOISE,
-    PI_LAP_SYMMETRIC.name: OF_OPENED_NOISE,
     PI_CAP.name: {
         "no noise": ("above, noise)", "above, noise * 0)"),
         "counts as well": ("index.reveal()", "(index + counts).reveal()"),
