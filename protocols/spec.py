@@ -216,21 +216,6 @@ PI_RW = ProtocolSpec(
     own_noise=True,
 )
 
-PI_RW_WEIGHTS = replace(
-    PI_RW,
-    name="pi_rw_weights",
-    arguments=(
-        *("form", "parties", "clients", "groups", "labels", "epsilon", "delta_bits"),
-        *("reweighing", "most_records"),
-    ),
-    input_paths=AT_REST,
-    outputs=("weights",),
-    revealed=("sample weights of noisy counts, which tell these up to a common factor, to all parties",),
-    portable=False,  # turns integers into bits
-    uses_edabits=False,
-    own_noise=False,  # noise enters what is computed
-)
-
 PI_RW_SLOTS = replace(
     PI_RW,
     name="pi_rw_slots",
@@ -412,7 +397,7 @@ def with_own_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
-        *(PI_LAP, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
+        *(PI_LAP, PI_LAP_PUBLISHED, PI_RW, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
         *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM),
         PI_ROUNDS,
     )

@@ -21,7 +21,6 @@ from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
-from protocols.circuits.weights import BALANCED, layout
 from protocols.noise.tables import NoiseLaw
 
 _Array = npt.NDArray[np.int64]
@@ -30,7 +29,7 @@ _Opened = Callable[[list[int]], list[int]]  # of the noise
 _LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
 _GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
-_OFFSET, _MOST, _MOST_RECORDS = 20, 100, 50
+_OFFSET, _MOST = 20, 100
 _CAPS, _ABOVE = (1, 2, 3, 4), 1
 
 _GROUP, _LABEL = np.array([0, 1, 1, 0, 1]), np.array([1, 0, 1, 1, 1])
@@ -41,16 +40,6 @@ _N = len(_GROUP)
 
 def _plus(truth: _Array) -> _Opened:
     return lambda noise: (truth.ravel() + np.array(noise)).tolist()
-
-
-def _weights(counts: _Array) -> _Opened:
-    digits = layout(_GROUPS, _LABELS, BALANCED, _MOST_RECORDS, len(_COINS)).fraction_bits
-
-    def opened(noise: list[int]) -> list[int]:
-        noisy = (counts + np.reshape(noise, counts.shape)).tolist()
-        return [weight for row in reference.opened_weights(noisy, BALANCED, digits) for weight in row]
-
-    return opened
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,7 @@ def _programs() -> tuple[Operation, ...]:
     scored = np.concatenate([(_LABEL == 0).astype(np.int64), _SCORE])
     pair = _GROUP * _LABELS + _LABEL
     of_group, of_cap = slot_bits(_GROUPS), slot_bits(len(_CAPS) - 1)
-    weights, nothing = _weights(counts), np.zeros(4, dtype=np.int64)
+    nothing = np.zeros(4, dtype=np.int64)
 
     def cap(noise: list[int]) -> list[int]:
         return [reference.first_below([_CAPS[i] for i in _EXCEEDED], _CAPS, _ABOVE, noise)]
@@ -114,7 +103,6 @@ def _programs() -> tuple[Operation, ...]:
         make("pi_rounds", (2, 1, 4, *_LAW), 4, _plus(counts), counts.ravel()),
         make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
         make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
-        make("pi_rw_weights", ("split", 2, 0, *two, BALANCED, _MOST_RECORDS), 4, weights, counts.ravel()),
         make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(counts), slots=(pair + 1, slot_bits(counts.size))),
         make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), confusion.ravel()),
         make("pi_cf product", ("product", 2, _N, *two), 8, _plus(confusion), predicted),

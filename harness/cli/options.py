@@ -303,7 +303,7 @@ class AuditOptions(Options):
     )
     release = optional(
         one_of(in_module("harness.privacy.audit.releases:RELEASES")),
-        "weights, weights-only, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
+        "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
         "count, thresholds, thresholds-of-records or cap, or, as in active models, "
         "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
         "thresholds-of-clients-active; instead of a sampler",

@@ -15,7 +15,6 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.pipeline.earlier_curves import CURVES, MANIFEST, as_curves
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import GroupWeights
-from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
 from harness.postprocessing.thresholds.rules import rule_from_json
 from harness.releases.confusion import Confusion, positive_in
@@ -67,12 +66,10 @@ def _domain(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
     return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=held)
 
 
-def _weights(files: Files, _: Path) -> GroupWeights | OpenedWeights:
+def _weights(files: Files, _: Path) -> GroupWeights:
     fields = files["weights.json"]
     domain, weights, reweighing = _domain(fields), np.array(fields["weights"]), fields["reweighing"]
-    interval = fields["weights_interval"] and np.array(fields["weights_interval"])
-    if fields["noisy_counts"] is None:
-        return OpenedWeights(domain, weights, interval, reweighing, fields["fraction_bits"])
+    interval = np.array(fields["weights_interval"])
     counts = np.array(fields["noisy_counts"]) * scale_of(domain.cap)
     return GroupWeights(domain, counts, np.array(fields["floored"]), weights, interval, reweighing)
 

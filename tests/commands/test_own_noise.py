@@ -88,10 +88,6 @@ REFUSED = {
         ["weights", "--law", "gaussian"],
         "Joint noise is Laplace's; --law gaussian goes with",
     ),
-    "weights alone": (
-        ["weights", "--noise", "own", "--reveal", "weights"],
-        "pi_rw_weights has no place for noise of the parties' own",
-    ),
     "as published": (
         ["thresholds", "--noise", "own", "--variant", "published"],
         "pi_roc_published has no place for noise of the parties' own",
