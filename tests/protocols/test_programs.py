@@ -55,14 +55,15 @@ LAW = "*law"
 class Opening:
     """What a program opens.
 
-    Attributes: opened: noise itself, what has noise added to it, or of
-    π_CAP an index that noise on all counts decides; lanes: how many samples of noise; circuits: what it
-    calls besides the circuit that makes noise.
+    Attributes: opened: noise itself, what has noise added to it, or of π_CAP an index that noise on all
+    counts decides; lanes: how many samples of noise; circuits: what it calls besides the circuit that makes
+    noise; made: how what is opened is computed, where it is no sum.
     """
 
     opened: str
     lanes: str
     circuits: str
+    made: tuple[str, ...] = ()
 
 
 TREE = "block_sizes block_sums count_blocks"
@@ -227,17 +228,18 @@ def _secret_faults(tree: ast.Module, circuits: set[str], opening: Opening) -> It
         if {*calls[whole:]} - CALLED - {f"({opening.opened}).reveal", f"{opening.opened}.reveal"}:
             yield f"a call within {ast.unparse(node)}"
         used = [name for name in _named(value) if name in secrets]
-        pinned = node is tree.body[-1]
+        pinned = node is tree.body[-1] or ast.unparse(node) in opening.made
         if not pinned and ("noise" in used or used != [name for name in handed_on if name in used]):
             yield f"something else is done with {', '.join(used)}"
 
 
 def _noise_faults(tree: ast.Module, opening: Opening, law: str) -> Iterator[str]:
     at_the_top = [ast.unparse(node) for node in tree.body]
+    made = dict(line.split(" = ", 1) for line in opening.made)
     values = [(name, ast.unparse(value)) for name, value in _bindings(tree)]
     calls = [value for name, value in _bindings(tree) if name == "noise" and isinstance(value, ast.Call)]
     lanes = ast.unparse(calls[0].args[3]) if calls and len(calls[0].args) > 3 else "nothing"
-    made = {"noise": f"default_noise(sint, sbitvec, parties, {lanes}, {law})"}
+    made["noise"] = f"default_noise(sint, sbitvec, parties, {lanes}, {law})"
     if lanes != opening.lanes:
         made[lanes] = opening.lanes
     for name, how in made.items():
