@@ -44,7 +44,7 @@ def read_files(directory: Path) -> Files:
 
 
 def found_in(files: Files, directory: Path) -> Any:
-    """Return what a run found, as its statistic gives it; of weights that were opened alone, these.
+    """Return what a run found, as its statistic gives it.
 
     Guarantees: what the run itself had, to the last bit. [test: tests/fairshares/test_results.py]
     Args: directory: for what an error says. Raises: ResultFileError: a file is missing or damaged.
@@ -86,7 +86,7 @@ def _confusion(files: Files, _: Path) -> Confusion:
     intervals = {
         name: _floats([[each["interval"] for each in row] for row in rows]) for name, rows in found.items()
     }
-    positive = positive_in(domain, fields.get("positive_label") or "")
+    positive = positive_in(domain, fields["positive_label"] or "")
     return Confusion(NoisyCounts(domain, table, ()), rates, intervals, positive)
 
 
@@ -105,7 +105,7 @@ def _thresholds(files: Files, directory: Path) -> Thresholds:
         objective_value=fields["objective_value"],
         gap=fields["gap"],
         gap_interval=tuple(fields["gap_interval"]),
-        least_tolerance=fields.get("tolerance_is_the_least", False),
+        least_tolerance=fields["tolerance_is_the_least"],
     )
     return Thresholds(curves.for_positive(fields["positive_label"]), chosen)
 
