@@ -151,7 +151,9 @@ def begun(copy: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
 
 
 def test_ctrl_c_ends_pip_and_leaves_nothing(copy: Path) -> None:
-    with begun(copy, with_fake_pip(copy, "echo $$ > partial; mv partial pip-runs; sleep 600")) as process:
+    with begun(
+        copy, with_fake_pip(copy, "echo $$ > partial; mv partial pip-runs; exec sleep 600")
+    ) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=100) == 130
     assert not list(copy.glob(".venv*"))
@@ -170,10 +172,12 @@ def test_killed_set_up_is_not_taken_for_complete(number: signal.Signals, copy: P
         assert process.wait(timeout=100) == -number
     assert not (copy / ".venv").exists()
     held = os.open(copy, os.O_RDONLY)
-    with pytest.raises(BlockingIOError):
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(held)
-    (copy / "go-on").touch()
+    try:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(held)
+        (copy / "go-on").touch()
     assert run(copy, env=env)[0] == 0
     assert [path.name for path in copy.glob(".venv*")] == [".venv"]
 
