@@ -40,7 +40,7 @@ Levels = str | int | float | list[str | int | float | dict[str, str | int | floa
 # first takes 3.29249 times as long, and the paper's protocol costs the same for every record.
 SHAPES = {name: (shape.clients, shape.records) for name, shape in privfairfl().shapes.items()}
 
-_SAMPLERS = ("default", "symmetric", "published")
+_SAMPLERS = ("default", "published")
 _SPECS = {next(iter(each.specs.values())).name: each for each in STATISTICS.values()}
 _NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs")
 _CHOICES: Mapping[str, Iterable[str]] = {

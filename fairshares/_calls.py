@@ -38,7 +38,6 @@ def weights(
     group: Column = None,
     label: Column = None,
     reweighing: str = "balanced",
-    reveal: str = "counts",
     groups: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
     domain: Path | str | None = None,
@@ -82,7 +81,6 @@ def weights(
         client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
             taken as they would stand in a file: 1, 1.0 and "1" are the same label.
         reweighing: "balanced", "label" or "kamiran-calders"; all from the same noisy counts.
-        reveal: "counts", or "weights": nothing else is revealed then (models of MP-SPDZ).
         groups, labels, max_count: all that there are, and the most records of a client, declared; else they
             are read off the records, and which occur is not protected. `domain`: a JSON file with all that.
         privacy_unit: what is protected: a "record", or a "client", all of its records together, of which

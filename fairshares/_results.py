@@ -21,7 +21,6 @@ from harness.cli.release_options import ThresholdsOptions
 from harness.errors import FairSharesError, OptionError
 from harness.pipeline.earlier_curves import CURVES, MANIFEST, as_curves, choose_again
 from harness.pipeline.earlier_results import Files, found_in, read_files
-from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.system.result_files import new_directory, read_result, write_json
@@ -173,18 +172,13 @@ class WeightsResult(Result):
         return self._series(self._found.weights, "sample_weight")
 
     @property
-    def intervals(self) -> pd.DataFrame | None:
-        """Columns low and high by (group, label): each holds its weight of the true counts with 95 %.
-
-        None where Kamiran–Calders weights were opened alone.
-        """
-        return None if self._found.interval is None else self._table(self._found.interval)
+    def intervals(self) -> pd.DataFrame:
+        """Columns low and high by (group, label): each holds its weight of the true counts with 95 %."""
+        return self._table(self._found.interval)
 
     @property
-    def noisy_counts(self) -> pd.Series | None:
-        """Revealed counts of records by (group, label), unbiased; None where weights were revealed alone."""
-        if isinstance(self._found, OpenedWeights):
-            return None
+    def noisy_counts(self) -> pd.Series:
+        """Revealed counts of records by (group, label), unbiased."""
         return self._series(self._found.noisy_counts / self._found.unit, "noisy_count")
 
     def sample_weight(self, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
@@ -197,10 +191,7 @@ class WeightsResult(Result):
         return sample_weight(self.weights, group, label)
 
     def _shown(self) -> Iterable[Part]:
-        shown = (
-            weights_view.opened_weights if isinstance(self._found, OpenedWeights) else weights_view.weights
-        )
-        return shown(self._found)
+        return weights_view.weights(self._found)
 
 
 class ConfusionResult(Result):

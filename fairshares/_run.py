@@ -12,7 +12,7 @@ import pandas as pd
 from fairshares import _results
 from fairshares._arguments import as_a_call, options_of
 from harness.cli.commands import ledger, plan, train
-from harness.cli.commands.choices import chosen_spec, not_adopted, score_cut, unadopted
+from harness.cli.commands.choices import chosen_spec, score_cut
 from harness.cli.commands.releases import run_on_records, settings_of
 from harness.cli.commands.weights import arrived
 from harness.cli.options import LedgerOptions
@@ -23,11 +23,9 @@ from harness.errors import RecordsError
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.earlier_results import read_files
 from harness.privacy.ledger.charge import UNCHARGED
-from harness.privacy.ledger.entries import Ledger
 from harness.training.features import features_from_json, read_features
 from harness.training.run import TASK
 from harness.views import ledger as ledger_view
-from harness.views.parts import Part
 from harness.views.releases import weights as weights_view
 from harness.views.releases.confusion import direction
 from harness.views.run import one_machine
@@ -102,10 +100,8 @@ def spent(**given: Any) -> _results.Spent:
     with as_a_call():
         options = options_of(LedgerOptions, given)
         path, populations = ledger.populations_of(options)
-        left = unadopted(options.ledger)
-    parts: list[Part] = [not_adopted(left, Ledger(path))] if left else []
-    parts.extend(ledger_view.ledger(path, populations))
-    return _results.Spent(ledger_view.to_json(path, populations), parts)
+    shown = list(ledger_view.ledger(path, populations))
+    return _results.Spent(ledger_view.to_json(path, populations), shown)
 
 
 def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:

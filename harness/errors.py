@@ -7,8 +7,6 @@ hold sizes, names and party numbers only, never a share or a value derived from 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 
 class FairSharesError(Exception):
     """Base of all errors that end a command with one clear sentence and no traceback."""
@@ -151,15 +149,7 @@ class AuditError(FairSharesError):
 
 
 class LedgerError(FairSharesError):
-    """The privacy ledger is locked, damaged, of another version, not adopted, or cannot be written."""
-
-
-class AdoptedError(LedgerError):
-    """What a ledger held is in another one by now. Args: into: where that is."""
-
-    def __init__(self, message: str, into: Path) -> None:
-        super().__init__(message)
-        self.into = into
+    """The privacy ledger is locked, damaged, of another version, or cannot be written."""
 
 
 class BudgetError(FairSharesError):

@@ -95,19 +95,6 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
     return -1 - magnitude if sign else magnitude
 
 
-def symmetric_noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the symmetric noise that given fair bits make, by comparing integers.
-
-    Args: coins: (numerator, bits), zero's first, then the magnitude's, lowest first; bits: the sign, then
-    each coin's, lowest bit first.
-    """
-    stream = iter(bits)
-    sign = next(stream)
-    shown = [sum(next(stream) << j for j in range(width)) < numerator for numerator, width in coins]
-    distance = 0 if shown[0] else 1 + sum(bit << i for i, bit in enumerate(shown[1:]))
-    return -distance if sign else distance
-
-
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
     """Return how many caps come before the first that so few clients exceed, with noise on either number.
 

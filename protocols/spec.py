@@ -16,7 +16,6 @@ from protocols.accounting.queries import (
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
-from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
 from protocols.mechanisms.count_tree import CountTree
 from protocols.mechanisms.shifted_log import ShiftedLog
 from protocols.published_baselines import protocol_4
@@ -93,11 +92,6 @@ class InputForm:
 def _of_default_noise(arguments: Mapping[str, str]) -> int:
     coins = design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"]))
     return fair_bits_per_sample(coins)
-
-
-def _of_symmetric_noise(arguments: Mapping[str, str]) -> int:
-    coins = design_symmetric_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"]))
-    return fair_bits_per_symmetric_sample(coins)
 
 
 @dataclass(frozen=True)
@@ -189,13 +183,6 @@ PI_LAP = ProtocolSpec(
     release=lambda arguments: each_cell_once(int(arguments["samples"])),
 )
 
-PI_LAP_SYMMETRIC = replace(
-    PI_LAP,
-    name="pi_lap_symmetric",
-    source="PrivFairFL (Pentyala et al. 2022), Protocol 1; symmetric discrete Laplace",
-    fair_bits=_of_symmetric_noise,
-)
-
 PI_LAP_PUBLISHED = ProtocolSpec(
     name="pi_lap_published",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 1, with the sign corrected; for comparison only",
@@ -227,21 +214,6 @@ PI_RW = ProtocolSpec(
     revealed=("noisy count of records per (group, label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),
     own_noise=True,
-)
-
-PI_RW_WEIGHTS = replace(
-    PI_RW,
-    name="pi_rw_weights",
-    arguments=(
-        *("form", "parties", "clients", "groups", "labels", "epsilon", "delta_bits"),
-        *("reweighing", "most_records"),
-    ),
-    input_paths=AT_REST,
-    outputs=("weights",),
-    revealed=("sample weights of noisy counts, which tell these up to a common factor, to all parties",),
-    portable=False,  # turns integers into bits
-    uses_edabits=False,
-    own_noise=False,  # noise enters what is computed
 )
 
 PI_RW_SLOTS = replace(
@@ -425,7 +397,7 @@ def with_own_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
-        *(PI_LAP, PI_LAP_SYMMETRIC, PI_LAP_PUBLISHED, PI_RW, PI_RW_WEIGHTS, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
+        *(PI_LAP, PI_LAP_PUBLISHED, PI_RW, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
         *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM),
         PI_ROUNDS,
     )

@@ -21,8 +21,6 @@ from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
-from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.circuits.weights import BALANCED, layout
 from protocols.noise.tables import NoiseLaw
 
 _Array = npt.NDArray[np.int64]
@@ -30,9 +28,8 @@ _Opened = Callable[[list[int]], list[int]]  # of the noise
 
 _LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
-_SYMMETRIC = design_symmetric_coins(Fraction(_EPSILON), _DELTA_BITS)
 _GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
-_OFFSET, _MOST, _MOST_RECORDS = 20, 100, 50
+_OFFSET, _MOST = 20, 100
 _CAPS, _ABOVE = (1, 2, 3, 4), 1
 
 _GROUP, _LABEL = np.array([0, 1, 1, 0, 1]), np.array([1, 0, 1, 1, 1])
@@ -41,27 +38,8 @@ _VALUE, _EXCEEDED = np.array([-5, 0, 3, 5, -1]), np.array([0, 2, 1, 3, 0])
 _N = len(_GROUP)
 
 
-def _default(bits: list[int]) -> int:
-    return reference.noise_of_bits([(coin.numerator, coin.bits) for coin in _COINS], bits)
-
-
-def _symmetric(bits: list[int]) -> int:
-    coins = (_SYMMETRIC.zero, *_SYMMETRIC.magnitude)
-    return reference.symmetric_noise_of_bits([(coin.numerator, coin.bits) for coin in coins], bits)
-
-
 def _plus(truth: _Array) -> _Opened:
     return lambda noise: (truth.ravel() + np.array(noise)).tolist()
-
-
-def _weights(counts: _Array) -> _Opened:
-    digits = layout(_GROUPS, _LABELS, BALANCED, _MOST_RECORDS, len(_COINS)).fraction_bits
-
-    def opened(noise: list[int]) -> list[int]:
-        noisy = (counts + np.reshape(noise, counts.shape)).tolist()
-        return [weight for row in reference.opened_weights(noisy, BALANCED, digits) for weight in row]
-
-    return opened
 
 
 @dataclass(frozen=True)
@@ -76,12 +54,12 @@ class _Maker:
         opened: _Opened,
         values: _Array | None = None,
         slots: tuple[_Array, int] | None = None,
-        noise: Callable[[list[int]], int] = _default,
-        bits: int = fair_bits_per_sample(_COINS),
     ) -> Operation:
         """Return a program that is fed these values, or slots of so many bits, and fixed bits of noise."""
+        bits = fair_bits_per_sample(_COINS)
         fair = self.rng.integers(0, 1 << bits, samples)
-        made = [noise([int(word) >> i & 1 for i in range(bits)]) for word in fair]
+        coins = [(coin.numerator, coin.bits) for coin in _COINS]
+        made = [reference.noise_of_bits(coins, [int(word) >> i & 1 for i in range(bits)]) for word in fair]
         one = (
             np.array([], dtype=np.int64)
             if values is None
@@ -114,26 +92,17 @@ def _programs() -> tuple[Operation, ...]:
     scored = np.concatenate([(_LABEL == 0).astype(np.int64), _SCORE])
     pair = _GROUP * _LABELS + _LABEL
     of_group, of_cap = slot_bits(_GROUPS), slot_bits(len(_CAPS) - 1)
-    weights, nothing = _weights(counts), np.zeros(4, dtype=np.int64)
+    nothing = np.zeros(4, dtype=np.int64)
 
     def cap(noise: list[int]) -> list[int]:
         return [reference.first_below([_CAPS[i] for i in _EXCEEDED], _CAPS, _ABOVE, noise)]
 
     return (
         make("pi_lap", (2, 4, *_LAW), 4, _plus(nothing)),
-        make(
-            "pi_lap_symmetric",
-            (2, 4, *_LAW),
-            4,
-            _plus(nothing),
-            noise=_symmetric,
-            bits=fair_bits_per_symmetric_sample(_SYMMETRIC),
-        ),
         make("pi_sum", (2, 4, NoiseLaw.LAPLACE, 1, 30), 0, lambda _: counts.ravel().tolist(), counts.ravel()),
         make("pi_rounds", (2, 1, 4, *_LAW), 4, _plus(counts), counts.ravel()),
         make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
         make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
-        make("pi_rw_weights", ("split", 2, 0, *two, BALANCED, _MOST_RECORDS), 4, weights, counts.ravel()),
         make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(counts), slots=(pair + 1, slot_bits(counts.size))),
         make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), confusion.ravel()),
         make("pi_cf product", ("product", 2, _N, *two), 8, _plus(confusion), predicted),

@@ -255,7 +255,7 @@ class SendOptions(Options):
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, give one a budget, or adopt an old ledger."""
+    """Show what each population's runs have spent, or give one a budget."""
 
     population = POPULATION.but(help="the one to show; default: all")
     budget = BUDGET.but(
@@ -263,10 +263,6 @@ class LedgerOptions(Options):
         "number of runs after it says how they add up"
     )
     ledger = LEDGER
-    adopt = optional(
-        parse_path, "another ledger, as earlier versions kept in runs/; all it holds is moved into this one"
-    )
-    merge = switch("with --adopt: add up what a population that is in both ledgers has spent")
     plot = PLOT
     json = switch("print JSON")
 
@@ -283,9 +279,8 @@ class NoiseOptions(Options):
     delta = optional(parse_delta, "the δ of such a count; default: 2^-40 (not for the published sampler)")
     sampler = usual(
         "default",
-        one_of(lambda: ("default", "symmetric", "published")),
-        "default (default: as in all releases), symmetric (discrete Laplace, mean 0), or published (for "
-        "comparison; MP-SPDZ only)",
+        one_of(lambda: ("default", "published")),
+        "default (default: as in all releases), or published (for comparison; MP-SPDZ only)",
     )
     noise = NOISE
     law = LAW
@@ -303,12 +298,12 @@ class AuditOptions(Options):
     """Recompute privacy guarantees exactly: of a --sampler, of a --release, or of the reference set."""
 
     sampler = optional(
-        one_of(lambda: (*in_module("harness.privacy.audit.samplers:SAMPLERS")(), "published")),
-        "default, symmetric or published; instead of the reference set",
+        one_of(lambda: ("default", "published")),
+        "default or published; instead of the reference set",
     )
     release = optional(
         one_of(in_module("harness.privacy.audit.releases:RELEASES")),
-        "weights, weights-only, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
+        "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
         "count, thresholds, thresholds-of-records or cap, or, as in active models, "
         "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
         "thresholds-of-clients-active; instead of a sampler",

@@ -138,7 +138,7 @@ def _form(usually: str, other: str) -> Option[str | None]:
 class WeightsOptions(ReleaseOptions):
     """Compute DP sample weights per group and label (π_RW)."""
 
-    task, place, chooses = "weights", f"{_RUNS}.weights:weights", "reveal"
+    task, place = "weights", f"{_RUNS}.weights:weights"
     epsilon = EPSILON.but(unless="arrivals")
     input_form = _form("counts per group and label", "group indicator times label counts")
     input_path = INPUT_PATH
@@ -150,11 +150,6 @@ class WeightsOptions(ReleaseOptions):
         "balanced",
         one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
         "balanced (default), label or kamiran-calders; all from the same noisy counts",
-    )
-    reveal = usual(
-        "counts",
-        one_of(lambda: ("counts", "weights")),
-        "counts (default), or weights: these alone, for models of MP-SPDZ",
     )
     arrivals = optional(
         parse_path,
@@ -169,16 +164,9 @@ class WeightsOptions(ReleaseOptions):
 
     def statistic(self, spec: ProtocolSpec) -> Statistic[Any]:
         from harness.releases.series import WeightsSeries
-        from harness.releases.weights import WeightsOnlyStatistic, WeightsStatistic
+        from harness.releases.weights import WeightsStatistic
         from protocols.mechanisms.counts_so_far import best_schedule
 
-        if self.reveal == "weights":
-            if self.horizon or self.arrivals:
-                raise OptionError(
-                    "A series adds up counts of several epochs, and --reveal weights reveals none; leave out "
-                    "one of them."
-                )
-            return WeightsOnlyStatistic(self.reweighing)
         if self.horizon is None:
             return WeightsStatistic(self.reweighing, spec)
         return WeightsSeries(self.reweighing, spec, schedule=best_schedule(self.horizon))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.inputs.rings import RING, by_shake
+from harness.inputs.rings import RING
 
 Words = npt.NDArray[np.uint64]
 
@@ -18,7 +18,7 @@ def subsets(seed: bytes, values: int, checks: int) -> Words:
 
     Returns: shape (values,), each below 2^checks.
     """
-    return RING.expand(seed, values, by_shake)[:, 0] >> np.uint64(64 - checks)
+    return RING.expand(seed, values)[:, 0] >> np.uint64(64 - checks)
 
 
 def subset_sums(masks: Words, chosen: Words, parts: int, checks: int) -> Words:

@@ -170,7 +170,7 @@ def _model_units(model: Model, found: Mapping[str, Any]) -> ModelUnits:
     figures = {
         figure: {name: _cost(cost) for name, cost in found[figure].items()}
         for figure in known
-        if figure != COMPILE_S or figure in found  # earlier versions measured none
+        if figure != COMPILE_S or figure in found  # measured where programs were compiled
     }
     odd = set(found) - {*known, "network"}
     if odd or any(set(costs) - set(known[figure]) for figure, costs in figures.items()):

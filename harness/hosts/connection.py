@@ -120,8 +120,7 @@ class Connection:
             name, text = checked(tuple[str, str], answer["error"], self.host, request)
             raised = vars(errors).get(name)
             known = isinstance(raised, type) and issubclass(raised, FairSharesError)
-            plain = known and raised is not errors.AdoptedError  # which no message alone makes
-            raise (raised if plain and raised else HostUnfitError)(f"{self.host.title}: {text[:_SHOWN]}")
+            raise (raised if known and raised else HostUnfitError)(f"{self.host.title}: {text[:_SHOWN]}")
         return checked(kind, answer.get("ok"), self.host, request)
 
     def close(self) -> None:

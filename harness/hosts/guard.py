@@ -105,7 +105,6 @@ class Guard:
         """
         check_kind(self.statistic, inputs.domain)
         prepared = self.statistic.prepare(self.release, inputs.domain)
-        prepared.check(inputs.clients)
         job = make_job(prepared, inputs)
         event = replace(self._event(prepared), uploads=inputs.batches, policies=inputs.policies)
         self._allow(event)

@@ -252,8 +252,6 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
         if fields["inputs"] != {name: inputs.get(name) for name in fields["inputs"]}:
             wrong.say("its 'inputs' are others")
         said["inputs"] = fields["inputs"]
-    if isinstance(privacy := said.get("privacy"), dict):  # of an earlier version, which has no such sentence
-        privacy.setdefault("end_to_end", fields["privacy"]["end_to_end"])
     for name, value in json.loads(json.dumps(fields)).items():
         if said.get(name) != value:
             wrong.say(f"its {name!r} is another")

@@ -23,7 +23,7 @@ import numpy as np
 from harness.errors import RecordDomainError, ShareError, ThresholdGridError
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
-from harness.inputs.rings import RINGS, Words, by_aes, by_shake
+from harness.inputs.rings import RINGS, Words
 from harness.inputs.shares import (
     MAX_VALUES,
     SALT_BYTES,
@@ -40,7 +40,6 @@ from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT
 
 SCHEMA = 1
 LIST_SUFFIX = ".uploads"
-_DIGITS = 64  # of an identity that is a digest; the random ones of version 1 have half as many
 _WAYS_OUT = "have it sent again, remove it at every party, or leave such uploads out by ./inv uploads"
 
 # Why an upload is left out; nothing of it is secret.
@@ -170,7 +169,7 @@ class _Sound:
     parties: int
     domain: str
     uploads: list[str]
-    copies: int = 1  # earlier versions had no others
+    copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -369,7 +368,7 @@ class Aggregator:
         self._party = party
         self._first: tuple[Header, Path, int] | None = None  # and the most that one of its clients counts for
         self._identities: dict[str, str] = {}  # by batch
-        self._clients = self._records = self._schema = 0
+        self._clients = self._records = 0
         self._blocks: dict[str, Words] = {}  # by batch; in split form, all of them added up
         self._policy: ClientPolicy | None = None  # what all clients allow
 
@@ -390,7 +389,6 @@ class Aggregator:
             raise ShareError(f"{path} is the same upload as another file there; remove one of the copies.")
         block = _block(path, header, following)
         self._identities[header.batch] = header.identity
-        self._schema = max(self._schema, header.schema)
         if header.policy:
             self._policy = self._policy.and_also(header.policy) if self._policy else header.policy
         self._clients += header.clients
@@ -422,7 +420,6 @@ class Aggregator:
             batches=len(identities),
             commitments=(),
             policy=self._policy,
-            schema=self._schema,
         )
         try:
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -532,28 +529,20 @@ def _header_in(file: BinaryIO, path: Path) -> Header:
     if not line.endswith(b"\n"):
         refusal.say("its first line has no end")
     header = as_type(Header, parse_json(line, refusal), refusal)
-    commitments = header.parties if header.schema == SHARE_SCHEMA else 0
     sound = (
-        header.schema in (1, SHARE_SCHEMA)
+        header.schema == SHARE_SCHEMA
         and header.arithmetic in RINGS
         and header.form in INPUT_FORMS
         and header.content in ("seed", "values")
         and header.batch.isalnum()
         and header.clients > 0 <= header.records
         and header.copies in (1, header.parties - 1)
-        and (header.kind == "aggregate" or len(header.commitments) == commitments)
-        and (header.schema == SHARE_SCHEMA or _of_version_1(header))
+        and (header.kind == "aggregate" or len(header.commitments) == header.parties)
     )
     with suppress(RecordDomainError, ThresholdGridError):
         if sound and header.columns > 0:
             return header
     refusal.say("its header fits none")
-
-
-def _of_version_1(header: Header) -> bool:
-    """Return whether it can be: additive, for every run, and not under an identity of version 2."""
-    bound = header.kind == "batch" and len(header.batch) >= _DIGITS
-    return header.policy is None and header.copies == 1 and not bound
 
 
 def _hash_of(identities: Iterable[str]) -> str:
@@ -583,12 +572,11 @@ def _block(path: Path, header: Header, following: bytes) -> Words:
         )
     if not header.fits(following):
         raise ShareError(f"{path} was {CHANGED}; {_WAYS_OUT}.")
-    domain, salted = header.domain, header.schema == SHARE_SCHEMA
-    shares = []
+    domain, shares = header.domain, []
     for _, piece, is_seed in header.pieces(following):
-        payload = piece[SALT_BYTES:] if salted else piece
+        payload = piece[SALT_BYTES:]
         if is_seed:
-            shares.append(domain.expand(payload, header.values, by_aes if salted else by_shake))
+            shares.append(domain.expand(payload, header.values))
         else:
             shares.append(domain.reduce(domain.from_bytes(payload)))  # whatever words a client sent
     flat = np.concatenate(shares) if header.copies > 1 else shares[0]

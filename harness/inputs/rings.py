@@ -6,44 +6,16 @@ million clients is one array in either domain.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
-Stream = Callable[[memoryview, int], None]  # writes the next so many bytes into a buffer that has 16 more
 
-_BLOCK = 1 << 20  # values that one block of the seed's stream yields
 _PIECE = bytes(1 << 17)  # that are enciphered at a time: what stays in a processor's cache
 _LOW_32 = np.uint64(0xFFFFFFFF)
-
-
-def by_shake(seed: bytes) -> Stream:
-    """Return a seed's stream in share files of version 1: SHAKE-256 of it and of the block's number."""
-    blocks = (hashlib.shake_256(b"fairshares:share:1" + seed + i.to_bytes(8, "little")) for i in count())
-
-    def write(into: memoryview, size: int) -> None:
-        into[:size] = next(blocks).digest(size)
-
-    return write
-
-
-def by_aes(seed: bytes) -> Stream:
-    """Return a seed's stream in share files of version 2: AES-256 in counter mode, from counter 0 up."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # takes a while to import
-
-    encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
-
-    def write(into: memoryview, size: int) -> None:
-        for start in range(0, size, len(_PIECE)):
-            encryptor.update_into(_PIECE[: size - start], into[start:])
-
-    return write
 
 
 class Ring(ABC):
@@ -86,16 +58,23 @@ class Ring(ABC):
         """Return elements of shape (n, words); the caller has checked the length."""
         return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
 
-    def expand(self, seed: bytes, values: int, stream: Callable[[bytes], Stream] = by_aes) -> Words:
+    def expand(self, seed: bytes, values: int) -> Words:
         """Stretch a 32-byte seed to so many uniform elements, shape (values, words).
 
-        Computes: the stream's bytes, in order; every party's Python yields the same.
+        Computes: the bytes of AES-256 in counter mode, from counter 0 up, in order; every party's Python
+        yields the same.
         """
-        raw = np.empty(values * self.words + 2, dtype="<u8")
-        view, size, block = raw.view(np.uint8).data, values * self.value_bytes, _BLOCK * self.value_bytes
-        write = stream(seed)
-        for start in range(0, size, block):
-            write(view[start:], min(block, size - start))
+        from cryptography.hazmat.primitives.ciphers import (
+            Cipher,
+            algorithms,
+            modes,
+        )  # takes a while to import
+
+        raw = np.empty(values * self.words + 2, dtype="<u8")  # the cipher wants 16 bytes more
+        stream, size = raw.view(np.uint8).data, values * self.value_bytes
+        encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
+        for start in range(0, size, len(_PIECE)):
+            encryptor.update_into(_PIECE[: size - start], stream[start:])
         return self.reduce(raw[:-2].astype(np.uint64, copy=False).reshape(values, self.words))
 
 

@@ -30,7 +30,7 @@ from harness.system.progress import tell
 from harness.system.signals import uninterrupted
 from protocols.spec import REPLICATED, SPLIT, InputForm
 
-SCHEMA = 2  # of what is written; 1, which bound an upload's identity to nothing, is read, too
+SCHEMA = 2
 SUFFIX = ".share"
 SEED_BYTES = 32
 SALT_BYTES = 16
@@ -114,10 +114,10 @@ class Header:
 
     def _pieces(self) -> Iterator[tuple[int, int, bool]]:
         """Yield of each share its number, how many bytes it takes in a batch, and whether it is a seed."""
-        salt, values = SALT_BYTES if self.schema == SCHEMA else 0, self.values * self.domain.value_bytes
+        values = self.values * self.domain.value_bytes
         for number in self.held:  # the upload's last share has values
             is_seed = self.content == "seed" or number != max(self.held)
-            yield number, salt + (SEED_BYTES if is_seed else values), is_seed
+            yield number, SALT_BYTES + (SEED_BYTES if is_seed else values), is_seed
 
     def pieces(self, following: bytes) -> Iterator[tuple[int, bytes, bool]]:
         """Yield of each share in a batch its number, its salt and payload, and whether that is a seed."""
@@ -128,7 +128,7 @@ class Header:
 
     @property
     def bound(self) -> str:
-        """The identity that follows from what the upload is: of a batch of this version, it is `batch`."""
+        """The identity that follows from what the upload is: of a batch, it is `batch`."""
         shared = {name: getattr(self, name) for name in (*_BOUND, *(["copies"] if self.copies > 1 else []))}
         text = json.dumps(shared, sort_keys=True, separators=(",", ":"), default=asdict)
         return hashlib.sha256(_IDENTITY + text.encode()).hexdigest()
@@ -138,11 +138,8 @@ class Header:
 
         Guarantees: parties whose files fit hold the same shares of an upload, as its identity is a digest of
         a salted digest of each share, whose salt is for those that hold it.
-        Edge cases: of version 1 nobody can tell, and it is taken to be.
         [test: tests/harness/inputs/test_share_files.py]
         """
-        if self.schema < SCHEMA:
-            return True
         # Which of both `content` is, no commitment tells: 32 bytes may be a seed, or values.
         right = self.batch == self.bound and self.content == content_of(self)
         return right and all(
@@ -152,9 +149,8 @@ class Header:
 
     def line(self) -> bytes:
         """Return the first line of a file with this header."""
-        later = [] if self.schema == SCHEMA else ["commitments", "policy"]
-        later += [] if self.copies > 1 else ["copies"]
-        said = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in later}
+        without = [] if self.copies > 1 else ["copies"]
+        said = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in without}
         return json.dumps(said, sort_keys=True, default=asdict).encode() + b"\n"
 
 

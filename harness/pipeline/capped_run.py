@@ -63,7 +63,6 @@ def run_with_chosen_cap(
     target = CapTarget(statistic.name, release.epsilon, release.delta, thresholds, release.malleable_slots)
     caps = caps_to_choose_from(domain.max_count)
     prepared = statistic.prepare(release, replace(domain, cap=Cap(caps[-1])))
-    prepared.check(records.clients)
     plan = prepared.plan
     both = compose(Guarantee(each.release.epsilon, each.release.delta) for each in (of_cap, settings))
     event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)

@@ -15,7 +15,6 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.pipeline.earlier_curves import CURVES, MANIFEST, as_curves
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import GroupWeights
-from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
 from harness.postprocessing.thresholds.rules import rule_from_json
 from harness.releases.confusion import Confusion, positive_in
@@ -45,7 +44,7 @@ def read_files(directory: Path) -> Files:
 
 
 def found_in(files: Files, directory: Path) -> Any:
-    """Return what a run found, as its statistic gives it; of weights that were opened alone, these.
+    """Return what a run found, as its statistic gives it.
 
     Guarantees: what the run itself had, to the last bit. [test: tests/fairshares/test_results.py]
     Args: directory: for what an error says. Raises: ResultFileError: a file is missing or damaged.
@@ -67,12 +66,10 @@ def _domain(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
     return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=held)
 
 
-def _weights(files: Files, _: Path) -> GroupWeights | OpenedWeights:
+def _weights(files: Files, _: Path) -> GroupWeights:
     fields = files["weights.json"]
     domain, weights, reweighing = _domain(fields), np.array(fields["weights"]), fields["reweighing"]
-    interval = fields["weights_interval"] and np.array(fields["weights_interval"])
-    if fields["noisy_counts"] is None:
-        return OpenedWeights(domain, weights, interval, reweighing, fields["fraction_bits"])
+    interval = np.array(fields["weights_interval"])
     counts = np.array(fields["noisy_counts"]) * scale_of(domain.cap)
     return GroupWeights(domain, counts, np.array(fields["floored"]), weights, interval, reweighing)
 
@@ -89,7 +86,7 @@ def _confusion(files: Files, _: Path) -> Confusion:
     intervals = {
         name: _floats([[each["interval"] for each in row] for row in rows]) for name, rows in found.items()
     }
-    positive = positive_in(domain, fields.get("positive_label") or "")  # earlier versions wrote none
+    positive = positive_in(domain, fields["positive_label"] or "")
     return Confusion(NoisyCounts(domain, table, ()), rates, intervals, positive)
 
 
@@ -108,7 +105,7 @@ def _thresholds(files: Files, directory: Path) -> Thresholds:
         objective_value=fields["objective_value"],
         gap=fields["gap"],
         gap_interval=tuple(fields["gap_interval"]),
-        least_tolerance=fields.get("tolerance_is_the_least", False),
+        least_tolerance=fields["tolerance_is_the_least"],
     )
     return Thresholds(curves.for_positive(fields["positive_label"]), chosen)
 

@@ -110,7 +110,6 @@ def run_release(
         described = source.describe(release, partial, progress, not_covered)
         domain = described.domain
         prepared = prepared_for(domain)  # refused before anything is shared
-        prepared.check(described.clients)
         event = event_of(prepared, task, out, described.batches)
         event = replace(event, policies=described.policies)
         asked = Guarantee(release.epsilon, release.delta)
@@ -234,7 +233,6 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         "slots": inputs.entries,
         "per_lane": release.model.slots_per_lane,
         "parts": inputs.sending.parts if inputs.sending else 0,
-        "most_records": inputs.clients * inputs.domain.max_contribution,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         "nodes": plan.nodes,

@@ -92,7 +92,7 @@ class Asked:
     relation: str | None
     unit: str
     population: str | None
-    law: str = ""  # of the parties' own noise; earlier versions had none
+    law: str  # of the parties' own noise, "" where it is joint
 
     def statistic_and_release(self) -> tuple[Statistic[Any], Release]:
         """Return what it stands for. Raises: OptionError: this version does not know it."""

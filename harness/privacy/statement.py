@@ -109,7 +109,7 @@ def end_to_end(privacy: Mapping[str, Any], model: Model, runs: int = 1) -> str:
     clients that send notice active parties; rounded up, at most 1.
     Guarantees: docs/explanation/theorems.md, theorem 7.
     [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
-    Args: privacy: an object of this or an earlier version; runs: how many it is of.
+    Args: privacy: a manifest's object; runs: how many it is of.
     """
     epsilon, delta = (Fraction(privacy[f"{name}_exact"]) for name in ("epsilon", "delta"))
     bits, active = privacy["mpc_statistical_security_bits"], model.tolerates == "active"
@@ -238,7 +238,7 @@ def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") ->
         _TAKING_PART,
         *([_INFERRED] if INFERRED in privacy["public"] else []),
         f"Computation: {model.parties} parties, model {model.name}: {learns}.{slack}",
-        privacy.get("end_to_end") or end_to_end(privacy, model),
+        privacy["end_to_end"],
     ]
 
 

@@ -150,18 +150,13 @@ def no_place(spec: ProtocolSpec) -> OptionError:
     )
 
 
-def _any_number(clients: int) -> None:
-    """Accept any number of clients."""
-
-
 @dataclass(frozen=True)
 class PreparedRelease(Generic[R]):
     """A release of one domain, worked out once per run.
 
     Attributes: arguments: of the program, by name, that follow from the domain; plan: its noise; read: turns
     what was opened of so many clients into the result, and raises OutputError, without a value, where it
-    cannot be what this protocol opens; check: raises OptionError for a number of clients that the protocol
-    cannot take.
+    cannot be what this protocol opens.
     """
 
     spec: ProtocolSpec
@@ -170,7 +165,6 @@ class PreparedRelease(Generic[R]):
     arguments: Mapping[str, object]
     plan: NoisePlan
     read: Callable[[Opened, int], R]
-    check: Callable[[int], None] = _any_number
 
     @property
     def program(self) -> ProtocolSpec:

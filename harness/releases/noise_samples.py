@@ -25,12 +25,11 @@ from protocols.accounting.queries import each_cell_once
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
-from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.noise import symmetric, truncated as noise
+from protocols.noise import truncated as noise
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
-from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC, PI_SUM, ProtocolSpec
+from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_SUM, ProtocolSpec
 
 WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000
@@ -91,7 +90,7 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = max(MIN_DELTA_BITS, bits_at_most(delta))
     with fitting(epsilon, delta):
-        return {"default": _default, "symmetric": _symmetric}[name](grid, bits)
+        return _default(grid, bits)
 
 
 def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
@@ -108,23 +107,6 @@ def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
         edges=(-1 - edge, edge),
         cumulative=lambda x: noise.cumulative(coins, x),
         guarantee=noise.guarantee(coins),
-    )
-
-
-def _symmetric(epsilon: Fraction, delta_bits: int) -> Sampler:
-    coins = design_symmetric_coins(epsilon, delta_bits)
-    edge = symmetric.largest_noise(coins)
-    return Sampler(
-        name="symmetric",
-        spec=PI_LAP_SYMMETRIC,
-        arguments={"epsilon": epsilon, "delta_bits": delta_bits},
-        fair_bits=fair_bits_per_symmetric_sample(coins),
-        unit=Fraction(1),
-        centre=Fraction(0),
-        mean_square=symmetric.mean_square_error(coins),
-        edges=(-edge, edge),
-        cumulative=lambda x: symmetric.cumulative(coins, x),
-        guarantee=symmetric.guarantee(coins),
     )
 
 

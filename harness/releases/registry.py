@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 from harness.releases.base import Statistic
-from protocols.spec import PI_RW_WEIGHTS, PROTOCOLS, ProtocolSpec
+from protocols.spec import PROTOCOLS, ProtocolSpec
 
 _PLACES = {
     "weights": "weights:WeightsStatistic",
@@ -52,10 +52,7 @@ def statistic_from_json(task: str, protocol: str, options: Mapping[str, Any]) ->
 
     Raises: KeyError, TypeError, ValueError: there is none.
     """
-    from harness.releases.weights import WeightsOnlyStatistic
-
-    only = protocol == PI_RW_WEIGHTS.name
-    made: Statistic[Any] = _made(WeightsOnlyStatistic if only else STATISTICS[task], options)
+    made: Statistic[Any] = _made(STATISTICS[task], options)
     if (made.name, made.spec.name) != (task, protocol) or made.spec not in (*made.specs.values(), made.slots):
         raise ValueError(protocol)
     return made

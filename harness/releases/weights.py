@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
-from harness.postprocessing.reweighing.revealed import OpenedWeights, layout_for, read_opened_weights
-from harness.releases.base import Opened, PreparedRelease, R, Release, Statistic, plan_release, table_of
+from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, table_of
 from harness.releases.expected_errors import ExpectedError, Floats, by_cell, deviation, weight_errors
 from protocols.noise.added import Noise
-from protocols.spec import PI_RW, PI_RW_SLOTS, PI_RW_WEIGHTS, ProtocolSpec
+from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
 
 
 @dataclass(frozen=True)
@@ -28,28 +27,20 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class _Reweighed(Statistic[R]):
-    """Sample weights by one reweighing scheme. Args: reweighing: a key of `REWEIGHINGS`."""
+class WeightsStatistic(Statistic[Weights]):
+    """Sample weights from noisy counts.
+
+    Args: reweighing: a key of `REWEIGHINGS`; spec: π_RW of counts, or of clients' slots.
+    """
 
     reweighing: str = "balanced"
-    name = "weights"
-
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
-
-
-@dataclass(frozen=True)
-class WeightsStatistic(_Reweighed[Weights]):
-    """Sample weights from noisy counts. Args: spec: π_RW of counts, or of clients' slots."""
-
     spec: ProtocolSpec = PI_RW
-    specs: ClassVar = {"counts": PI_RW, "weights": PI_RW_WEIGHTS}
+    name = "weights"
+    specs: ClassVar = {"counts": PI_RW}
     slots = PI_RW_SLOTS
     online = True
     audited: ClassVar = {
         "weights": table_of(PI_RW),
-        # Weights alone are opened; they follow from the noisy counts, inside the computation.
-        "weights-only": table_of(PI_RW_WEIGHTS),
         "weights-of-clients": table_of(PI_RW_SLOTS).by_clients,
         "weights-of-clients-active": table_of(PI_RW_SLOTS).in_active_models,
     }
@@ -64,29 +55,8 @@ class WeightsStatistic(_Reweighed[Weights]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-
-@dataclass(frozen=True)
-class WeightsOnlyStatistic(_Reweighed[OpenedWeights]):
-    """Sample weights computed inside the MPC, which opens nothing else."""
-
-    spec: ProtocolSpec = PI_RW_WEIGHTS
-    specs: ClassVar = {"weights": PI_RW_WEIGHTS}
-
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[OpenedWeights]:
-        arguments = {
-            "groups": len(domain.groups),
-            "labels": len(domain.labels),
-            "reweighing": self.reweighing,
-        }
-        plan = plan_release(self.spec, arguments, release, domain)
-
-        def read(opened: Opened, clients: int) -> OpenedWeights:
-            return read_opened_weights(opened["weights"], domain, clients, plan.coins, self.reweighing)
-
-        def check(clients: int) -> None:
-            layout_for(domain, clients, self.reweighing, len(plan.coins))
-
-        return PreparedRelease(self.spec, release, domain, arguments, plan, read, check)
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
 
 
 def expected_weight_error(

@@ -45,14 +45,6 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
     )
 
 
-def adopted(old: Path, new: Path) -> str:
-    """Say that one ledger has adopted another."""
-    return (
-        f"All that {old} held is in {new} now. Leave the old file where it is: it is marked, so that no "
-        "version of FairShares charges a run to it, or begins another one in its place."
-    )
-
-
 def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
     """View what each population was charged for, has spent and has left."""
     yield Line("Ledger", str(path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +24,6 @@ from protocols.accounting.queries import LinearQueries
 from protocols.boolean_gates import Gates, Wire
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
-from protocols.circuits.symmetric import SymmetricCoins, fair_bits_per_symmetric_sample, symmetric_geometric
 from protocols.noise.truncated import log_upper_bound
 
 MAX_SENSITIVITY = 64  # the work grows with its square
@@ -136,42 +135,15 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
     Args: coins: k of them, lowest bit first; sensitivity: 1 to 64, less than 2^k.
     Raises: ValueError: the sensitivity is out of range.
     """
-    half = Fraction(1, 2)
-
-    def across_zero(s: int) -> list[Masses]:
-        near = [half * _mass(coins, n) for n in range(s)]  # of X = n and of X = -1-n
-        return list(zip(near, reversed(near), strict=True))
-
-    return _two_sided(coins, sensitivity, half, across_zero)
-
-
-def curve_of_symmetric_coins(coins: SymmetricCoins, sensitivity: int = 1) -> PrivacyCurve:
-    """Return the privacy of the symmetric noise, for any number of coins; otherwise as `curve_of_coins`."""
-    zero = coins.zero.probability
-    half = (1 - zero) / 2
-
-    def across_zero(s: int) -> list[Masses]:
-        near = [zero] + [half * _mass(coins.magnitude, n) for n in range(s)]  # of X = 0, of |X| = 1 ..
-        return list(zip(near, reversed(near), strict=True))
-
-    return _two_sided(coins.magnitude, sensitivity, half, across_zero)
-
-
-def _two_sided(
-    coins: tuple[Coin, ...], sensitivity: int, half: Fraction, across_zero: Callable[[int], list[Masses]]
-) -> PrivacyCurve:
-    """Return the curve of a law whose two sides have `half` the mass of G each, farther out for larger G.
-
-    Args: across_zero: masses of x and of x - s, for all x where x and x - s are not on the same side.
-    """
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
         raise ValueError(
             f"the sensitivity must be at least 1, at most {MAX_SENSITIVITY}, and below the largest noise, "
             f"not {sensitivity}"
         )
-    pairs = []
+    half, pairs = Fraction(1, 2), []
     for s in range(1, sensitivity + 1):
-        groups = across_zero(s)
+        near = [half * _mass(coins, n) for n in range(s)]  # of X = n and of X = -1-n
+        groups = list(zip(near, reversed(near), strict=True))
         for up, down in _one_side(coins, s):
             groups += [(half * up, half * down), (half * down, half * up)]
         edge = half * sum(_mass(coins, (1 << len(coins)) - 1 - n) for n in range(s))
@@ -311,15 +283,7 @@ class Cost:
 
 def cost(coins: tuple[Coin, ...]) -> Cost:
     """Return what the default noise's circuit costs, by running it on wires that count."""
-    return _cost(lambda fair: two_sided_geometric(coins, fair), fair_bits_per_sample(coins))
-
-
-def symmetric_cost(coins: SymmetricCoins) -> Cost:
-    """Return what the symmetric noise's circuit costs, likewise."""
-    return _cost(lambda fair: symmetric_geometric(coins, fair), fair_bits_per_symmetric_sample(coins))
-
-
-def _cost(circuit: Callable[[list[Wire]], list[Wire]], fair_bits: int) -> Cost:
+    fair_bits = fair_bits_per_sample(coins)
     gates = Gates()
-    circuit([Wire(gates) for _ in range(fair_bits)])
+    two_sided_geometric(coins, [Wire(gates) for _ in range(fair_bits)])
     return Cost(gates.ands, gates.depth, fair_bits)

@@ -66,7 +66,7 @@ def weights(secret_integer, bit_vector, noisy, chosen):
     t = max(2 v + 1, 2): floor(2^f W) for W = N/(k m t(s, y)) ("balanced"), N/(m t(y)) ("label", one per
     label) or t(s) t(y)/(N t(s, y)) ("kamiran-calders"); the factor 2 cancels.
     Guarantees: exact, as integers are below 2^62 and `division.quotient` is.
-    [test: tests/protocols/test_weights_circuit.py, tests/programs/test_pi_rw_weights.py]
+    [test: tests/protocols/test_weights_circuit.py, tests/programs/test_weights_inside.py]
     Edge cases: counts beyond what was declared make wrong weights, which follow from the noisy counts
     all the same.
     Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec, or what stands for them; noisy: secret

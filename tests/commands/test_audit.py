@@ -38,7 +38,7 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
     ("options", "shown"),
     [
         ("--sampler default --epsilon 1/3 --delta 2^-60", "1.45e-19"),
-        ("--sampler symmetric --sensitivity 3", "symmetric"),
+        ("--sampler default --sensitivity 3", "default"),
         ("--release confusion --labels 3", "confusion"),
         ("--release thresholds --thresholds 101", "thresholds"),
         ("--sampler published --epsilon 2", "published, rounded (MP-SPDZ)"),
@@ -66,7 +66,7 @@ def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest
         ("--sampler default --delta 2^-140", "delta must be between 2^-128 and 2^-20"),
         ("--sampler default --delta 0", "--delta must be a number between 0 and 1"),
         ("--sampler default --sensitivity 65", "--sensitivity must be a whole number from 1 to 64; got '65'"),
-        ("--sampler nobody", "--sampler must be default, symmetric or published; got 'nobody'"),
+        ("--sampler nobody", "--sampler must be default or published; got 'nobody'"),
         ("--sampler default --release weights", "Audit either a --sampler or a --release"),
         ("--sampler published --delta 2^-40", "--delta does not go with --sampler published"),
         ("--sampler published --epsilon 1e-4", "too small for the published sampler"),

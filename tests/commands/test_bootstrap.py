@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import fcntl
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -47,17 +46,6 @@ case "$*" in
 "-m pip "*) {pip} ;;
 *) echo "from $PWD: $*" ;;
 esac
-"""
-# A process whose start is interrupted once pip runs, and before who starts it knows it.
-INTERRUPTED_START = """\
-import os, pathlib, subprocess
-class Interrupted(subprocess.Popen):
-    def __init__(self, command, **options):
-        super().__init__(command, **options)
-        if "pip" in command:
-            while not pathlib.Path("pip-runs").exists(): pass
-            os.kill(os.getpid(), {number})
-subprocess.Popen = Interrupted
 """
 
 
@@ -131,91 +119,67 @@ def test_old_python_can_parse_the_start(project: Path) -> None:
     ]
 
 
-def test_missing_ensurepip_is_named_with_its_package(copy: Path) -> None:
-    message = refused(copy, *run_patched(copy, "sys.modules['ensurepip'] = None"))
-    assert "has no ensurepip" in message
-    assert "install the system package python3-venv" in message
-
-
-def test_no_network_is_named_with_what_is_missing(copy: Path) -> None:
+def test_without_a_network_pip_says_so(copy: Path) -> None:
+    """Its own message is on the terminal; standard output stays the command's."""
     closed_port = environment(PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0", no_proxy="*")
     (copy / LOCK).write_text("invoke==3.0.3\nrich==15.0.0\n")
-    code, _, err = run(copy, "--list", env=closed_port)
-    assert refused(copy, code, err) == (
-        "inv: could not fetch invoke==3.0.3, one of the 2 packages of requirements.lock, as PyPI, or the "
-        "package index that pip is set to use, could not be reached. Connect this machine to the network "
-        "and run the command again; nothing was made."
-    )
+    code, out, err = run(copy, "--list", env=closed_port)
+    assert "ERROR: No matching distribution found for invoke==3.0.3" in err and not out
+    assert "pip failed" in refused(copy, code, err)
 
 
-@pytest.mark.parametrize(
-    ("last", "missing"),
-    [
-        ("ERROR: No matching distribution found for rich==15.0.0 (from versions: none)", "rich==15.0.0"),
-        ("ReadTimeoutError: HTTPSConnectionPool(...)", "invoke==3.0.3"),
-    ],
-)
-def test_network_lost_on_the_way(last: str, missing: str, copy: Path) -> None:
-    (copy / LOCK).write_text("invoke==3.0.3\nrich==15.0.0\n")
-    code, _, err = run(copy, env=with_fake_pip(copy, f"echo Collecting invoke==3.0.3; echo '{last}'; exit 1"))
-    assert f"could not fetch {missing}, one of the 2 packages" in refused(copy, code, err)
-
-
-def test_other_failure_of_pip_shows_its_last_lines(copy: Path) -> None:
-    env = with_fake_pip(copy, "seq 1 100; echo 'ERROR: No space left on device' >&2; exit 2")
+def test_what_pip_says_is_shown(copy: Path) -> None:
+    env = with_fake_pip(copy, "echo Collecting rich; echo 'ERROR: No space left on device' >&2; exit 2")
     code, out, err = run(copy, "--list", env=env)
-    assert refused(copy, code, err).strip() == "ERROR: No space left on device"
-    assert re.search(r"pip could not install the \d+ packages of requirements.lock; nothing was made\.", err)
-    assert "    96\n" in err
-    assert "    95\n" not in err
-    assert not out
+    assert err.splitlines()[1:3] == ["Collecting rich", "ERROR: No space left on device"] and not out
+    assert "pip failed" in refused(copy, code, err)
 
 
 def test_missing_lock_file_is_named(copy: Path) -> None:
     (copy / LOCK).unlink()
     code, _, err = run(copy)
-    assert refused(copy, code, err).endswith("requirements.lock is missing; restore it from the repository.")
+    refused(copy, code, err)
+    assert str(copy / LOCK) in err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interrupted_set_up_leaves_nothing(number: signal.Signals, copy: Path) -> None:
-    marker = copy.parent / "pip-runs"
-    env = with_fake_pip(copy, f"echo $$ > '{marker}.partial'; mv '{marker}.partial' '{marker}'; sleep 600")
-    command = [sys.executable, str(copy / "inv")]
+def begun(copy: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start the copy's `inv`; return when its pip runs."""
     with signals_not_ignored():
-        process = subprocess.Popen(command, cwd=copy, env=env, stderr=subprocess.PIPE, text=True)
-    with process:
-        until(lambda: marker.exists() or process.poll() is not None)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=100)
-    assert process.returncode == 130
-    assert err.endswith("inv: interrupted; .venv was not made, and nothing of it is left.\n")
-    assert "Traceback" not in err
-    assert not list(copy.glob(".venv*"))
-    pip = int(marker.read_text())
-    until(lambda: not is_there(pip))
+        process = subprocess.Popen([sys.executable, str(copy / "inv")], cwd=copy, env=env)
+    until(lambda: (copy / "pip-runs").exists() or process.poll() is not None)
+    return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interrupt_while_pip_starts_ends_it(number: signal.Signals, copy: Path) -> None:
-    """The interrupt comes before the set-up has pip's process at hand."""
-    (copy / "interrupted.py").write_text(INTERRUPTED_START.format(number=int(number)))
-    code = "import runpy, interrupted; runpy.run_path('./inv', run_name='__main__')"
-    with signals_not_ignored():
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            cwd=copy,
-            env=with_fake_pip(copy, "echo $$ > partial; mv partial pip-runs; sleep 600"),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    with process:
-        _, err = process.communicate(timeout=100)
-    assert process.returncode == 130
-    assert err.endswith("inv: interrupted; .venv was not made, and nothing of it is left.\n")
+def test_ctrl_c_ends_pip_and_leaves_nothing(copy: Path) -> None:
+    with begun(
+        copy, with_fake_pip(copy, "echo $$ > partial; mv partial pip-runs; exec sleep 600")
+    ) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=100) == 130
     assert not list(copy.glob(".venv*"))
     pip = int((copy / "pip-runs").read_text())
     until(lambda: not is_there(pip))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_killed_set_up_is_not_taken_for_complete(number: signal.Signals, copy: Path) -> None:
+    """The next start waits for a pip that the killed one left running, and begins anew."""
+    first = "touch .venv.partial/half pip-runs; until [ -e go-on ]; do sleep 0.01; done; touch pip-ended"
+    second = "[ -e pip-ended ] && [ ! -e .venv.partial/half ]"
+    env = with_fake_pip(copy, f"if [ -e pip-runs ]; then {second}; else {first}; fi")
+    with begun(copy, env) as process:
+        process.send_signal(number)
+        assert process.wait(timeout=100) == -number
+    assert not (copy / ".venv").exists()
+    held = os.open(copy, os.O_RDONLY)
+    try:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(held)
+        (copy / "go-on").touch()
+    assert run(copy, env=env)[0] == 0
+    assert [path.name for path in copy.glob(".venv*")] == [".venv"]
 
 
 def is_there(pid: int) -> bool:
@@ -229,20 +193,14 @@ def is_there(pid: int) -> bool:
 
 def test_first_use_makes_the_environment_and_hands_over(copy: Path, tmp_path: Path) -> None:
     env = with_fake_pip(copy, "true")
-    (copy / ".venv.partial-0").mkdir()  # of a start that was killed
+    (copy / ".venv.partial").mkdir()  # of a start that was killed
     code, out, err = run(copy, "weights", "--records", "my.csv", cwd=tmp_path, env=env)
     assert code == 0
     assert (
         out
         == f"from {tmp_path}: -P {copy}/harness/cli/app.py --search-root {copy} weights --records my.csv\n"
     )
-    began, ended = err.splitlines()
-    packages = sum("==" in line for line in (copy / LOCK).read_text().splitlines())
-    assert began == (
-        f"inv: first use: setting up .venv with the {packages} packages of requirements.lock, "
-        "a minute on a fast network"
-    )
-    assert ended.startswith("inv: .venv is ready after ")
+    assert err.startswith("inv: setting up .venv ")
     assert (copy / ".venv/bin/pip").read_text() == f"#!{copy}/.venv/bin/python"
     assert ".partial" not in (copy / ".venv/pyvenv.cfg").read_text()
     assert [path.name for path in copy.glob(".venv*")] == [".venv"]
@@ -256,7 +214,7 @@ def test_later_starts_are_silent_until_the_lock_file_changes(copy: Path) -> None
     assert (copy / ".venv").stat().st_ino == made
     with (copy / LOCK).open("a") as lock:
         lock.write("newcomer==1.0\n")
-    assert "inv: requirements.lock or Python has changed: setting up .venv" in run(copy, env=env)[2]
+    assert "setting up .venv" in run(copy, env=env)[2]
     assert run(copy, env=env)[2] == ""
 
 
@@ -266,20 +224,17 @@ def test_environment_of_another_python_is_made_again(copy: Path) -> None:
     other = shutil.copy(copy.parent / "fake/python", copy.parent / "fake/python-of-an-upgrade")
     (copy / ".venv/bin/python").unlink()
     (copy / ".venv/bin/python").symlink_to(other)
-    assert "Python has changed" in run(copy, env=env)[2]
+    assert "setting up .venv" in run(copy, env=env)[2]
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_foreign_environment_is_replaced_with_a_word(linked: bool, copy: Path) -> None:
+def test_foreign_environment_is_replaced(linked: bool, copy: Path) -> None:
     foreign = copy.parent / "foreign" if linked else copy / ".venv"
     foreign.mkdir()
     (foreign / "mine").touch()
     if linked:
         (copy / ".venv").symlink_to(foreign)
-    assert (
-        "inv: replacing the .venv there, which ./inv did not make: "
-        in run(copy, env=with_fake_pip(copy, "true"))[2]
-    )
+    assert run(copy, env=with_fake_pip(copy, "true"))[0] == 0
     assert not (copy / ".venv/mine").exists()
     assert (foreign / "mine").exists() == linked
     assert [path.name for path in copy.glob(".venv*")] == [".venv"]
@@ -305,7 +260,7 @@ def test_two_first_starts_make_one_environment(copy: Path) -> None:
     ]
     for start in starts:
         assert start.stderr is not None
-        assert start.stderr.readline() == "inv: waiting for another ./inv that is setting up .venv\n"
+        assert "setting up .venv" in start.stderr.readline()
     os.close(descriptor)
     for start in starts:
         out, _ = start.communicate(timeout=100)
@@ -346,7 +301,7 @@ def test_without_an_environment_a_shell_finds_a_python(copy: Path) -> None:
         command = [str(copy / "inv"), "weights"]
         done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert "inv: replacing the .venv there, which ./inv did not make: " in done.stderr
+        assert "setting up .venv" in done.stderr
 
 
 def test_listing_the_tasks_imports_nothing_slow(project: Path) -> None:
@@ -367,7 +322,7 @@ def test_site_is_built_in_an_environment_of_its_own(
     assert build_docs(copy) == 0
     out, err = capfd.readouterr()
     said, last = out.splitlines()
-    assert "setting up .venv-docs with the 1 packages of docs/requirements.lock" in err
+    assert "setting up .venv-docs" in err
     assert said.startswith(f"from {copy}: -m sphinx ") and "--fail-on-warning" in said
     assert last == str(copy / "docs" / "_build" / "index.html")
     assert not (copy / ".venv").exists()
@@ -382,12 +337,9 @@ def test_site_without_a_network(
 ) -> None:
     (copy / "docs").mkdir()
     (copy / "docs" / LOCK).write_text("sphinx==1\n")
-    none = "echo 'ERROR: No matching distribution found for sphinx==1'; echo '(from versions: none)'; exit 1"
-    monkeypatch.setenv("PYTHONPATH", with_fake_pip(copy, none)["PYTHONPATH"])
+    monkeypatch.setenv("PYTHONPATH", with_fake_pip(copy, "echo unreachable; exit 1")["PYTHONPATH"])
     assert build_docs(copy) == 1
-    assert (
-        "could not fetch sphinx==1, one of the 1 packages of docs/requirements.lock" in capfd.readouterr()[1]
-    )
+    assert "unreachable" in capfd.readouterr()[1]
     assert not list(copy.glob(".venv*"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import OptionError, PartyFailedError
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.record_schema import RecordDomain
+from harness.errors import PartyFailedError
 from harness.pipeline.run import run_release
-from harness.releases.base import PreparedRelease, Release
-from harness.releases.weights import Weights, WeightsStatistic
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import each_cell_once
@@ -180,26 +175,6 @@ def test_what_can_be_known_is_refused_before_anything_is_spent(
     assert [path for path in sorted(here.iterdir()) if path.suffix != ".sqlite"] == before
     charges = json.loads(call("ledger", "--ledger", "ledger.sqlite", "--json", cwd=here).stdout)
     assert not any(each["charges"] for each in charges["populations"])
-
-
-def test_what_the_largest_cap_does_not_fit_is_refused_before_anything_is_spent(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare = WeightsStatistic.prepare
-
-    def prepared(self: WeightsStatistic, release: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
-        found = prepare(self, release, domain)
-
-        def check(clients: int) -> None:
-            assert (domain.cap, clients, found.plan.changed) == (Cap(4), CLIENTS, 4)
-            raise OptionError("Weights do not fit.")
-
-        return replace(found, check=check)
-
-    monkeypatch.setattr(WeightsStatistic, "prepare", prepared)
-    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", "mpyc")
-    assert "Weights do not fit." in refused(*run, "--out", "out", cwd=here)
-    assert not (here / "out-cap").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import shutil
 import signal
 from fractions import Fraction
 from pathlib import Path
@@ -17,13 +15,12 @@ from harness.engines.base import PROGRAMS, Job
 from harness.engines.parties.supervisor import run_parties
 from harness.errors import BudgetError, LedgerError
 from harness.privacy.ledger.entries import Ledger, default_path
-from harness.privacy.ledger.populations import PrivacyEvent, Status
+from harness.privacy.ledger.populations import PrivacyEvent
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import guarantee
 from protocols.spec import PI_LAP
-from tests.conftest import PROJECT
 from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import QUICKEST, model_parameters, until
@@ -238,80 +235,6 @@ def test_what_the_command_says_of_nothing(here: Path) -> None:
     for options in (("--population", "loans"), ("--budget", "3")):
         assert call("ledger", *options, cwd=here).returncode == 1
     assert files_below(here) == {"records.csv", "domain.json"}
-
-
-def test_an_earlier_ledger_is_adopted_by_a_command_and_never_silently(here: Path) -> None:
-    """Until then runs are refused that it would have to be asked about, before their records are read."""
-    shutil.copytree(PROJECT / "tests" / "fixtures" / "82bd230", here, dirs_exist_ok=True)
-    (here / "runs").mkdir()
-    path = (here / "ledger.sqlite").rename(here / "runs" / "ledger.sqlite")
-    adopt = f"Take it over with `./inv ledger --adopt {path}`."
-    run = ("--epsilon", "1", "--model", QUICKEST, "--out", "out")
-    before = files_below(here), path.read_bytes()
-    for refused in (
-        ("--records", "nowhere.csv", "--population", "loans"),
-        ("--records", "nowhere.csv", "--population", "new", "--budget", "3"),
-        ("--records", "nowhere.csv"),  # it has budgets, which would not hold
-        ("--shares", "nowhere"),  # it knows which were used
-        ("--shares", "nowhere", "--population", "none"),
-    ):
-        done = call("weights", *run, *refused, cwd=here)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.endswith(f"{adopt} Nothing was read or spent.\n"), done.stderr
-    unhindered = (
-        ("weights", *run, "--records", "nowhere.csv", "--population", "none"),
-        ("weights", *run, "--records", "nowhere.csv", "--population", "x", "--ledger", "mine.db"),
-        ("thresholds", "--curves", "nowhere"),
-    )
-    for options in unhindered:
-        assert "nowhere" in call(*options, cwd=here).stderr.splitlines()[-1]
-    explicit = call(
-        "weights", *run, "--records", "n", "--population", "loans", "--ledger", str(path), cwd=here
-    )
-    assert adopt not in explicit.stderr and "New" not in explicit.stderr
-    shown = call("ledger", cwd=here)
-    assert shown.returncode == 0 and adopt in shown.stderr and "Nothing is charged" in shown.stdout
-    assert (files_below(here), path.read_bytes()) == before and not default_path().exists()
-
-    done = call("ledger", "--adopt", "runs/ledger.sqlite", cwd=here)
-    assert done.returncode == 0, done.stderr
-    assert f"All that {path} held is in {default_path()} now. Leave the old file where it is" in done.stderr
-    assert done.stdout.startswith(f"Ledger: {default_path()}\n") and "Spent: ε = 2.992" in done.stdout
-    (found,) = in_ledger(here / "results")
-    assert (found["population"], len(found["charges"]), found["budget"]["epsilon"]) == ("loans", 3, "3")
-    (here / "r.csv").write_text("client_id,group,label\nc0,a,0\nc1,b,1\n")
-    records = ("--records", "r.csv", "--population")
-    assert (
-        "has ε = 0.008993 left of its budget of 3"
-        in call("weights", *run, *records, "loans", cwd=here).stderr
-    )
-    other = call("weights", *run, *records, "others", "--budget", "1", cwd=here)
-    assert other.returncode == 0 and f"New population 'others' in {default_path()}\n" in other.stderr
-    again = call("ledger", "--adopt", str(path), cwd=here)
-    assert again.returncode == 1 and "it was adopted, and what it held is in" in again.stderr
-    assert call("ledger", "--merge", cwd=here).stderr == "Error: --merge goes with --adopt.\n"
-
-
-def test_an_earlier_ledger_without_budgets_hinders_no_run_that_names_nobody(here: Path) -> None:
-    Ledger(here / "runs" / "ledger.sqlite").charge("loans", None, RELEASE)
-    named = call(*weights(MODELS[QUICKEST], "--out", "out", "--population", "loans"), cwd=here)
-    assert named.returncode == 1 and "Take it over with" in named.stderr
-    assert call(*weights(MODELS[QUICKEST], "--out", "out"), cwd=here).returncode == 0
-
-
-def test_the_same_people_in_two_directories_are_merged_by_a_command(here: Path) -> None:
-    """Which the refusal says, and which can be typed as it is said."""
-    for name in ("first", "a second"):
-        ledger = Ledger(here / name / "runs" / "ledger.sqlite")
-        number, _ = ledger.charge("loans", None, RELEASE)
-        ledger.settle(number, Status.DONE)
-    assert call("ledger", "--adopt", "runs/ledger.sqlite", cwd=here / "first").returncode == 0
-    refused = call("ledger", "--adopt", "runs/ledger.sqlite", cwd=here / "a second")
-    assert refused.returncode == 1
-    said = refused.stderr.split("`")[1]
-    assert call(*shlex.split(said)[1:], cwd=here).returncode == 0
-    (found,) = in_ledger(here)
-    assert [charge["id"] for charge in found["charges"]] == [1, 2]
 
 
 def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:

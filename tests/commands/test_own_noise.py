@@ -88,10 +88,6 @@ REFUSED = {
         ["weights", "--law", "gaussian"],
         "Joint noise is Laplace's; --law gaussian goes with",
     ),
-    "weights alone": (
-        ["weights", "--noise", "own", "--reveal", "weights"],
-        "pi_rw_weights has no place for noise of the parties' own",
-    ),
     "as published": (
         ["thresholds", "--noise", "own", "--variant", "published"],
         "pi_roc_published has no place for noise of the parties' own",
@@ -163,5 +159,5 @@ def test_opened_noise_is_of_its_law(law: str, tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["sampler"] == f"own, {law}"
     assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
-    done = call("noise", *noise, "--sampler", "symmetric", "--out", "other", cwd=tmp_path)
-    assert done.returncode == 1 and "--sampler symmetric is of joint noise" in done.stderr
+    done = call("noise", *noise, "--sampler", "published", "--out", "other", cwd=tmp_path)
+    assert done.returncode == 1 and "--sampler published is of joint noise" in done.stderr

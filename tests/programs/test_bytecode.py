@@ -154,8 +154,8 @@ NOT_PLAIN = [
     ("text", "used"),
     [
         (
-            "from protocols.circuits.symmetric import symmetric_geometric",
-            {"__init__", "symmetric", "noise", "coins", "counts"},
+            "from protocols.circuits.noise import default_noise",
+            {"__init__", "noise", "coins", "counts"},
         ),
         ("def f():\n    from protocols.circuits.coins import design_coins", {"__init__", "coins"}),
         ("from fractions import Fraction", {"__init__"}),

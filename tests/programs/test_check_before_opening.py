@@ -46,7 +46,7 @@ NOTES = {
 # What the compiler adds to the end of a loop: it counts rounds, in public.
 LOOP = ["ldint", "addint", "ldint", "addint", "ldint", "ltc", "jmpnz"]
 # Programs that turn integers into bits or compare them: MP-SPDZ opens these under a mask.
-MASKED = {"pi_rw_weights", "pi_roc_records", "pi_roc_published", "pi_cap"}
+MASKED = {"pi_roc_records", "pi_roc_published", "pi_cap"}
 # Programs without a guarantee are for comparison, and no command runs them; others that are not linear in
 # their shares, unless these are bits or replicated, do not run in active models.
 RELEASING = [
@@ -131,8 +131,6 @@ def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Mode
     instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
     assert ("ands" in instructions) == (not spec.draws_own_noise)  # joint noise is made here
     assert faults(instructions, masked=spec.name in MASKED) == []
-    if spec.name == "pi_rw_weights":  # what follows from noisy counts is as noisy
-        instructions = instructions[: instructions.index("check")]
     # In spdz2k one honest party alone computes with what it was sent; other programs as published are for
     # comparison.
     if model.name != "spdz2k" and spec.name != "pi_roc_published":

@@ -1,4 +1,4 @@
-"""π_LAP, in both its forms, opens the same known integers in every model: its own text, given bits."""
+"""π_LAP opens the same known integers in every model: its own text, given bits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from harness.security_models import Model
-from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
-from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.spec import PI_LAP, PI_LAP_SYMMETRIC
+from protocols.spec import PI_LAP
 from tests.support.running import model_parameters, noise_of, opened_with
 
 EPSILON, DELTA_BITS = "1/3", 40  # more bits a lane than one input takes
@@ -38,23 +36,3 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
 
     arguments = (model.parties, samples(model), EPSILON, DELTA_BITS)
     assert opened_with(bits, PI_LAP, arguments, model, tmp_path) == expected
-
-
-@pytest.mark.parametrize("model", model_parameters())
-def test_symmetric_form_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
-    coins = design_symmetric_coins(Fraction(EPSILON), DELTA_BITS)
-    rng = np.random.default_rng(6)
-    bits = rng.integers(0, 2, (fair_bits_per_symmetric_sample(coins), samples(model))).astype(bool)
-    bits[:, 0] = False  # zero
-    bits[:, 1] = [True] + [False] * (len(bits) - 1)  # zero, with a sign
-    bits[:, -2:] = False  # the coin for zero shows 0, all others 1
-    bits[1 : 1 + coins.zero.bits, -2:] = True
-    bits[0, -1] = True
-    design = [(coin.numerator, coin.bits) for coin in (coins.zero, *coins.magnitude)]
-    expected = [reference.symmetric_noise_of_bits(design, lane.tolist()) for lane in bits.T]
-    edge = 1 << len(coins.magnitude)
-    assert expected[:2] == [0, 0]
-    assert expected[-2:] == [max(expected), min(expected)] == [edge, -edge]
-
-    arguments = (model.parties, samples(model), EPSILON, DELTA_BITS)
-    assert opened_with(bits, PI_LAP_SYMMETRIC, arguments, model, tmp_path) == expected

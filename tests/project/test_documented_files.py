@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from harness.clients.invitations import invitations
@@ -28,7 +27,6 @@ from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.run import terms_of
 from harness.pipeline.terms import asked_of
-from harness.postprocessing.reweighing.revealed import OpenedWeights
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.releases.base import Release
@@ -190,8 +188,6 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         [("certificate", "key")], terms_of("weights", asked, domain), place, [Server("h", 1, "c")]
     ):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
-    table = np.ones((2, 2))
-    yield "weights.json", OpenedWeights(domain, table, None, "balanced", 16).to_json()
     yield "manifest.json", {"network": MeasuredNetwork(LAN, 0.001, 1e9).fields()}
     kept = Kept("0" * 32, 0, "mpyc", "pi_rw", [], "", "", ["OUT counts [1, 2]"], "")
     yield "<run>.json", fleet._together([replace(kept, party=i) for i in range(3)])

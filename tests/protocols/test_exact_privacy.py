@@ -19,12 +19,8 @@ from protocols.accounting.exact_privacy import (
     cost,
     curve_of_coins,
     curve_of_law,
-    curve_of_symmetric_coins,
-    symmetric_cost,
 )
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
-from protocols.circuits.symmetric import SymmetricCoins, design_symmetric_coins
-from protocols.noise import symmetric
 from protocols.noise.truncated import guarantee, probability_mass
 
 Law = Mapping[int, Fraction]
@@ -140,35 +136,6 @@ def test_curve_of_coins_equals_the_enumerated_laws(coins: tuple[Coin, ...], data
     law = probability_mass(coins)
     for shift, pair in enumerate(curve_of_coins(coins, sensitivity).pairs, 1):
         assert curve_of_law(law, [shift]).pairs == (pair, pair)
-
-
-@given(small_coins(), st.data())
-def test_curve_of_symmetric_coins_equals_the_enumerated_laws(
-    coins: tuple[Coin, ...], data: st.DataObject
-) -> None:
-    zero = Coin(2 * data.draw(st.integers(0, 15)) + 1, 5)
-    sensitivity = data.draw(st.integers(1, 2 ** len(coins) - 1))
-    both = SymmetricCoins(zero, coins)
-    law = symmetric.probability_mass(both)
-    for shift, pair in enumerate(curve_of_symmetric_coins(both, sensitivity).pairs, 1):
-        assert curve_of_law(law, [shift]).pairs == (pair, pair)
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 50), Fraction(1, 10**6)])
-def test_audit_confirms_the_symmetric_design(epsilon: Fraction) -> None:
-    coins = design_symmetric_coins(epsilon, 40)
-    curve, claim = curve_of_symmetric_coins(coins), symmetric.guarantee(coins)
-    assert curve.impossible == claim.delta <= Fraction(1, 2**40)
-    assert curve.least_epsilon(claim.delta) == claim.epsilon <= epsilon
-
-
-def test_a_symmetric_sampler_with_a_wrong_coin_for_zero_is_found() -> None:
-    """Zero shown an eighth as often, or nearly always: its neighbours are no longer within epsilon of it."""
-    coins = design_symmetric_coins(Fraction(1), 40)
-    zero = coins.zero
-    for wrong in (Coin(zero.numerator, zero.bits + 3), Coin(2 ** (zero.bits + 1) - 1, zero.bits + 1)):
-        curve = curve_of_symmetric_coins(SymmetricCoins(wrong, coins.magnitude))
-        assert curve.delta(exp_bounds(Fraction(1))[1]) > Fraction(1, 1000)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(5)])
@@ -298,8 +265,6 @@ def test_cost_is_the_circuits() -> None:
     # Less than 1: all three bits are 0; the run of two in one tree, then the last.
     assert cost((Coin(1, 3),)) == Cost(ands=2, depth=2, fair_bits=4)
     assert cost((Coin(3, 2), Coin(1, 5))) == Cost(ands=5, depth=3, fair_bits=8)
-    two = SymmetricCoins(Coin(1, 2), (Coin(1, 1), Coin(3, 3)))  # an AND for zero, one more for each bit
-    assert symmetric_cost(two) == Cost(ands=5, depth=3, fair_bits=7)
 
 
 @given(small_coins())

@@ -29,10 +29,8 @@ from protocols.spec import (
     CLIENTS,
     PI_CAP,
     PI_LAP,
-    PI_LAP_SYMMETRIC,
     PI_ROUNDS,
     PI_RW,
-    PI_RW_WEIGHTS,
     PI_SUM,
     PROTOCOLS,
     REPLICATED,
@@ -43,11 +41,11 @@ from protocols.spec import (
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
 # least 20 (coins.py refuses others), law, rate and edge are what each party draws its own noise by (which
-# `Job` sees to), the rest are sizes, names of forms, who takes part, and how weights are computed.
+# `Job` sees to), the rest are sizes, names of forms, and who takes part.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
     *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
-    *("delta_bits", "reweighing", "most_records", "nodes", "law", "rate", "edge", "rounds", "coordinates"),
+    *("delta_bits", "nodes", "law", "rate", "edge", "rounds", "coordinates"),
 }
 # Where noise may be the parties' own, its law is the last arguments, whichever and however many these are.
 LAW = "*law"
@@ -57,9 +55,9 @@ LAW = "*law"
 class Opening:
     """What a program opens.
 
-    Attributes: opened: noise itself, what has noise added to it, or what is computed from that sum, or of
-    π_CAP an index that noise on all counts decides; lanes: how many samples of noise; circuits: what it
-    calls besides the circuit that makes noise; made: how what is opened is computed, where it is no sum.
+    Attributes: opened: noise itself, what has noise added to it, or of π_CAP an index that noise on all
+    counts decides; lanes: how many samples of noise; circuits: what it calls besides the circuit that makes
+    noise; made: how what is opened is computed, where it is no sum.
     """
 
     opened: str
@@ -71,23 +69,12 @@ class Opening:
 TREE = "block_sizes block_sums count_blocks"
 OPENINGS = {
     "pi_lap": Opening("noise", "samples", ""),
-    "pi_lap_symmetric": Opening("noise", "samples", ""),
     "pi_sum": Opening("noise", "nodes", ""),
     "pi_rounds": Opening("sums + noise", "coordinates", "input_columns"),
     "pi_rw": Opening(
         "counts + noise",
         "groups * labels",
         "front columns_of_clients column_totals counts_by_product input_columns",
-    ),
-    "pi_rw_weights": Opening(
-        "found",
-        "groups * labels",
-        "counts_by_product input_columns design_coins layout weights",
-        (
-            "coins = design_coins(Fraction(epsilon), int(delta_bits))",
-            "chosen = layout(groups, labels, reweighing, int(most_records), len(coins))",
-            "found = weights(sint, sbitvec, counts + noise, chosen)",
-        ),
     ),
     "pi_rw_slots": Opening("counts + noise", "groups * labels", "counts_of_slots"),
     "pi_cf": Opening("counts + noise", "groups * labels * labels", "confusion_by_product input_columns"),
@@ -135,13 +122,12 @@ def text_of(spec: ProtocolSpec) -> str:
 def faults(text: str, spec: ProtocolSpec) -> list[str]:
     """Return why a program's text could open values without the noise that its spec stands for."""
     tree, opening = one_round(text), OPENINGS[spec.name]
-    maker = "symmetric_noise" if spec is PI_LAP_SYMMETRIC else "default_noise"
-    circuits = {*opening.circuits.split(), maker, *(["with_path"] if _takes_several(spec) else [])}
+    circuits = {*opening.circuits.split(), "default_noise", *(["with_path"] if _takes_several(spec) else [])}
     return [
         *_argument_faults(tree, spec),
         *_name_faults(tree, circuits),
         *_secret_faults(tree, circuits, opening),
-        *_noise_faults(tree, maker, opening, law_of(spec)),
+        *_noise_faults(tree, opening, law_of(spec)),
         *_opening_faults(tree, spec, opening),
     ]
 
@@ -247,13 +233,13 @@ def _secret_faults(tree: ast.Module, circuits: set[str], opening: Opening) -> It
             yield f"something else is done with {', '.join(used)}"
 
 
-def _noise_faults(tree: ast.Module, maker: str, opening: Opening, law: str) -> Iterator[str]:
+def _noise_faults(tree: ast.Module, opening: Opening, law: str) -> Iterator[str]:
     at_the_top = [ast.unparse(node) for node in tree.body]
     made = dict(line.split(" = ", 1) for line in opening.made)
     values = [(name, ast.unparse(value)) for name, value in _bindings(tree)]
     calls = [value for name, value in _bindings(tree) if name == "noise" and isinstance(value, ast.Call)]
     lanes = ast.unparse(calls[0].args[3]) if calls and len(calls[0].args) > 3 else "nothing"
-    made["noise"] = f"{maker}(sint, sbitvec, parties, {lanes}, {law})"
+    made["noise"] = f"default_noise(sint, sbitvec, parties, {lanes}, {law})"
     if lanes != opening.lanes:
         made[lanes] = opening.lanes
     for name, how in made.items():
@@ -346,20 +332,6 @@ SWITCHES = {
         "noise somewhere else": ("check_point()  #", "counts = column_totals(sint, noise)\ncheck_point()  #"),
         "a choice by size": ('if path == "clients":', "if clients:"),
     },
-    PI_RW_WEIGHTS.name: {
-        "weights of the counts": ("counts + noise", "counts"),
-        "weights of something else": ("sbitvec, counts + noise", "sbitvec, 1000 * counts + noise"),
-        "the counts as well": ("print_ln(", "print_ln('OUT counts %s', counts.reveal())\nprint_ln("),
-        "the noisy counts instead": ("found.reveal()", "(counts + noise).reveal()"),
-        "something added": ("found.reveal()", "(found + counts).reveal()"),
-        "weights changed": ("check_point()  # a", "found = found * counts\ncheck_point()  # a"),
-        "weights changed in place": ("check_point()  # a", "found += counts\ncheck_point()  # a"),
-        "noise taken off": ("check_point()  # a", "found -= noise\ncheck_point()  # a"),
-        "another layout": ("len(coins))", "0)"),
-        "a layout of secrets": ("int(most_records)", "counts"),
-        "the layout changed": ("found = weights", "chosen = counts\nfound = weights"),
-        "coins changed": ("chosen = layout", "coins = coins\nchosen = layout"),
-    },
     PI_SUM.name: {
         "noise of one party": ("sbitvec, parties,", "sbitvec, 1,"),
         "somebody's column alone": ("noise.reveal()", "(noise - noise).reveal()"),
@@ -384,7 +356,6 @@ SWITCHES = {
         ),
     },
     PI_LAP.name: OF_OPENED_NOISE,
-    PI_LAP_SYMMETRIC.name: OF_OPENED_NOISE,
     PI_CAP.name: {
         "no noise": ("above, noise)", "above, noise * 0)"),
         "counts as well": ("index.reveal()", "(index + counts).reveal()"),

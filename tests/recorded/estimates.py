@@ -21,7 +21,7 @@ from tests.conftest import PROJECT
 
 FILE = Path(__file__).parent / "estimates.json"
 RESULTS = PROJECT / "benchmarks" / "results"
-COMPILED = ("pi_roc_published", "pi_rw_weights")
+COMPILED = ("pi_roc_published",)
 
 
 def key(job: Job, model: Model) -> str:

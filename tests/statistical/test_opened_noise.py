@@ -16,10 +16,8 @@ from harness.engines.base import PROGRAMS
 from harness.security_models import MODELS, Model
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.circuits.symmetric import design_symmetric_coins, fair_bits_per_symmetric_sample
-from protocols.noise.symmetric import probability_mass as symmetric_mass
 from protocols.published_baselines import laplace_law, mp_spdz_log
-from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_LAP_SYMMETRIC, PI_RW, ProtocolSpec
+from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_RW, ProtocolSpec
 from tests.support.distribution import (
     DELTA_BITS,
     Law,
@@ -39,12 +37,6 @@ SMALL, FAR = 4_000, (Fraction(1, 2), Fraction(2))
 LEAST, FARTHEST = 2_000, (Fraction(1, 3), Fraction(3))
 SLOW = ("spdz2k", "mpyc")  # 2 to 3 ms a sample of ours
 ALL_BUT_RING = tuple(name for name in MODELS if name != "ring")
-
-
-def symmetric_law(epsilon: Fraction) -> Law:
-    """Return the probability of every value of the symmetric noise at this epsilon."""
-    coins = design_symmetric_coins(epsilon, DELTA_BITS)
-    return {x: float(p) for x, p in symmetric_mass(coins).items()}
 
 
 def published_law(epsilon: Fraction) -> Law:
@@ -71,12 +63,6 @@ class Sampler:
 
 
 DEFAULT = Sampler(PI_LAP, noise_law, fair_bits_per_sample(design_coins(EPSILON, DELTA_BITS)))
-SYMMETRIC = Sampler(
-    PI_LAP_SYMMETRIC,
-    symmetric_law,
-    fair_bits_per_symmetric_sample(design_symmetric_coins(EPSILON, DELTA_BITS)),
-    ALL_BUT_RING,
-)
 # Too slow for more: 1 to 2 ms a sample, and in `spdz2k` 1.6 s, so there it is not tested.
 PUBLISHED = Sampler(PI_LAP_PUBLISHED, published_law, 0, ALL_BUT_RING, (LEAST, FARTHEST))
 WITHOUT_PUBLISHED = ("spdz2k", "mpyc")
@@ -95,7 +81,7 @@ def pairs_to_test() -> list[ParameterSet]:
     """Return every sampler in every model that has it."""
     return [
         pytest.param((sampler, *chosen.values), id=f"{sampler.spec.name}-{chosen.id}", marks=chosen.marks)
-        for sampler in (DEFAULT, SYMMETRIC, PUBLISHED)
+        for sampler in (DEFAULT, PUBLISHED)
         for chosen in model_parameters(
             models=[
                 model

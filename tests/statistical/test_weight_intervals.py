@@ -16,13 +16,11 @@ import numpy.typing as npt
 import pytest
 
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, count_intervals
-from harness.postprocessing.reweighing.revealed import opened_intervals
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
-from protocols.circuits.weights import layout
 from protocols.noise.truncated import probability_mass
 
-N, OPENED = 300, 150
+N = 300
 ONE, TWO, THREE_TIMES, TWENTIETH = (
     design_coins(epsilon, 40) for epsilon in (Fraction(1), Fraction(2), Fraction(3), Fraction(1, 20))
 )
@@ -90,31 +88,6 @@ def test_small_raised_and_empty_counts_are_covered(table: list[list[int]], rewei
 def test_intervals_for_less_noise_are_noticed(reweighing: str, claimed: tuple[Coin, ...]) -> None:
     """Half of it, or a third where intervals are wider than 95 % needs."""
     assert shares(reweighing, MORTGAGES, ONE, claimed, seed=33).mean() < accepted()
-
-
-@pytest.mark.parametrize("reweighing", ["balanced", "label"])
-@pytest.mark.parametrize("table", [MORTGAGES, THREE, EMPTY], ids=["mortgages", "3", "empty"])
-def test_intervals_of_weights_that_were_opened_alone_cover(table: list[list[int]], reweighing: str) -> None:
-    """From the opened integers and what is declared. A single ratio, of two labels, says little of sums."""
-    groups, labels, most = len(table), len(table[0]), 2 * sum(map(sum, table)) + 10
-    chosen = layout(groups, labels, reweighing, most, len(ONE))
-    weights = np.array(
-        reference.WEIGHTS[reweighing]([[max(c, 1) for c in row] for row in table]), dtype=float
-    )
-    truth = weights[0] if reweighing == "label" else weights.ravel()
-    mass = probability_mass(ONE)
-    law = [float(p) for p in mass.values()]
-    drawn = np.random.default_rng(34).choice(np.array(list(mass)), size=(OPENED, groups, labels), p=law)
-    held = np.zeros((OPENED, truth.size))
-    for i, noise in enumerate(drawn):
-        noisy = (np.array(table) + noise).tolist()
-        integers = reference.opened_weights(noisy, reweighing, chosen.fraction_bits)
-        rows = integers[:1] if reweighing == "label" else integers
-        found = opened_intervals([weight for row in rows for weight in row], chosen, ONE, most)
-        held[i] = (found[:, 0] <= truth * (1 + 1e-12)) & (truth <= found[:, 1] * (1 + 1e-12))
-    assert held.mean(axis=0).min() >= accepted(OPENED)
-    if table is not EMPTY and reweighing == "balanced":
-        assert held.mean() < 0.995
 
 
 def test_what_is_accepted() -> None:

@@ -28,20 +28,11 @@ def _edit_domain(file: Path, **fields: Any) -> None:
     _edit(file, record_domain={**json.loads(file.read_bytes().split(b"\n", 1)[0])["record_domain"], **fields})
 
 
-def of_version_1(file: Path) -> None:
-    """Make it a file whose identity is bound to nothing, and whose party takes it for other values."""
-    first, following = file.read_bytes().split(b"\n", 1)
-    fields = {
-        name: value for name, value in json.loads(first).items() if name not in ("commitments", "policy")
-    }
-    file.write_bytes(json.dumps({**fields, "schema": 1}).encode() + b"\n" + following[SALT_BYTES:])
-
-
-def of_two_clients(file: Path) -> None:
+def _of_two_clients(file: Path) -> None:
     """As long as it says: a seed makes any number of words."""
     first, values = file.read_bytes().split(b"\n", 1)
     header = json.loads(first)
-    _edit(file, values if header["content"] == "values" else b"", clients=2 * header["clients"])
+    _edit(file, values[SALT_BYTES:] if header["content"] == "values" else b"", clients=2 * header["clients"])
 
 
 @dataclass(frozen=True)
@@ -55,16 +46,6 @@ class Misbehaviour:
 
 def _alike(change: Change, reason: str) -> Misbehaviour:
     return Misbehaviour(change, reason, reason)
-
-
-def _of_version_1(change: Change) -> Misbehaviour:
-    """Change a file that its identity no longer binds: that is one of version 2."""
-
-    def changed(file: Path) -> None:
-        of_version_1(file)
-        change(file)
-
-    return _alike(changed, why.UNREADABLE)
 
 
 def _flipped(file: Path, at: int) -> None:
@@ -101,10 +82,9 @@ MISBEHAVIOURS: dict[str, Misbehaviour] = {
     "an aggregate": _alike(partial(_edit, kind="aggregate"), why.MISDIRECTED),
     "another upload's name": _alike(partial(_edit, batch="0" * 32), why.RENAMED),
     "a billion clients": _alike(partial(_edit, clients=10**9), why.TOO_LARGE),
-    "more clients": _of_version_1(of_two_clients),
-    "another input form": _of_version_1(partial(_edit, form="keys")),
-    "another arithmetic": _of_version_1(partial(_edit, arithmetic="ring64")),
-    "another domain": _of_version_1(partial(_edit_domain, groups=["a", "x"])),
+    "more clients": _alike(_of_two_clients, why.CHANGED),
+    "another arithmetic": _alike(partial(_edit, arithmetic="ring64"), why.CHANGED),
+    "another domain": _alike(partial(_edit_domain, groups=["a", "x"]), why.CHANGED),
 }
 
 

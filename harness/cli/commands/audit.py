@@ -89,7 +89,7 @@ def _sampler(name: str, options: AuditOptions) -> list[Audited]:
             for rounded in (False, True)
             for log in LOGARITHMS
         ]
-    return [audit_sampler(name, epsilon, options.delta or DELTA, options.sensitivity or 1)]
+    return [audit_sampler(epsilon, options.delta or DELTA, options.sensitivity or 1)]
 
 
 def _release(name: str, options: AuditOptions) -> Audited:
@@ -112,17 +112,17 @@ def _release(name: str, options: AuditOptions) -> Audited:
 
 def noise(options: NoiseOptions) -> None:
     """Run π_LAP with one of its samplers, all parties on this machine."""
-    sampler, published = options.sampler, options.sampler == "published"
+    published = options.sampler == "published"
     if published and options.delta:
         raise OptionError("--sampler published takes no --delta: what it has follows from its epsilon.")
     if not published and options.rounded:
-        raise OptionError("--rounded goes with --sampler published only; the other samplers' are integers.")
+        raise OptionError("--rounded goes with --sampler published only; the default one's are integers.")
     delta, law = options.delta or DELTA, chosen_law(options.noise, options.law)
-    if law is not None and sampler != "default":
-        raise OptionError(f"--sampler {sampler} is of joint noise; leave it out, or --noise {OWN}.")
+    if law is not None and published:
+        raise OptionError(f"--sampler published is of joint noise; leave it out, or --noise {OWN}.")
     model = chosen_model(options.model)
     chosen = (
-        choose_sampler(sampler, options.epsilon, delta, options.rounded)
+        choose_sampler(options.sampler, options.epsilon, delta, options.rounded)
         if law is None
         else own_sampler(law, options.epsilon, delta, model)
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from harness.cli.parsers import parse_choice
 from harness.cli.release_options import ConfusionOptions, ReleaseOptions
 from harness.cli.train_options import TrainOptions
 from harness.engines.registry import choose_model
-from harness.errors import LedgerError, OptionError, PopulationError
+from harness.errors import OptionError, PopulationError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import (
@@ -27,7 +25,7 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import ScoreCut
-from harness.privacy.ledger.charge import LEDGER_VARIABLE, UNCHARGED, Account, chosen_ledger
+from harness.privacy.ledger.charge import UNCHARGED, Account, chosen_ledger
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import key_of, listed, refuse_misspelt
 from harness.releases.base import OWN
@@ -114,23 +112,16 @@ def cap_and_release(options: ReleaseOptions) -> tuple[Guarantee, Guarantee]:
     return of_cap, Guarantee(total.epsilon - of_cap.epsilon, total.delta - of_cap.delta)
 
 
-def chosen_account(
-    population: str | None, budget: Budget | None, ledger: Path | None, *, of_uploads: bool
-) -> Account:
+def chosen_account(population: str | None, budget: Budget | None, ledger: Path | None) -> Account:
     """Return where a run is charged; say so if its population is a new one.
 
-    Args: of_uploads: whether it is on uploads, of which the ledger knows which were used.
     Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then, or a
-    new name may be a misspelt one; LedgerError: an earlier version's ledger would have to be asked, too;
-    OptionError: a budget of nobody.
+    new name may be a misspelt one; OptionError: a budget of nobody.
     """
     found = chosen_ledger(ledger)
     charged = population if population != UNCHARGED else None
     if budget and not charged:
         raise OptionError("--budget belongs to a population; name it with --population.")
-    old = unadopted(ledger) if charged or of_uploads or not population else None
-    if old and (charged or of_uploads or any(each.budget for each in old.populations())):
-        raise LedgerError(f"{not_adopted(old, found)} Nothing was read or spent.")
     if charged:
         announce(found, charged, budget)
         return Account(found, charged, budget)
@@ -141,22 +132,6 @@ def chosen_account(
             f"--population NAME; or, with --population {UNCHARGED}, that nobody counts what is spent."
         )
     return Account(found)
-
-
-def unadopted(path: Path | None) -> Ledger | None:
-    """Return the ledger that an earlier version left here, unless one is named or the user's has adopted it.
-
-    Raises: LedgerError: it cannot be read, or another ledger has adopted it.
-    """
-    return None if path or os.environ.get(LEDGER_VARIABLE) else Ledger().unadopted()
-
-
-def not_adopted(old: Ledger, found: Ledger) -> str:
-    """Say what to do about a ledger that an earlier version left here."""
-    return (
-        f"What earlier runs here spent is in {old.path}, not yet in {found.path}. Take it over with "
-        f"`./inv ledger --adopt {shlex.quote(str(old.path))}`."
-    )
 
 
 def announce(ledger: Ledger, name: str, budget: Budget | None) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from harness.cli import terminal as cli
-from harness.cli.commands.choices import announce, not_adopted, unadopted
+from harness.cli.commands.choices import announce
 from harness.cli.options import LedgerOptions
 from harness.cli.report import tell
 from harness.errors import OptionError, PopulationError
@@ -17,7 +16,7 @@ from harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:
-    """Adopt an old ledger, or give a population a budget, if asked to; then print what has been spent."""
+    """Give a population a budget, if asked to; then print what has been spent."""
     path, found = populations_of(options)
     shown, fields = view.ledger(path, found), partial(view.to_json, path, found)
     tell("ledger", "What was spent", shown, fields, plot=options.plot, as_json=options.json)
@@ -26,20 +25,12 @@ def ledger(options: LedgerOptions) -> None:
 def populations_of(options: LedgerOptions) -> tuple[Path, list[Population]]:
     """Do what is asked for; return the ledger's file, and the population that is named, or all.
 
-    Raises: OptionError: options do not go together; PopulationError: there is none of that name; LedgerError.
+    Raises: OptionError: a budget of nobody; PopulationError: there is none of that name; LedgerError.
     """
     found = chosen_ledger(options.ledger)
     name = options.population
     if options.budget and name is None:
         raise OptionError("--budget belongs to a population; name it with --population.")
-    if options.merge and not options.adopt:
-        raise OptionError("--merge goes with --adopt.")
-    if options.adopt:
-        old = chosen_ledger(options.adopt)
-        found.adopt(old, options.merge)
-        cli.announce(view.adopted(old.path, found.path))
-    elif left := unadopted(options.ledger):
-        cli.announce(not_adopted(left, found))
     if options.budget and name is not None:
         announce(found, name, options.budget)
         found.set_budget(name, options.budget)

@@ -138,12 +138,7 @@ def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> RunSettings:
     settings = RunSettings(
         release,
         timeout_s=options.timeout,
-        account=chosen_account(
-            options.population,
-            options.budget,
-            options.ledger,
-            of_uploads=not options.records and not options.invite,
-        ),
+        account=chosen_account(options.population, options.budget, options.ledger),
         hosts=hosts,
     )
     settings.check_supported(spec)

@@ -62,7 +62,7 @@ def send(options: SendOptions) -> None:
         options.invitation,
     )
     with _nothing_sent():
-        account = chosen_account(options.population, options.budget, options.ledger, of_uploads=False)
+        account = chosen_account(options.population, options.budget, options.ledger)
         charging = Entry(account)
         charging.check(event)  # parties would wait for a client that leaves after it has its masks
 

@@ -56,7 +56,7 @@ def trained(
     """Train on the records of a file or a table. Args: target: a new directory for the files."""
     check_new(target)
     model, domain = chosen_model(options.model), declared_domain(options)
-    account = chosen_account(options.population, options.budget, options.ledger, of_uploads=False)
+    account = chosen_account(options.population, options.budget, options.ledger)
 
     def planned(task: str) -> Planned[Any]:
         of_release = options.of_release(task, model.name)

@@ -33,9 +33,6 @@ def weights(options: WeightsOptions) -> None:
             options, run = arrived(options, target, begin)
         shown = view.weights(run.found.weights)
         conclude(options, run, target, shown, "weights", [view.arrivals(run.manifest)])
-    elif options.reveal == "weights":
-        only, target = released(options, view.WEIGHTS_ONLY_STEPS)
-        conclude(options, only, target, view.opened_weights(only.found), "weights")
     else:
         run, target = released(options, view.STEPS)
         conclude(options, run, target, view.weights(run.found.weights), "weights")

@@ -62,7 +62,7 @@ def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
     return Noise(one, cells, least <= 2 * furthest + 1)
 
 
-def ratio_interval(low: Table, high: Table, own: Table, terms: int, most: Table, noise: Noise) -> Table:
+def ratio_interval(ratio: Table, own: Table, terms: int, most: Table, noise: Noise) -> Table:
     """Return, per weight, an interval of B/A, where A and B are true counts added up, raised.
 
     Computes: for each true ratio r = B/A, b - r a = F_B - r F_A for the noisy sums a and b, which is
@@ -70,27 +70,26 @@ def ratio_interval(low: Table, high: Table, own: Table, terms: int, most: Table,
     two points r < s of a grid is at most q(r) + (s - r) t, t a quantile of F_A.
     Guarantees: holds B/A with probability at least 95 %.
     [test: tests/harness/postprocessing/test_weight_intervals.py]
-    Args: low, high: between which b/a lies (equal where it is known); own: a, or less than a true a of
-    the same ratio; terms: how many counts A adds up; most: no ratio is above this.
+    Args: ratio: b/a; own: a; terms: how many counts A adds up; most: no ratio is above this.
     Returns: shape (weights, 2).
     """
     main = (_FAILURE - _RAISED - _CAP) / 2 - _BETWEEN
     law, others = noise.sum(terms), noise.sum(noise.cells - terms)
     t, u = law.quantile(main / 2), others.quantile(main / 2)
     # Where any q(r) <= u + r t leaves it: what no r can be, or could not be seen to be wrong.
-    start = np.maximum(0, (low * own - u) / (own + t))
+    start = np.maximum(0, (ratio * own - u) / (own + t))
     with np.errstate(divide="ignore"):
-        end = np.where(own > t, (high * own + u) / np.maximum(own - t, 0), np.inf)
-    end = np.maximum(np.minimum(end, most), high)
+        end = np.where(own > t, (ratio * own + u) / np.maximum(own - t, 0), np.inf)
+    end = np.maximum(np.minimum(end, most), ratio)
     grid, q = _grid(noise, terms, main, float(start.min()), float(end.max()))
     half_width = q / own[:, np.newaxis]
-    lower = np.maximum(grid[:-1], low[:, np.newaxis] - half_width)
-    upper = np.minimum(grid[1:], high[:, np.newaxis] + half_width)
+    lower = np.maximum(grid[:-1], ratio[:, np.newaxis] - half_width)
+    upper = np.minimum(grid[1:], ratio[:, np.newaxis] + half_width)
     held = lower <= upper
     found = np.stack(
         [np.where(held, lower, np.inf).min(axis=1), np.where(held, upper, 0).max(axis=1)], axis=-1
     )
-    return np.stack([np.clip(found[:, 0], 0, low), np.clip(found[:, 1], high, end)], axis=-1)
+    return np.stack([np.clip(found[:, 0], 0, ratio), np.clip(found[:, 1], ratio, end)], axis=-1)
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
@@ -143,7 +142,7 @@ def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
         sums, terms = counts.ravel(), 1
     others = counts.sum() - sums
     most = (others + noise.sum(counts.size - terms).quantile(_CAP)) / terms
-    found = (1 + ratio_interval(others / sums, others / sums, sums, terms, most, noise)) * terms / counts.size
+    found = (1 + ratio_interval(others / sums, sums, terms, most, noise)) * terms / counts.size
     return np.broadcast_to(found.reshape((-1, labels, 2)), (groups, labels, 2)).copy()
 
 

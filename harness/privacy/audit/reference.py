@@ -26,8 +26,8 @@ def _published(epsilon: Fraction, log: str, *, rounded: bool, end: str = "") -> 
     return lambda: audit_published(epsilon, log, rounded=rounded, subject=subject)
 
 
-def _ours(name: str, epsilon: Fraction, end: str) -> Callable[[], Audited]:
-    return lambda: audit_sampler(name, epsilon, _DELTA, subject=f"pi_lap.{name}{end}")
+def _ours(epsilon: Fraction, end: str) -> Callable[[], Audited]:
+    return lambda: audit_sampler(epsilon, _DELTA, subject=f"pi_lap.default{end}")
 
 
 def _protocol_4(relation: NeighboringRelation) -> Callable[[], Audited]:
@@ -52,10 +52,9 @@ def _own(name: str, law: NoiseLaw) -> Callable[[], Audited]:
 
 # Add what is to be audited by default here; `./inv audit` and its tests take it from here alone.
 _REFERENCE: tuple[Callable[[], Audited], ...] = (
-    _ours("default", Fraction(1), ".1"),
-    _ours("default", Fraction(1, 2), ".1_2"),
-    _ours("default", Fraction(1, 3), ".1_3"),
-    _ours("symmetric", Fraction(1), ".1"),
+    _ours(Fraction(1), ".1"),
+    _ours(Fraction(1, 2), ".1_2"),
+    _ours(Fraction(1, 3), ".1_3"),
     _published(Fraction(1), "ideal", rounded=False),
     _published(Fraction(1), "ideal", rounded=True),
     _published(Fraction(1), "mp-spdz", rounded=False, end=".mp_spdz"),

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from harness.errors import OptionError
 from protocols.accounting.calibration import bits_at_most
 from protocols.accounting.empirical import estimate_delta
 from protocols.accounting.exact_privacy import (
-    Cost,
     PrivacyCurve,
     cost,
     curve_of_coins,
     curve_of_law,
-    curve_of_symmetric_coins,
     second_moment,
-    symmetric_cost,
 )
 from protocols.accounting.rounding import exact_text, float_up
-from protocols.circuits.coins import MIN_DELTA_BITS, design_coins, exp_bounds
-from protocols.circuits.symmetric import design_symmetric_coins
-from protocols.noise import symmetric, truncated as noise
+from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, exp_bounds
+from protocols.noise import truncated as noise
 from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
 
@@ -69,53 +65,24 @@ def _json(figure: Figure) -> int | float | str:
     return float_up(figure) if isinstance(figure, Fraction) else figure
 
 
-@dataclass(frozen=True)
-class Sampler(Generic[Coins]):
-    """How to make and judge a sampler of ours. guarantee: what is claimed at sensitivity 1."""
-
-    design: Callable[[Fraction, int], Coins]
-    curve: Callable[[Coins, int], PrivacyCurve]
-    guarantee: Callable[[Coins], Guarantee]
-    largest_noise: Callable[[Coins], int]
-    mean_square_error: Callable[[Coins], Fraction]
-    cost: Callable[[Coins], Cost]
-
-
-SAMPLERS: dict[str, Sampler[Any]] = {
-    "default": Sampler(
-        design_coins, curve_of_coins, noise.guarantee, noise.largest_noise, noise.mean_square_error, cost
-    ),
-    "symmetric": Sampler(
-        design_symmetric_coins,
-        curve_of_symmetric_coins,
-        symmetric.guarantee,
-        symmetric.largest_noise,
-        symmetric.mean_square_error,
-        symmetric_cost,
-    ),
-}
-
-
 def audit_coins(
-    name: str,
-    coins: Any,
+    coins: tuple[Coin, ...],
     epsilon: Fraction,
     claim: Guarantee,
     parameters: Mapping[str, str | int],
     sensitivity: int = 1,
-    subject: str = "",
+    subject: str = "pi_lap.default",
 ) -> Audited:
-    """Audit one of our samplers, from its distribution.
+    """Audit our sampler, from its distribution.
 
-    Args: coins: as the sampler of that name takes them; epsilon: what they were designed for; claim: what
+    Args: coins: those of the sampler; epsilon: what they were designed for; claim: what
     is said of them, a fault unless it is so.
     """
-    sampler = SAMPLERS[name]
-    curve, spent = sampler.curve(coins, sensitivity), sampler.cost(coins)
+    curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, epsilon, claim.delta),
-        "largest_noise": sampler.largest_noise(coins),
-        "mean_square_error": sampler.mean_square_error(coins),
+        "largest_noise": noise.largest_noise(coins),
+        "mean_square_error": noise.mean_square_error(coins),
         "ands": spent.ands,
         "and_depth": spent.depth,
         "fair_bits": spent.fair_bits,
@@ -124,26 +91,25 @@ def audit_coins(
     fault = None
     if found > claim.delta:
         fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
-    return Audited(subject or f"pi_lap.{name}", name, parameters, epsilon, figures, curve, True, fault)
+    return Audited(subject, "default", parameters, epsilon, figures, curve, True, fault)
 
 
 def audit_sampler(
-    name: str, epsilon: Fraction, delta: Fraction, sensitivity: int = 1, subject: str = ""
+    epsilon: Fraction, delta: Fraction, sensitivity: int = 1, subject: str = "pi_lap.default"
 ) -> Audited:
-    """Design one of our samplers for counts that move by up to `sensitivity`, and audit it.
+    """Design our sampler for counts that move by up to `sensitivity`, and audit it.
 
     Computes: coins for epsilon / sensitivity per unit; the outermost atoms grow by e^(epsilon /
     sensitivity) inwards, so `sensitivity` of them weigh at most e^epsilon times as many outermost ones.
     Raises: OptionError: no coins reach epsilon and delta.
     """
-    sampler = SAMPLERS[name]
     most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
     bits = max(MIN_DELTA_BITS, bits_at_most(delta / most))
     parameters = {**budget_parameters(epsilon, delta), "sensitivity": sensitivity}
     try:
-        coins = sampler.design(epsilon / sensitivity, bits)
-        claim = sampler.guarantee(coins) if sensitivity == 1 else Guarantee(epsilon, delta)
-        return audit_coins(name, coins, epsilon, claim, parameters, sensitivity, subject)
+        coins = design_coins(epsilon / sensitivity, bits)
+        claim = noise.guarantee(coins) if sensitivity == 1 else Guarantee(epsilon, delta)
+        return audit_coins(coins, epsilon, claim, parameters, sensitivity, subject)
     except ValueError as error:
         raise no_noise(epsilon, delta, error) from None
 

@@ -13,10 +13,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import AdoptedError, LedgerError
+from harness.errors import LedgerError
 
 APPLICATION_ID = 0x46534C47  # says of any copy of the file whose it is: "FSLG"
-ADOPTED = 2  # schema of a file whose content is in another one: versions that know only 1 refuse it, too
 
 _ELSEWHERE = "name another file with --ledger"
 _LOCKED = "another program has kept it locked for {timeout_s:g} s; end that program, or try again"
@@ -67,41 +66,18 @@ class Database:
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
-    @contextmanager
-    def adopting(self, old: Database) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that alone may write in both files, the other one's tables as `old.…`.
-
-        At the end all of it is kept in both, and the other one is marked: whoever opens it is told where its
-        content is. On an exception or a crash none of it is kept in either: SQLite has that for files with
-        rollback journals, not for write-ahead logs. The caller looks whether the other one is sound.
-        [test: tests/harness/privacy/test_ledger_adoption.py]
-        Raises: LedgerError: the two are one file, or one of them cannot be used.
-        """
-        self._create()
-        if self.path.samefile(old.path):
-            raise self.error(f"{old.path} is this ledger itself")
-        with self._transaction("BEGIN IMMEDIATE", old) as connection:
-            yield connection
-            connection.execute("CREATE TABLE old.adopted AS SELECT ? AS path", (str(self.path),))
-            connection.execute(f"PRAGMA old.user_version={ADOPTED}")
-
-    def error(self, reason: str, old: Database | None = None) -> LedgerError:
-        """Return the error that says this of the file, or of adopting another one."""
-        what = "use" if old is None else f"move {old.path} into"
-        return LedgerError(f"Cannot {what} the ledger {self.path}: {reason}.")
+    def error(self, reason: str) -> LedgerError:
+        """Return the error that says this of the file."""
+        return LedgerError(f"Cannot use the ledger {self.path}: {reason}.")
 
     @contextmanager
-    def _transaction(self, begin: str, old: Database | None = None) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         try:
             with closing(
                 sqlite3.connect(self._uri, uri=True, timeout=self.timeout_s, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 connection.execute("PRAGMA foreign_keys=ON")
-                if old is not None:
-                    connection.execute("ATTACH ? AS old", (old._uri,))
-                    connection.execute("PRAGMA old.synchronous=EXTRA")
-                    connection.execute("PRAGMA journal_mode=DELETE")  # of both
                 connection.execute(begin)
                 self._check(connection)
                 try:
@@ -111,7 +87,7 @@ class Database:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
         except sqlite3.Error as error:
-            raise self._reason(error, old) from None
+            raise self._reason(error) from None
 
     @property
     def _uri(self) -> str:
@@ -122,10 +98,6 @@ class Database:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise self.error(f"it is no ledger of FairShares; {_ELSEWHERE}")
         schema = connection.execute("PRAGMA user_version").fetchone()[0]
-        if schema == ADOPTED:
-            (into,) = connection.execute("SELECT path FROM adopted").fetchone()
-            found = self.error(f"it was adopted, and what it held is in {into}; name that one with --ledger")
-            raise AdoptedError(str(found), Path(into))
         if schema != self.schema:
             raise self.error(
                 f"it has schema {schema}, this version of FairShares has {self.schema}; "
@@ -162,7 +134,7 @@ class Database:
             with suppress(OSError):
                 partial.unlink()
 
-    def _reason(self, error: sqlite3.Error, old: Database | None = None) -> LedgerError:
+    def _reason(self, error: sqlite3.Error) -> LedgerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         reason = _REASONS.get(code, f"SQLite says: {error}")
-        return self.error(reason.format(timeout_s=self.timeout_s), old)
+        return self.error(reason.format(timeout_s=self.timeout_s))

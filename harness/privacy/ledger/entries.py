@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import AdoptedError
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
     Charge,
@@ -28,23 +27,21 @@ from harness.privacy.ledger.populations import (
     key_of,
     refuse_contradictions,
     refuse_late_rule,
-    refuse_merging,
     refuse_misspelt,
     refuse_overspending,
     refuse_uncovered,
 )
-from harness.privacy.ledger.series import add_epochs, charge_of, move_epochs
-from harness.privacy.ledger.uploads import add_uses, move_uses, refuse_elsewhere, refuse_used, spent_on, uses
+from harness.privacy.ledger.series import EPOCHS, add_epochs, charge_of
+from harness.privacy.ledger.uploads import USES, add_uses, refuse_elsewhere, refuse_used, spent_on, uses
 from harness.system.processes import birth
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
 from protocols.noise.truncated import Guarantee
 
-EARLIER_PATH = Path("runs") / "ledger.sqlite"  # where versions kept it that had one for each directory
 TIMEOUT_S = 20.0
 
-_SCHEMA = 1
-_TABLES = """
+_SCHEMA = 2
+_TABLES = f"""
 CREATE TABLE populations (
     key TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -66,10 +63,8 @@ CREATE TABLE charges (
     status TEXT NOT NULL,
     process TEXT NOT NULL
 );
-CREATE TABLE uploads (
-    id TEXT PRIMARY KEY,
-    charge INTEGER NOT NULL REFERENCES charges
-) WITHOUT ROWID;
+{USES}
+{EPOCHS}
 """
 _OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
 
@@ -103,8 +98,7 @@ class Ledger:
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
         """Return what each of these uploads has spent, by basic composition; none that no run used.
 
-        Guarantees: counts all charges by this version, and the last one by those before it, which counted no
-        others.  [test: tests/harness/privacy/test_client_policies.py]
+        [test: tests/harness/privacy/test_client_policies.py]
         """
         if not self._database.exists():
             return {}
@@ -181,60 +175,6 @@ class Ledger:
         """Write what became of a run. Whatever it is, its charge stays."""
         with self._database.writing() as connection:
             connection.execute("UPDATE charges SET status = ? WHERE id = ?", (str(status), charge))
-
-    def adopt(self, old: Ledger, merge: bool) -> None:
-        """Move all that another ledger holds into this one.
-
-        Guarantees: at every moment, also when it is killed, exactly one of the two takes charges for what
-        was in the other, and has all of it; afterwards every version of FairShares refuses the other.
-        [test: tests/harness/privacy/test_ledger_adoption.py]
-        Args: merge: add up what a population that is in both has spent; it has the budget that either has.
-        Raises: LedgerError: the other is no sound ledger, or runs are going on that it was charged for;
-        PopulationError: what both hold does not go together. Nothing is changed then.
-        """
-        old._everything()  # so that nothing is made for the sake of one that cannot be read
-        with self._database.adopting(old._database) as connection:
-            *theirs, nobody = old._everything()
-            going_on = [
-                charge.out
-                for each in (*theirs, nobody)
-                for charge in each.charges
-                if charge.status is Status.RUNNING
-            ]
-            if going_on:
-                raise old._database.error(
-                    f"the run in {going_on[0]} is going on; adopt it when that has ended"
-                )
-            ours = {key_of(each.name): each for each in self.populations()}
-            both = [(each, ours[key_of(each.name)]) for each in theirs if key_of(each.name) in ours]
-            refuse_merging(both, old.path, self.path, merge)
-            for each in theirs:
-                if key_of(each.name) not in ours or ours[key_of(each.name)].budget is None:
-                    _give(connection, each.name, each.budget)
-            _move(connection, old.path)
-
-    def unadopted(self) -> Ledger | None:
-        """Return the ledger that an earlier version left in this directory, if this one has not adopted it.
-
-        Raises: LedgerError: it cannot be read, or another ledger has adopted it.
-        """
-        old = Ledger(EARLIER_PATH, self.timeout_s)
-        if not old._database.exists() or _same(old.path, self.path):
-            return None
-        try:
-            old.populations()
-        except AdoptedError as error:
-            if not _same(error.into, self.path):
-                raise
-            return None
-        return old
-
-    def _everything(self) -> list[Population]:
-        """Return all populations and, without a name, what is charged to nobody."""
-        with self._database.reading() as connection:
-            populations = self._read(connection)
-            with self._sound_entries():
-                return [*populations, Population("", charges=_charges(connection, None))]
 
     def _refuse(
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
@@ -366,7 +306,7 @@ def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> N
     """Write a population's budget; make the population if it is new."""
     epsilon = None if budget is None else str(budget.epsilon)
     delta = None if budget is None or budget.delta is None else str(budget.delta)
-    if budget and delta and budget.rule:  # versions that know none read no number here, and refuse
+    if budget and delta and budget.rule:
         delta += f" {budget.rule}"
     connection.execute(
         "INSERT INTO populations (key, name, budget_epsilon, budget_delta) VALUES (?, ?, ?, ?) "
@@ -374,27 +314,6 @@ def _give(connection: sqlite3.Connection, name: str, budget: Budget | None) -> N
         "budget_delta = excluded.budget_delta",
         (key_of(name), name, epsilon, delta),
     )
-
-
-def _move(connection: sqlite3.Connection, old: Path) -> None:
-    """Copy charges, uses and epochs from `old.…`; charges keep their numbers where there are none here.
-
-    Raises: PopulationError: as `move_uses` and `move_epochs`.
-    """
-    (last,) = connection.execute(
-        "SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'charges'"
-    ).fetchone()
-    connection.execute(
-        f"INSERT INTO charges (id, {_OF_A_CHARGE}) SELECT id + ?, {_OF_A_CHARGE} FROM old.charges",
-        (last,),
-    )
-    move_uses(connection, old, last)
-    move_epochs(connection, old, last)
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Return whether two paths are one file, by whatever names, so far as this user may look."""
-    return os.path.exists(one) and os.path.exists(other) and one.samefile(other)  # noqa: PTH110
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:

@@ -6,9 +6,8 @@ neighbouring relation: only then do their epsilons and deltas add up to a guaran
 
 from __future__ import annotations
 
-import shlex
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -227,39 +226,6 @@ def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
             f"{path} has no population {name!r}, but budgets for {listed(others)}. Correct --population; "
             "or, if these are other people, give them a budget with --budget."
         )
-
-
-def refuse_merging(both: Sequence[tuple[Population, Population]], old: Path, new: Path, merge: bool) -> None:
-    """Raise PopulationError where populations of two ledgers cannot become one, or were not asked to.
-
-    Args: both: each population as it is in the old ledger, and in the new one.
-    """
-    go_on = f"go on with the old ledger by --ledger {shlex.quote(str(old))}"
-    if both and not merge:
-        raise PopulationError(
-            f"Both {old} and {new} have {listed([each.name for each, _ in both])}. For the same people, add "
-            f"up what both spent by `./inv ledger --adopt {shlex.quote(str(old))} --merge`; for others, "
-            f"{go_on}."
-        )
-    for theirs, ours in both:
-        kinds = [(each.unit, each.relation) for each in (theirs, ours) if each.charges]
-        if len(set(kinds)) > 1:
-            raise PopulationError(
-                f"Population {theirs.name!r} is accounted for per {theirs.unit} under {theirs.relation} in "
-                f"{old}, per {ours.unit} under {ours.relation} in {new}, and the two do not add up; {go_on}."
-            )
-        rules = [each.budget for each in (theirs, ours) if each.budget and each.budget.rule]
-        if rules and (theirs.charges or ours.charges):
-            raise PopulationError(
-                f"Population {theirs.name!r} has runs, and a budget of {budget_text(rules[0])}, by which "
-                f"only runs of one ledger add up; {go_on}."
-            )
-        if theirs.budget and ours.budget and theirs.budget != ours.budget:
-            raise PopulationError(
-                f"Population {theirs.name!r} has a budget of {budget_text(theirs.budget)} in {old}, of "
-                f"{budget_text(ours.budget)} in {new}. Decide on one, and give it to both by `./inv ledger "
-                f"--ledger FILE --population {shlex.quote(theirs.name)} --budget BUDGET`."
-            )
 
 
 def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None:

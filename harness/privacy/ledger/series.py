@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from harness.errors import PopulationError
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
 
-# Ledgers of earlier versions get this when a series begins.
-_EPOCHS = """
-CREATE TABLE IF NOT EXISTS epochs (
+EPOCHS = """
+CREATE TABLE epochs (
     id TEXT PRIMARY KEY,
     charge INTEGER REFERENCES charges
 ) WITHOUT ROWID;
@@ -22,7 +19,6 @@ CREATE TABLE IF NOT EXISTS epochs (
 
 def add_epochs(connection: sqlite3.Connection, charge: int, epochs: Iterable[str]) -> None:
     """Write that epochs begin under a charge."""
-    connection.execute(_EPOCHS)
     connection.executemany("INSERT INTO epochs VALUES (?, ?)", ((epoch, charge) for epoch in epochs))
 
 
@@ -37,7 +33,6 @@ def charge_of(
 
     Raises: LedgerError; PopulationError: as `Ledger.add` says.
     """
-    connection.execute(_EPOCHS)
     found: tuple[int, str | None] | None = connection.execute(
         "SELECT charges.id, population FROM epochs JOIN charges ON charges.id = charge "
         "WHERE epochs.id = ? AND (epsilon, delta) = (?, ?)",
@@ -61,19 +56,3 @@ def charge_of(
             "with the latest one"
         )
     return number, key, [epoch for epoch in epochs if epoch not in began]
-
-
-def move_epochs(connection: sqlite3.Connection, old: Path, last: int) -> None:
-    """Copy epochs from `old.…`, whose charges have been copied and count on from the last one here.
-
-    Raises: PopulationError: an epoch began in both.
-    """
-    if connection.execute("SELECT 1 FROM old.sqlite_master WHERE name = 'epochs'").fetchone():
-        connection.execute(_EPOCHS)
-        try:
-            connection.execute("INSERT INTO epochs SELECT id, charge + ? FROM old.epochs", (last,))
-        except sqlite3.IntegrityError:
-            raise PopulationError(
-                "An epoch is in both ledgers, so one is a copy of the other: nobody can tell which of them a "
-                f"series goes on with. Go on with the old ledger by --ledger {shlex.quote(str(old))}."
-            ) from None

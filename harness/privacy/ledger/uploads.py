@@ -1,17 +1,11 @@
-"""The uploads in a ledger: which charges each of them went into, and what it has spent by them.
-
-The table `uploads` has the last charge of each, which is all that the first versions knew; `earlier_uses` has
-the others.
-"""
+"""The uploads in a ledger: which charges each of them went into, and what it has spent by them."""
 
 from __future__ import annotations
 
-import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from pathlib import Path
 from typing import NamedTuple
 
 from harness.errors import PopulationError, UsedUploadsError
@@ -19,51 +13,18 @@ from harness.privacy.ledger.populations import PrivacyEvent, key_of, listed
 from protocols.accounting.calibration import compose
 from protocols.noise.truncated import Guarantee
 
-# Ledgers of earlier versions get this when they are written to.
-_EARLIER = """
-CREATE TABLE IF NOT EXISTS earlier_uses (
-    id TEXT,
+USES = """
+CREATE TABLE uses (
+    upload TEXT,
     charge INTEGER REFERENCES charges,
-    PRIMARY KEY (id, charge)
+    PRIMARY KEY (upload, charge)
 ) WITHOUT ROWID;
 """
 
 
 def add_uses(connection: sqlite3.Connection, number: int, uploads: Sequence[str]) -> None:
-    """Write that a charge is the last one that these uploads went into."""
-    connection.execute(_EARLIER)
-    connection.executemany(
-        "INSERT OR IGNORE INTO earlier_uses SELECT id, charge FROM uploads WHERE id = ?",
-        ((upload,) for upload in uploads),
-    )
-    connection.executemany(
-        "INSERT INTO uploads VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET charge = excluded.charge",
-        ((upload, number) for upload in uploads),
-    )
-
-
-def move_uses(connection: sqlite3.Connection, old: Path, last: int) -> None:
-    """Copy uses from `old.…`, whose charges have been copied and count on from the last one here.
-
-    Raises: PopulationError: an upload was used in both, unless what it spent is one population's in both.
-    """
-    (twice,) = connection.execute(
-        "SELECT COUNT(*) FROM uploads JOIN old.uploads AS theirs USING (id) "
-        "JOIN charges ON charges.id = uploads.charge JOIN old.charges AS other ON other.id = theirs.charge "
-        "WHERE charges.population IS NOT other.population OR other.population IS NULL"
-    ).fetchone()
-    if twice:
-        raise PopulationError(
-            f"Uploads went into runs of both ledgers ({twice} of them), and not for one population: nobody "
-            f"can tell whose ε adds up. Go on with the old ledger by --ledger {shlex.quote(str(old))}."
-        )
-    connection.execute(_EARLIER)
-    connection.execute(
-        f"INSERT INTO earlier_uses SELECT id, charge + ? FROM ({_uses_in(connection, 'old')}) "
-        "WHERE id IN (SELECT id FROM uploads) OR (id, charge) NOT IN (SELECT id, charge FROM old.uploads)",
-        (last,),
-    )
-    connection.execute("INSERT OR IGNORE INTO uploads SELECT id, charge + ? FROM old.uploads", (last,))
+    """Write that these uploads went into a charge."""
+    connection.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", ((each, number) for each in uploads))
 
 
 def refuse_used(connection: sqlite3.Connection, name: str | None, uploads: Sequence[str]) -> None:
@@ -124,8 +85,9 @@ def uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
         return []
     with _asked(connection, uploads):
         found = connection.execute(
-            "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(asked.id) "
-            "FROM asked JOIN uploads USING (id) JOIN charges ON charges.id = uploads.charge "
+            "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(upload) "
+            "FROM (SELECT upload, MAX(charge) AS charge FROM asked JOIN uses USING (upload) GROUP BY upload) "
+            "JOIN charges ON charges.id = charge "
             "LEFT JOIN populations ON populations.key = charges.population "
             "GROUP BY charges.id ORDER BY charges.id"
         ).fetchall()
@@ -136,8 +98,7 @@ def spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str
     """Return what uploads have spent, as `Ledger.spent_on`."""
     with _asked(connection, uploads):
         found = connection.execute(
-            f"SELECT id, GROUP_CONCAT(charge) FROM asked JOIN ({_uses_in(connection, 'main')}) USING (id) "
-            "GROUP BY id"
+            "SELECT upload, GROUP_CONCAT(charge) FROM asked JOIN uses USING (upload) GROUP BY upload"
         ).fetchall()
     rows = connection.execute("SELECT id, epsilon, delta FROM charges")
     of_charges = {
@@ -149,18 +110,10 @@ def spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str
     return {upload: totals[each] for upload, each in found}
 
 
-def _uses_in(connection: sqlite3.Connection, where: str) -> str:
-    """Return SQL of all uses of uploads in a database, each an upload's identity and a charge."""
-    tables = connection.execute(
-        f"SELECT name FROM {where}.sqlite_master WHERE name IN ('uploads', 'earlier_uses')"
-    )
-    return " UNION ".join(f"SELECT id, charge FROM {where}.{name}" for (name,) in tables)
-
-
 @contextmanager
 def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[None]:
     """Have a temporary table `asked` of uploads."""
-    connection.execute("CREATE TEMP TABLE asked (id TEXT PRIMARY KEY)")
+    connection.execute("CREATE TEMP TABLE asked (upload TEXT PRIMARY KEY)")
     connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((upload,) for upload in uploads))
     yield
     connection.execute("DROP TABLE asked")

@@ -1,4 +1,4 @@
-"""Weights, from noisy counts or opened alone."""
+"""Weights, from noisy counts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from protocols.accounting.rounding import interval_shown
 if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
     from harness.inputs.record_schema import RecordDomain
     from harness.postprocessing.reweighing.formulas import GroupWeights
-    from harness.postprocessing.reweighing.revealed import OpenedWeights
 
 STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
-WEIGHTS_ONLY_STEPS = {**STEPS, "read": "read the weights"}
 
 
 def weights(found: GroupWeights) -> Iterator[Part]:
@@ -63,41 +61,12 @@ def arrivals(manifest: Mapping[str, Any]) -> str:
     return f"{said}. All ε was charged before the first epoch; the others charge nothing."
 
 
-def opened_weights(found: OpenedWeights) -> Iterator[Part]:
-    """View weights that were opened alone, and what that hides."""
-    yield from _in_short(found)
-    has_intervals = found.interval is not None
-    rows = [
-        [
-            *(group, label, f"{found.weights[s, y]:,.4f}"),
-            *([] if found.interval is None else [ends_shown(found.interval[s, y], 4)]),
-        ]
-        for s, group in enumerate(found.domain.groups)
-        for y, label in enumerate(found.domain.labels)
-    ]
-    columns = ["group", "label", f"weight ({found.reweighing})", *["95% interval"] * has_intervals]
-    yield Table(
-        columns,
-        rows,
-        "llr" + "r" * has_intervals,
-        caption=f"Each interval holds the weight by the true counts{of_what(found.domain)} with at least "
-        "that probability."
-        if has_intervals
-        else "No intervals: Kamiran–Calders weights do not tell how many records there are.",
-    )
-    yield (
-        "Only weights were revealed; noisy counts below 1 were raised to 1. Balanced weights still give "
-        "all ratios of the noisy counts, so the guarantee is that of revealing the counts."
-    )
-
-
-def _in_short(found: GroupWeights | OpenedWeights) -> Iterator[Part]:
+def _in_short(found: GroupWeights) -> Iterator[Part]:
     weights = by_cell(found.domain, found.weights)
     yield from_least_to_most("Weights go from", weights, 4)
-    if found.interval is not None:
-        widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
-        ends = ends_shown(found.interval.reshape(-1, 2)[widest], 4)
-        yield Findings([f"The least certain is that of {list(weights)[widest]}, {ends}."])
+    widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
+    ends = ends_shown(found.interval.reshape(-1, 2)[widest], 4)
+    yield Findings([f"The least certain is that of {list(weights)[widest]}, {ends}."])
     yield intervals(
         "weights",
         list(weights),

@@ -400,7 +400,6 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({**AUTO, "max_count": "1"}, "no cap to choose"),
         ({**AUTO, "horizon": "40"}, "which were shared with a cap; give --cap a number"),
         ({"horizon": "1001"}, "--horizon"),
-        ({"horizon": "40", "reveal": "weights"}, "--reveal weights reveals none"),
         ({"horizon": "40", "task": "confusion"}, "--horizon goes with --task weights"),
         ({"horizon": "4", "privacy_unit": "client", "cap": "weight-one"}, "no uploads with --cap weight-one"),
         ({"horizon": "4", "privacy_unit": "client", "cap": "2", "noise": "own"}, "takes joint noise only"),

@@ -31,7 +31,6 @@ from protocols.spec import (
     PI_ROC_PUBLISHED,
     PI_RW,
     PI_RW_SLOTS,
-    PI_RW_WEIGHTS,
     PI_SUM,
     PRODUCT,
     PROTOCOLS,
@@ -230,9 +229,7 @@ def test_which_protocols_have_a_place_for_own_noise() -> None:
     assert slots is not None and slots.arguments[-3:] == ("law", "rate", "edge")
 
 
-@pytest.mark.parametrize(
-    "spec", [PI_COUNT, PI_CAP, PI_RW_WEIGHTS, PI_ROC_PUBLISHED], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("spec", [PI_COUNT, PI_CAP, PI_ROC_PUBLISHED], ids=lambda one: one.name)
 def test_others_are_refused_by_name(spec: Any) -> None:
     form = next(iter(spec.input_forms.values()))
     release = Release(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)

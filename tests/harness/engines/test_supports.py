@@ -219,7 +219,7 @@ def test_no_production_program_is_given_bits(name: str, tmp_path: Path) -> None:
     ("spec", "arguments", "widths"),
     [
         (PROTOCOLS["pi_lap"], ("3", "2", "1", "40"), [59]),
-        (PROTOCOLS["pi_lap_symmetric"], ("3", "2", "1", "40"), [63, 2]),
+        (PROTOCOLS["pi_lap"], ("3", "2", "1/3", "60"), [63, 26]),
         (PROTOCOLS["pi_lap_published"], ("raw", "2", "1"), []),
         (PROTOCOLS["pi_cap"], ("3", "8", "63", "4", "2", "1/4", "60"), [63, 63, 4]),
     ],

@@ -119,12 +119,6 @@ def test_whatever_is_changed_is_refused(name: str, change: Change, said: str, re
     assert "do not use these results" in str(raised.value)
 
 
-def test_results_of_before_the_end_to_end_sentence(results: Path) -> None:
-    for name in ("weights.json", "manifest.json"):
-        edit(results / name, lambda f: f["privacy"].pop("end_to_end"))
-    assert len(verify(results)) == 3
-
-
 def test_every_byte_of_a_signed_statement_counts(results: Path) -> None:
     whole = (results / SIGNATURES).read_bytes()
     first = whole.index(b'"said"') + 9

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -163,23 +162,6 @@ def test_who_gives_it_another_salt_has_another_upload(tmp_path: Path) -> None:
     path.with_name(f"{header['batch']}.share").write_bytes(line(header).encode() + b"\n" + following)
     reports = [uploads_at(i, shares / f"party-{i}") for i in range(3)]
     assert set(reports[0].sound).isdisjoint(reports[1].sound) and reports[1].sound == reports[2].sound
-
-
-def test_versions_1_and_2_go_into_one_run(tmp_path: Path) -> None:
-    """An aggregate is of the later version then, as it is of the clients' policies, too."""
-    old = PROJECT / "tests" / "fixtures" / "82bd230" / "shares" / "split-ring"
-    shutil.copytree(old, tmp_path / "shares")
-    before = added_up(tmp_path / "shares", tmp_path / "before", 3)
-    (declared,) = uploads_at(0, tmp_path / "shares" / "party-0").domains.values()
-    domain = RecordDomain(tuple(declared["groups"]), tuple(declared["labels"]), declared["max_count"])
-    zero = np.array([0])
-    for policy in (None, *POLICIES):
-        records = ClientRecords(domain, np.array(["k"]), zero, zero, zero)
-        share(records, SPLIT, RINGS["ring64"], 3, tmp_path / "shares", policy)
-    assert added_up(tmp_path / "shares", tmp_path, 3) == [before[0] + 3, *before[1:]]
-    heads = [read_header(tmp_path / f"{i}.aggregate") for i in range(3)]
-    assert {head.schema for head in heads} == {2}
-    assert {head.policy for head in heads} == {ClientPolicy(("gap",), "3", "1/16", PrivacyUnit.CLIENT)}
 
 
 def test_an_aggregate_of_other_policies_is_of_other_uploads(tmp_path: Path) -> None:

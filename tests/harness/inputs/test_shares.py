@@ -255,6 +255,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a list": (lambda p: p.write_text("[1, 2]\n"), NOT_A_SHARE),
     "deep": (lambda p: p.write_text("[" * 500_000), NOT_A_SHARE),
     "not UTF-8": (lambda p: p.write_bytes(b"\xff" + p.read_bytes()), NOT_A_SHARE),
+    "earlier version": (lambda p: edit(p, schema=1), NOT_A_SHARE),
     "other version": (lambda p: edit(p, schema=3), NOT_A_SHARE),
     "unknown key": (lambda p: edit(p, more=1), NOT_A_SHARE),
     "key missing": (lambda p: edit(p, clients=None), NOT_A_SHARE),

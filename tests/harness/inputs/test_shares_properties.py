@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import itertools
 import math
@@ -26,7 +25,7 @@ from harness.inputs import rings as domain_module, shares as sharing
 from harness.inputs.aggregation import aggregate, extract_values
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring, Words, by_shake
+from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring, Words
 from harness.inputs.shares import SEED_BYTES, share, split_into_shares
 from protocols.spec import PRODUCT, SPLIT
 from tests.support.rings import to_integers
@@ -168,45 +167,16 @@ def test_bytes_there_and_back(domain: Ring, values: list[int]) -> None:
 VECTOR_SEED = bytes(range(32))
 
 
-def stream(seed: bytes, block: int, size: int) -> bytes:
-    """Return a block of a seed's stream in version 1, written out once more from its description."""
-    return hashlib.shake_256(b"fairshares:share:1" + seed + bytes([block]) + bytes(7)).digest(size)
-
-
-def test_expand_recorded_vector() -> None:
-    """What `openssl dgst -shake256` says: shares of one version have to add up in another."""
-    assert integers_of(RING.expand(VECTOR_SEED, 2, by_shake)) == [0xDB30312D4BF80272, 0xB7E04911E6D5EC18]
-    assert integers_of(FIELD.expand(VECTOR_SEED, 2, by_shake)) == [
-        0x37E04911E6D5EC18DB30312D4BF80272,
-        0x60D8FD6D5E5054B279266AE2874DA9B7,
-    ]
-
-
-def test_expand_by_aes_is_counter_mode_from_0() -> None:
+def test_expand_is_counter_mode_from_0() -> None:
     """The keystream is what AES makes of the counter's blocks, one at a time: no mode is asked for here."""
     cipher = Cipher(algorithms.AES(VECTOR_SEED), modes.ECB()).encryptor()  # block by block
     keystream = b"".join(cipher.update(i.to_bytes(16, "big")) for i in range(300))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(domain_module, "_BLOCK", 7)
+        patch.setattr(domain_module, "_PIECE", bytes(48))  # what is enciphered at a time, 3 of its blocks
         for domain in RINGS.values():
             expected = domain.reduce(domain.from_bytes(keystream)[:260])
-            assert (domain.expand(VECTOR_SEED, 260) == expected).all()
-
-
-@EVERY_DOMAIN
-@given(seed=st.binary(min_size=32, max_size=32), count=st.integers(0, 23))
-def test_expand_in_blocks(domain: Ring, seed: bytes, count: int) -> None:
-    """Blocks of 5 values: each is its own stream, and more values never change those before."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(domain_module, "_BLOCK", 5)
-        found = domain.expand(seed, count, by_shake)
-        longer = domain.expand(seed, count + 9, by_shake)
-    blocks = [stream(seed, block, 5 * domain.value_bytes) for block in range(5)]
-    assert len(set(blocks)) == 5
-    expected = domain.reduce(domain.from_bytes(b"".join(blocks))[:count])
-    assert found.shape == (count, domain.words)
-    assert (found == expected).all()
-    assert (longer[:count] == found).all()
+            for values in (0, 1, 5, 6, 7, 260):
+                assert (domain.expand(VECTOR_SEED, values) == expected[:values]).all()
 
 
 @EVERY_DOMAIN

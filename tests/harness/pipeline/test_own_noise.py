@@ -11,7 +11,7 @@ from harness.cli.commands.send import _sentences
 from harness.errors import OptionError, ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.run import privacy_of, terms_of
-from harness.pipeline.terms import Asked, asked_of, read_terms
+from harness.pipeline.terms import asked_of, read_terms
 from harness.privacy.statement import SHIFTED, own_noise_fields, privacy_in_short, privacy_statement
 from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
@@ -35,8 +35,7 @@ def test_clients_are_told_of_the_law_and_of_who_can_shift_the_result() -> None:
         read_terms({**terms, "law": "cauchy"}, "Terms")
 
 
-def test_terms_of_joint_noise_are_as_they_were() -> None:
-    """Clients of earlier versions know no other terms."""
+def test_terms_of_joint_noise_name_no_law() -> None:
     terms = terms_of("weights", release(SPLIT.by(CLIENTS), None), DOMAIN)
     assert "law" not in terms
     read = read_terms(terms, "Terms")
@@ -48,8 +47,6 @@ def test_hosts_are_asked_for_a_law_not_for_a_table() -> None:
     statistic, found = asked.statistic_and_release()
     assert found == replace(release(), relation=found.relation) and isinstance(statistic, WeightsStatistic)
     assert {*asdict(asked)} & {"rate", "edge", "parties", "honest"} == set()
-    before = {name: value for name, value in asdict(asked).items() if name != "law"}
-    assert Asked(**before).statistic_and_release()[1].law is None  # as earlier versions asked
     with pytest.raises(OptionError, match="none that this version knows"):
         replace(asked, law="uniform").statistic_and_release()
 

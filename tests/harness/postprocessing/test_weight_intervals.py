@@ -36,7 +36,7 @@ def coverage(a: int, b: int, claimed: tuple[Coin, ...]) -> float:
                 noise = noise_of(claimed, 2, -np.inf if each else np.inf)
                 cap = other[chosen] + noise.sum(1).quantile(0.0005)
                 ratio = other[chosen] / one[chosen]
-                found = ratio_interval(ratio, ratio, one[chosen], 1, cap, noise)
+                found = ratio_interval(ratio, one[chosen], 1, cap, noise)
                 assert (found[:, 0] <= ratio).all() and (ratio <= found[:, 1]).all()
                 held[row, chosen] = (found[:, 0] <= truth) & (truth <= found[:, 1])
     return float(masses @ held @ masses)

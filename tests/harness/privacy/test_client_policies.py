@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from harness.errors import BudgetError, FairSharesError, ShareError
 from harness.inputs.client_policy import ClientPolicy
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status, uncovered
+from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.noise.truncated import Guarantee
 
@@ -98,40 +96,6 @@ def test_the_ledger_adds_up_all_that_an_upload_spent(ledger: Ledger) -> None:
         "b": Guarantee(Fraction(7, 3), 2 * TINY),
     }
     assert not Ledger(ledger.path.with_name("none")).spent_on(["a"])
-
-
-def test_a_ledger_of_an_earlier_version_goes_on(ledger: Ledger) -> None:
-    """It knows each upload's last charge; from then on all are counted, and that version still reads it."""
-    for epsilon in (1, 2):
-        ledger.charge("people", None, event(epsilon, "a", "b"))
-    with closing(sqlite3.connect(ledger.path)) as connection:
-        connection.execute("DROP TABLE earlier_uses")
-    assert ledger.spent_on(["a"]) == {"a": Guarantee(Fraction(2), TINY)}
-    ledger.charge("people", None, event(4, "a"))
-    assert ledger.spent_on("ab") == {"a": Guarantee(Fraction(6), 2 * TINY), "b": Guarantee(Fraction(2), TINY)}
-    with closing(sqlite3.connect(ledger.path)) as connection:
-        assert connection.execute("SELECT id, charge FROM uploads ORDER BY id").fetchall() == [
-            ("a", 3),
-            ("b", 2),
-        ]
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-
-
-@pytest.mark.parametrize("earlier", [False, True])
-def test_what_an_adopted_ledger_counted_is_counted(earlier: bool, ledger: Ledger, tmp_path: Path) -> None:
-    """Uploads that are in both, in either alone, used once or more often."""
-    old = Ledger(tmp_path / "old.sqlite")
-    for each, runs in ((ledger, ("ab", "b")), (old, ("bc", "bcd"))):
-        for uploads in runs:
-            number, _ = each.charge("people", None, event(1, *uploads))
-            each.settle(number, Status.DONE)
-    if earlier:
-        with closing(sqlite3.connect(old.path)) as connection:
-            connection.execute("DROP TABLE earlier_uses")
-    ledger.adopt(old, merge=True)
-    once, counted = Guarantee(Fraction(1), TINY), ledger.spent_on("abcd")
-    assert counted["a"] == counted["d"] == once
-    assert counted["b"].epsilon == (3 if earlier else 4) and counted["c"].epsilon == (1 if earlier else 2)
 
 
 def test_runs_that_race_for_the_rest_of_a_clients_total_do_not_both_get_it(ledger: Ledger) -> None:

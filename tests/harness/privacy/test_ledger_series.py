@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from shutil import copyfile
 
 import pytest
 
 from harness.errors import (
-    AdoptedError,
     BudgetError,
     FairSharesError,
     LedgerError,
@@ -22,7 +18,7 @@ from harness.errors import (
 )
 from harness.inputs.client_policy import ClientPolicy
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Population, PrivacyEvent, Status
+from harness.privacy.ledger.populations import PrivacyEvent
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.noise.truncated import Guarantee
 
@@ -135,56 +131,3 @@ def test_a_client_has_to_allow_all_of_it(ledger: Ledger) -> None:
     ledger.add(
         "people", replace(second, policies={"d": replace(policy, epsilon="1")}), {**ONE, "2": ["c", "d"]}
     )
-
-
-def status(ledger: Ledger) -> Status:
-    ((charge,),) = (each.charges for each in ledger.populations())
-    return charge.status
-
-
-def test_no_ledger_is_adopted_while_an_epoch_runs(ledger: Ledger, tmp_path: Path) -> None:
-    """The first or a later one; afterwards the series goes on with the one that adopted."""
-    new = Ledger(tmp_path / "new.sqlite", timeout_s=0.2)
-    number, _ = ledger.charge("people", None, FIRST)
-    for epochs in (TWO, {**TWO, "3": ["d"]}):
-        with pytest.raises(LedgerError, match="the run in /series is going on"):
-            new.adopt(ledger, merge=False)
-        ledger.settle(number, Status.DONE)
-        ledger.add("people", FIRST, epochs)
-        assert status(ledger) is Status.RUNNING
-    ledger.settle(number, Status.ABORTED)
-    new.charge("others", None, other("o"))
-    new.adopt(ledger, merge=False)
-    with pytest.raises(AdoptedError):
-        ledger.add("people", FIRST, {**TWO, "3": ["d"], "4": ["e"]})
-    with pytest.raises(LedgerError, match="an epoch began that"):
-        new.add("people", FIRST, {**ONE, "4": ["e"]})
-    new.add("people", FIRST, {**TWO, "3": ["d"], "4": ["e"]})
-    assert new.spent_on("e") == {"e": SPENT}
-
-
-def test_two_copies_of_a_ledger_do_not_become_one(ledger: Ledger, tmp_path: Path) -> None:
-    """Or an epoch of the one would be forgotten, and made again."""
-    new = Ledger(tmp_path / "new.sqlite", timeout_s=0.2)
-    ledger.settle(ledger.charge("people", None, FIRST)[0], Status.DONE)
-    copyfile(ledger.path, new.path)
-    with pytest.raises(PopulationError, match="An epoch is in both ledgers"):
-        new.adopt(ledger, merge=True)
-    assert status(ledger) is status(new) is Status.DONE
-
-
-def test_a_ledger_of_an_earlier_version_takes_series_and_is_adopted(ledger: Ledger, tmp_path: Path) -> None:
-    def have_no_table(which: Ledger) -> None:
-        with closing(sqlite3.connect(which.path)) as connection:
-            connection.execute("DROP TABLE IF EXISTS epochs")
-
-    new = Ledger(tmp_path / "new.sqlite", timeout_s=0.2)
-    for each, upload in ((ledger, "x"), (new, "y")):
-        each.settle(each.charge(upload, None, other(upload))[0], Status.DONE)
-        have_no_table(each)
-    new.adopt(ledger, merge=False)
-    with pytest.raises(LedgerError, match=r"no charge of .* for the series"):
-        new.add("people", FIRST, TWO)
-    new.charge("people", None, FIRST)
-    found: list[Population] = new.populations()
-    assert [each.name for each in found] == ["people", "x", "y"]

@@ -64,7 +64,7 @@ def of_audit() -> list[Audited]:
     """Return the longest names there are."""
     name = "thresholds-of-clients-active"
     return [
-        audit_sampler("symmetric", Fraction(1, 3), DELTA, 1),
+        audit_sampler(Fraction(1, 3), DELTA, 1),
         audit_published(Fraction(1), "ideal", rounded=True, subject="rounded"),
         audit_command(name, {"thresholds": 5}, RELEASES[name].relations[0], Fraction(1), DELTA),
         audit_m_r("1", Fraction(1), repaired=False),

@@ -139,7 +139,7 @@ def test_a_guarantee_implies_what_the_worst_mechanism_with_it_has(epsilon: str, 
 
 
 def test_an_audits_curve_is_the_exact_one() -> None:
-    audits = [audit_sampler("default", Fraction(epsilon), Fraction(1, 2**40), 1) for epsilon in (1, 2)]
+    audits = [audit_sampler(Fraction(epsilon), Fraction(1, 2**40), 1) for epsilon in (1, 2)]
     (picture,) = (part for part in audit_view.audit(audits) if isinstance(part, Picture))
     axes = drawn(picture)
     assert in_legend(axes) == ["default, ε = 1", "default, ε = 2"]
