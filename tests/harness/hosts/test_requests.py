@@ -81,7 +81,7 @@ def test_requests_take_little_memory_before_a_run_is_accepted(host: Path) -> Non
     assert (len(answers), code) == (100, 0) and peak - idle < MORE
     refused = wire.encode({"do": "propose", "asked": asdict(asked(population="others"))})
     for before in ([], [refused]):
-        answers, code, peak = told(host, *before, line(1 << 24) * 3)
+        answers, code, peak = told(host, *before, line(1 << 23) * 3)
         assert (len(answers), code) == (len(before), 1) and peak - idle < MORE
 
 
