@@ -28,13 +28,16 @@ from harness.system.signals import take_interrupts
 Request = dict[str, Any]
 _POLL_S = 0.005
 _CHUNK = 1 << 20
-_WAITING = 16  # requests at once, so that they take no memory
+_WAITING = 1  # request while another is answered, so that they take no memory
 
 
 class Line:
     """The connection: requests come in, replies and signs of life go out.
 
     When the other side is gone, this process is terminated, which ends what it does in an orderly way.
+    Guarantees: as long as requests are short, nobody has this process take much memory by them.
+    [test: tests/harness/hosts/test_requests.py]
+    Attributes: longest: bytes that a request may have; bodies: how many were read.
     """
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
@@ -42,7 +45,7 @@ class Line:
         self._writing = threading.Lock()
         self._body_is_read = threading.Event()
         self._silent = 0  # beats since the other side was heard
-        self.bodies = 0  # that were read
+        self.bodies, self.longest = 0, wire.SHORT
         self.requests: queue.Queue[Request] = queue.Queue(_WAITING)
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True).start()
@@ -78,7 +81,7 @@ class Line:
 
     def _listen(self) -> None:
         try:
-            while (line := wire.read_line(self._incoming, self._hear)) is not None:
+            while (line := wire.read_line(self._incoming, self._hear, lambda: self.longest)) is not None:
                 request = wire.decode(line)
                 if request is None:
                     continue
@@ -108,10 +111,18 @@ def _terminate() -> None:
 
 
 class Answers(Protocol):
-    """What answers requests. Attributes: handlers: by name; is_running: whether `ended` is to be asked."""
+    """What answers requests.
+
+    Attributes: handlers: by name; is_running: whether `ended` is to be asked; longest: bytes that the next
+    request may have.
+    """
 
     handlers: dict[str, Any]
     is_running: bool
+
+    @property
+    def longest(self) -> int:
+        """See above."""
 
     def ended(self) -> dict[str, Any] | None:
         """Say how what runs has ended, None while it has not."""
@@ -126,9 +137,13 @@ class Agent:
     def serve(self) -> None:
         """Answer until told to end; leave no process and no file of a run."""
         with self._stack:
-            self._line.say({self._role: wire.VERSION})
+            self._say({self._role: wire.VERSION})
             while (request := self._next()).get("do") != "bye":
-                self._line.say(self._answer(request))
+                self._say(self._answer(request))
+
+    def _say(self, message: dict[str, Any]) -> None:
+        self._line.longest = self._work.longest  # before the other side can know that it may say more
+        self._line.say(message)
 
     def _next(self) -> Request:
         """Wait for a request; tell meanwhile when the party has ended."""
@@ -137,7 +152,7 @@ class Agent:
                 return self._line.requests.get(timeout=_POLL_S if self._work.is_running else None)
             ended = self._work.ended()
             if ended is not None:
-                self._line.say({"ended": ended})
+                self._say({"ended": ended})
 
     def _answer(self, request: Request) -> dict[str, Any]:
         handlers, bodies = self._work.handlers, self._line.bodies

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from statistics import median
 from typing import BinaryIO
@@ -21,15 +22,27 @@ _PROBE_S, _LONG_S = (
 
 
 def greet(reached: socket.socket, greeting: str) -> None:
-    """Greet who comes; then take and give as many bytes as they say, until they go."""
+    """Greet who comes; then take and give as many bytes as they say, until they go.
+
+    Guarantees: little memory for each, as whoever reaches the port may come, and come often.
+    [test: tests/harness/hosts/test_links.py]
+    """
     reached.settimeout(PATIENCE_S)
     with suppress(OSError), reached.makefile("rb") as incoming:
         reached.sendall(greeting.encode())
         reached.settimeout(_TRANSFER_S)
         while len(sizes := incoming.read(_SIZES.size)) == _SIZES.size:
             follow, wanted = _SIZES.unpack(sizes)
-            incoming.read(min(follow, _MOST))
-            reached.sendall(bytes(min(wanted, _MOST)))
+            for piece in _pieces(follow):
+                incoming.read(piece)
+            for piece in _pieces(wanted):
+                reached.sendall(bytes(piece))
+
+
+def _pieces(size: int) -> Iterator[int]:
+    """Yield how many bytes to take or give at a time, of so many, and of no more than `_MOST` in all."""
+    for begin in range(0, min(size, _MOST), _LEAST):
+        yield min(_LEAST, min(size, _MOST) - begin)
 
 
 def reach(address: str, port: int, greeting: str) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CertificateError
-from harness.hosts import keys, policy
+from harness.hosts import keys, policy, wire
 from harness.hosts.agent import Line, serve
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import write_whole
@@ -26,7 +26,7 @@ SCHEMA = 1
 class Setup:
     """One host's set-up. Args: directory: the host's own, made if need be."""
 
-    is_running = False
+    is_running, longest = False, wire.LONGEST
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -23,6 +23,7 @@ from harness.inputs.aggregation import (
     extract_values,
     paths_of,
     policy_from_json,
+    share_files,
     uploads_at,
 )
 from harness.inputs.shares import SUFFIX
@@ -84,7 +85,7 @@ class Uploads:
         Raises: HostUnfitError: it has said that; as `keys.check_keys`.
         """
         guard, shares = self._guarded(), self._shares_of(party)
-        if any(shares.glob("*.aggregate")):
+        if share_files(shares)[1]:
             return None
         once(self._report, "listed its uploads")
         self._keys.check(party)
@@ -117,7 +118,7 @@ class Uploads:
         once(self._adding, "been asked to add its shares up")
         self._adding = True
         scratch, shares = self._scratch(), self._shares_of(party)
-        ready = sorted(shares.glob("*.aggregate"))
+        _, ready = share_files(shares)
         if len(ready) > 1:
             raise ShareError(f"{shares} holds more than one aggregate; leave one.")
         if ready and release.form.path is REPLICATED:
@@ -144,7 +145,7 @@ class Uploads:
             head = file.readline() + file.readline()
         return {
             "head": head.decode(),
-            "bytes": sum(path.stat().st_size for path in shares.glob(f"*{SUFFIX}")),
+            "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
             "left_out": agreement.left_out if agreement else {},
         }
 

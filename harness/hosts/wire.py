@@ -15,7 +15,8 @@ from harness.system.documents import strict_json
 VERSION = 7  # of requests and answers: rises whenever one of them changes
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # after which the other side counts as gone
-LONGEST = 1 << 27  # bytes of a line: the identities of a million uploads fit
+SHORT = 1 << 16  # bytes of a line, before it is known that there is a run
+LONGEST = 1 << 27  # the identities of a million uploads fit
 _PIECE = 1 << 16
 
 
@@ -37,10 +38,13 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return message
 
 
-def read_line(stream: BinaryIO, heard: Callable[[], None]) -> bytes | None:
+def read_line(
+    stream: BinaryIO, heard: Callable[[], None], longest: Callable[[], int] = lambda: LONGEST
+) -> bytes | None:
     """Return the next line; None at the end, also in the midst of one.
 
-    Args: heard: called for each piece of it: a long line takes long. Raises: ValueError: it is too long.
+    Args: heard: called for each piece of it: a long line takes long; longest: how many bytes it may have by
+    now. Raises: ValueError: it is longer.
     """
     line = bytearray()
     while not line.endswith(b"\n"):
@@ -49,6 +53,6 @@ def read_line(stream: BinaryIO, heard: Callable[[], None]) -> bytes | None:
             return None
         heard()
         line += piece
-        if len(line) > LONGEST:
+        if len(line) > longest():
             raise ValueError("a line is too long")
     return bytes(line)

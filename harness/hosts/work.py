@@ -25,7 +25,7 @@ from harness.engines.parties.handle import LocalProcess
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError, PartyFailedError, PolicyError
-from harness.hosts import cleanup, keys
+from harness.hosts import cleanup, keys, wire
 from harness.hosts.guard import Guard
 from harness.hosts.links import greet, reach, time_link
 from harness.hosts.policy import check_starter, read_policy
@@ -415,6 +415,11 @@ class Work:
         if self._party is None:
             raise HostUnfitError("It has prepared no party.")
         return self._party
+
+    @property
+    def longest(self) -> int:
+        """How long a request may be: until the owner's policy has accepted a run, none says much."""
+        return wire.LONGEST if self._guard or self._trial else wire.SHORT
 
     @property
     def _model(self) -> Model:

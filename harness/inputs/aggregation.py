@@ -34,12 +34,12 @@ from harness.inputs.shares import (
     domain_text,
 )
 from harness.system.documents import Refusal, as_type, parse_json, read_json
-from harness.system.files import create_file, write_whole
+from harness.system.files import create_file, open_regular, write_whole
 from harness.system.progress import tell
 from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT
 
 SCHEMA = 1
-LIST_SUFFIX = ".uploads"
+AGGREGATE_SUFFIX, LIST_SUFFIX = ".aggregate", ".uploads"
 _WAYS_OUT = "have it sent again, remove it at every party, or leave such uploads out by ./inv uploads"
 
 # Why an upload is left out; nothing of it is secret.
@@ -193,12 +193,27 @@ def policy_from_json(fields: Any) -> UploadPolicy:
     return UploadPolicy(domain, asked.clients)
 
 
+def share_files(directory: Path) -> tuple[list[Path], list[Path]]:
+    """Return the uploads that a party's directory holds, and the aggregates.
+
+    Raises: ShareError: it holds both: a client's file may have an aggregate's name, to stand for all others'.
+    """
+    uploads, aggregates = (sorted(directory.glob(f"*{suffix}")) for suffix in (SUFFIX, AGGREGATE_SUFFIX))
+    if uploads and aggregates:
+        raise ShareError(
+            f"{directory} holds the upload {uploads[0].name} and the aggregate {aggregates[0].name}, which "
+            "would stand for all uploads; keep only what you mean there."
+        )
+    return uploads, aggregates
+
+
 def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> UploadReport:
     """Judge the share files that one party has.
 
     An upload's file has its batch for a name, so that nobody who knows it can send a second one.
     Guarantees: tells of sizes, headers and names only, and whether a file is as it was shared.
     [test: tests/harness/inputs/test_agreeing.py]
+    Raises: ShareError: as `share_files`.
     """
     sound: dict[str, UploadKind] = {}
     unsound: dict[str, str] = {}
@@ -206,7 +221,7 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     domains: dict[str, dict[str, Any]] = {}
     one_each: dict[ClientPolicy, ClientPolicy] = {}
     declared = None if rules.domain is None else _hash_of([domain_text(rules.domain.to_json())])
-    for path in directory.glob(f"*{SUFFIX}"):
+    for path in share_files(directory)[0]:
         name = path.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()  # for a list in JSON
         try:
             with _opened(path) as (header, file):
@@ -437,7 +452,7 @@ def aggregate(party: int, directory: Path, out: Path, paths: Iterable[Path] | No
     Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
     go together, or so many clients that the sum could overflow; `out` is not written.
     """
-    uploads = sorted(directory.glob(f"*{SUFFIX}") if paths is None else paths)
+    uploads = sorted(share_files(directory)[0] if paths is None else paths)
     if not uploads:
         raise ShareError(
             f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
@@ -513,13 +528,20 @@ def read_header(path: Path) -> Header:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
-    """Yield a share file's header, and the file, read up to its end. Raises: ShareError, as `read_header`."""
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Yield a share file, to be read. Raises: ShareError: it is none, or cannot be read."""
     try:
-        with path.open("rb") as file:
-            yield _header_in(file, path), file
+        with open_regular(path) as file:
+            yield file
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
+    """Yield a share file's header, and the file, read up to its end. Raises: ShareError, as `read_header`."""
+    with opened(path) as file:
+        yield _header_in(file, path), file
 
 
 def _header_in(file: BinaryIO, path: Path) -> Header:

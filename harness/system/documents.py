@@ -22,6 +22,7 @@ from harness.system.spelling import similar
 T = TypeVar("T")
 
 MAX_BYTES = 1 << 26  # of a document: the identities of a million uploads fit
+_MAX_VALUES = 1 << 23  # of JSON: an empty list takes twenty times as much memory as text
 _SHOWN = 40  # characters of a name that nobody knows
 _MISSING = "missing required field "  # how msgspec names one
 _VALUE = " '"  # how msgspec begins a value, where it names one
@@ -61,12 +62,13 @@ def read_toml(path: Path, refusal: Refusal) -> Any:
 def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
     """Return what a document of JSON holds; without its "schema", if it has to be of one.
 
-    Raises: the refusal's error: it is no JSON in UTF-8, has a key twice, or is of another schema.
+    Raises: the refusal's error: it is no JSON in UTF-8, has a key twice, millions of values, or is of another
+    schema.
     """
     try:
         found = strict_json(text)
     except (ValueError, RecursionError):
-        refusal.say("it is not JSON in UTF-8, or has a key twice")
+        refusal.say("it is not JSON in UTF-8, has a key twice, or millions of values")
     if schema is not None:
         if not isinstance(found, dict) or type(found.get("schema")) is not int:
             refusal.say("it names no schema")
@@ -76,7 +78,12 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
 
 
 def strict_json(text: bytes) -> Any:
-    """Return what JSON holds. Raises: ValueError, RecursionError: it is none, or has a key twice."""
+    """Return what JSON holds.
+
+    Raises: ValueError, RecursionError: it is none, has a key twice, or more values than any that is meant.
+    """
+    if sum(map(text.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+        raise ValueError("too many values")
     found = _STRICT.decode(text.decode())
     if rb"\ud" in text.lower():
         json.dumps(found, ensure_ascii=False).encode()  # a ValueError for half a character

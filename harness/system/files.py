@@ -6,6 +6,7 @@ as long as that lives, and whoever makes the next one beside it removes those th
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -15,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from harness.system.signals import uninterrupted
 
@@ -128,6 +130,19 @@ def create_file(path: Path, *parts: bytes) -> None:
             file.write(part)
         file.flush()
         os.fsync(file.fileno())
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to be read that others may have put there: at once, and by no link.
+
+    Raises: OSError: it is not there, or no file of its own.  [test: tests/harness/system/test_files.py]
+    """
+    if stat.S_ISREG(path.lstat().st_mode):  # or it may be a device, which opening it would change
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no file, or a link to one; put the file itself there", os.fspath(path))
 
 
 def write_whole(path: Path, *parts: bytes) -> None:

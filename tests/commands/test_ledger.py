@@ -152,7 +152,7 @@ def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) 
     assert done.stderr.splitlines()[-1] == (
         f"Error: 1 of these 2 uploads went into a run before ({here / 'first'}); a second run spends their ε "
         "again, and has to be charged. Name the population that they are of with --population; if a client "
-        f"sent an old upload again, as {old} may be, remove it at every party."
+        f"sent an old upload again, as {old} may be, remove it at every party. No party was started."
     )
     assert not (here / "again").exists() and in_ledger(here) == []
     assert call(*again, "--population", "loans", cwd=here).returncode == 0

@@ -6,13 +6,16 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from harness.cli.release_options import RELEASES
 from harness.cli.terminal import INTERRUPTED
+from harness.errors import BudgetError, LedgerError, PopulationError, UsedUploadsError
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.ledger.charge import NOTHING_SPENT
+from harness.privacy.ledger.entries import Ledger
 from harness.releases.base import Release
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
@@ -95,6 +98,21 @@ def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch
         if started
         else NOTHING_SPENT
     )
+
+
+@pytest.mark.parametrize("error", [BudgetError, PopulationError, UsedUploadsError, LedgerError])
+def test_a_run_that_the_ledger_refuses_at_last_has_spent_nothing(
+    error: type[Exception], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when another run took what was left, after this one was checked."""
+
+    def charge(*_: object) -> NoReturn:
+        raise error("It is refused.")
+
+    monkeypatch.setattr(Ledger, "charge", charge)
+    done = call(*WEIGHTS, "--epsilon", "1", "--population", "p", "--ledger", "l.sqlite", cwd=here)
+    assert done.returncode == 1 and not (here / "results").exists()
+    assert "It is refused." in done.stderr and "Spent" not in done.stderr
 
 
 @pytest.mark.parametrize(

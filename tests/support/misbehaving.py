@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Callable
@@ -33,6 +34,18 @@ def _of_two_clients(file: Path) -> None:
     first, values = file.read_bytes().split(b"\n", 1)
     header = json.loads(first)
     _edit(file, values[SALT_BYTES:] if header["content"] == "values" else b"", clients=2 * header["clients"])
+
+
+def _elsewhere(file: Path) -> None:
+    """Put a link in its place, to what it was."""
+    (file.parent / "elsewhere").mkdir(exist_ok=True)
+    file.symlink_to(file.rename(file.parent / "elsewhere" / file.name))
+
+
+def _as(made: Callable[[Path], object], file: Path) -> None:
+    """Put something else in its place."""
+    file.unlink()
+    made(file)
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,10 @@ MISBEHAVIOURS: dict[str, Misbehaviour] = {
         partial(_edit_domain, labels=[], max_count=1, values={"low": 0, "high": 10**400}), why.UNREADABLE
     ),
     "a threshold that no float holds": _alike(partial(_edit_domain, thresholds=[0, 10**400]), why.UNREADABLE),
+    "a link": _alike(_elsewhere, why.UNREADABLE),
+    "a link to nothing": _alike(partial(_as, lambda file: file.symlink_to("nothing")), why.UNREADABLE),
+    "a pipe": _alike(partial(_as, os.mkfifo), why.UNREADABLE),
+    "a directory": _alike(partial(_as, Path.mkdir), why.UNREADABLE),
     "for another party": _alike(partial(_edit, party=7), why.MISDIRECTED),
     "an aggregate": _alike(partial(_edit, kind="aggregate"), why.MISDIRECTED),
     "another upload's name": _alike(partial(_edit, batch="0" * 32), why.RENAMED),

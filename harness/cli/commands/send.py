@@ -12,7 +12,7 @@ from harness.cli.terminal import announce, plain, say
 from harness.clients.invitations import read_invitation
 from harness.clients.session import Server
 from harness.engines.parties.certificates import fingerprint
-from harness.errors import BudgetError, LedgerError, OptionError, ShareError
+from harness.errors import FairSharesError, LedgerError, OptionError, ShareError
 from harness.inputs.encoding import as_upload, columns_of
 from harness.inputs.records import read_records
 from harness.pipeline.terms import Terms, read_terms
@@ -86,10 +86,10 @@ def _nothing_sent() -> Iterator[None]:
     """Say of what a ledger refuses that nothing was sent, where it says of a run that it was not started."""
     try:
         yield
-    except (BudgetError, LedgerError) as error:
+    except FairSharesError as error:
         said, _, _ = str(error).partition(NOT_STARTED)
-        kind = BudgetError if isinstance(error, BudgetError) else LedgerError
-        raise kind(f"{said.strip()} Nothing was sent.") from None
+        error.args = (f"{said.strip()} Nothing was sent.",)
+        raise
 
 
 def _sentences(terms: Terms) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import LedgerError
+from harness.errors import FairSharesError, LedgerError
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import (
     NOT_STARTED,
@@ -82,7 +82,6 @@ class Entry:
         account, release = self.account, self.of(release)
         if self._charged_before:
             return
-        self.out = str(release.out)
         SPENT.append(_spent(account, release))  # first, as it may be interrupted right after the charge
         if account.population is not None or release.uploads:
             try:
@@ -90,9 +89,10 @@ class Entry:
                     self._charge, self.population = account.ledger.charge(
                         account.population, account.budget, release
                     )
-            except LedgerError:
+            except Exception:  # whatever refuses it; an interrupt may come after it
                 SPENT.pop()
                 raise
+        self.out = str(release.out)
 
     def of(self, release: PrivacyEvent) -> PrivacyEvent:
         """Return what is charged for a run: what it opens, or the whole that it is a part of."""
@@ -138,8 +138,10 @@ def nothing_started() -> Iterator[None]:
     """Say of what the ledger refuses meanwhile that no party was started."""
     try:
         yield
-    except LedgerError as error:
-        raise LedgerError(f"{error} {NOT_STARTED}") from None
+    except FairSharesError as error:
+        if NOT_STARTED not in str(error):
+            error.args = (f"{error} {NOT_STARTED}",)
+        raise
 
 
 @contextmanager

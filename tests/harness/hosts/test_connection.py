@@ -261,3 +261,15 @@ def test_files_are_sent_without_a_trip_for_each(
         session.say(wire.encode({"ok": "of collect"}))
         assert after.result() == "of collect"
     session.close()
+
+
+def test_what_is_no_file_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link may name any file of who sends; the host hears nothing of it, and may be asked for more."""
+    session = Session(HELLO, goes_on=True)
+    made = connect(session, monkeypatch)
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "0a.share").symlink_to("secret")
+    with pytest.raises(ShareError, match=r"Cannot read .*0a\.share"):
+        made.put("put_file", [tmp_path / "0a.share"], 60.0)
+    assert not [line for line in session.sent if line.strip()] and not made.lost
+    session.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -76,3 +77,23 @@ def test_nobody_has_an_agent_send_without_end() -> None:
         with greedy.makefile("rb") as incoming:
             assert len(incoming.read()) == len(GREETING) + links._MOST
     assert time.monotonic() - started < 300
+
+
+def test_who_comes_takes_little_memory() -> None:
+    """Whoever reaches the port may come, and ask for as much as anybody may, and come often."""
+    size, took = links._MOST, 0
+    with (
+        answering() as port,
+        socket.create_connection(("127.0.0.1", port)) as link,
+        link.makefile("rb") as incoming,
+    ):
+        incoming.read(len(GREETING))
+        tracemalloc.start()
+        link.sendall(links._SIZES.pack(size, 2 * size))
+        for _ in range(size >> 16):
+            link.sendall(bytes(1 << 16))
+        while took < size:
+            took += len(incoming.read(1 << 16))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert took == size and peak < size // 8

@@ -363,6 +363,8 @@ def test_who_may_have_said_different_things_is_named(
 def test_hosts_add_replicated_shares_up_themselves(model: Model, tmp_path: Path) -> None:
     """Else a starter could give one host other sums under the same uploads, and learn from what it sends."""
     site = Site(tmp_path, model)
+    for upload in (site.hosts[0] / "shares").glob("*.share"):
+        upload.unlink()
     (site.hosts[0] / "shares" / "party-0.aggregate").write_text("")
     with pytest.raises(
         ShareError, match="was added up before, and hosts compare replicated shares upload by"

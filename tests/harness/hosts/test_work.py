@@ -138,6 +138,12 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
             starters[i].tell(hosts, asked(), i)
             assert starters[i].work.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
         (hosts[0] / "shares" / "party-0.aggregate").write_text("")
+        uploads = starters[5].work.uploads
+        for listing in (lambda: uploads.check_uploads(0, ANY.to_json()), lambda: uploads.aggregate(0)):
+            with pytest.raises(ShareError, match=r"and the aggregate party-0\.aggregate"):
+                listing()
+        for upload in (hosts[0] / "shares").glob("*.share"):
+            upload.unlink()
         assert starters[5].work.uploads.check_uploads(0, ANY.to_json()) is None  # parties agreed before
 
 

@@ -136,6 +136,32 @@ def test_honest_clients_are_fed_the_same_whatever_others_upload(
     assert fed(shares, tmp_path / "among", form, chosen) == (alone, why) and len(why) > 4
 
 
+@pytest.mark.parametrize("name", [name for name in MISBEHAVIOURS if name.startswith(("a link", "a pipe"))])
+def test_what_is_no_file_is_told_by_its_name(name: str, tmp_path: Path) -> None:
+    """Where all uploads have to be sound; it is neither followed nor waited for."""
+    bad = three_uploads(tmp_path / "shares")
+    misbehave(MISBEHAVIOURS[name].change, tmp_path / "shares", bad, range(1))
+    with pytest.raises(ShareError, match=f"^Cannot read .*{bad}.share: it is no file, or a link to one; put"):
+        aggregate(0, tmp_path / "shares" / "party-0", tmp_path / "0.aggregate")
+    assert not (tmp_path / "0.aggregate").exists()
+
+
+def test_an_aggregate_among_uploads_stands_for_none_of_them(tmp_path: Path) -> None:
+    """Else a client could name its file so that it replaced all others'."""
+    one, own = three_uploads(tmp_path / "shares"), tmp_path / "shares" / "party-0"
+    (own / f"{one}.share").rename(own / "mine.aggregate")
+    for read in (
+        lambda: uploads_at(0, own),
+        lambda: aggregate(0, own, tmp_path / "0.aggregate"),
+        lambda: sound_uploads(tmp_path / "shares", SLOTS, RING),
+        lambda: sound_uploads(tmp_path / "shares", SPLIT, RING),
+        lambda: SharesSource(tmp_path / "shares").describe(RELEASE, tmp_path, lambda _: None),
+    ):
+        with pytest.raises(ShareError, match=r"holds the upload [0-9a-f]{64}\.share and .* mine\.aggregate"):
+            read()
+    assert not (tmp_path / "0.aggregate").exists()
+
+
 @pytest.mark.parametrize("party", [0, 2])
 def test_who_knows_an_uploads_identity_cannot_have_it_left_out(party: int, tmp_path: Path) -> None:
     victim, shares = three_uploads(tmp_path / "shares"), tmp_path / "shares"

@@ -282,7 +282,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "another identity": (lambda p: edit(p, batch="0" * 64), CHANGED),
     "another header": (lambda p: edit(p, records=1), CHANGED),
     "no commitment": (lambda p: edit(p, commitments=[]), NOT_A_SHARE),
-    "unreadable": (turn_into_directory, r"Cannot read .*: Is a directory"),
+    "unreadable": (turn_into_directory, r"Cannot read .*: it is no file"),
     "more clients than there are": (lambda p: edit(p, clients=10**15), "60{15} values, too many for one"),
 }  # fmt: skip
 

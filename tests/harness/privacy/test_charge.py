@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import ast
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from harness.errors import BudgetError, LedgerError, PartyFailedError, UsedUploadsError
+from harness.errors import (
+    BudgetError,
+    FairSharesError,
+    LedgerError,
+    PartyFailedError,
+    PopulationError,
+    UsedUploadsError,
+)
 from harness.privacy.ledger import charge as charging
 from harness.privacy.ledger.charge import Account, entry
 from harness.privacy.ledger.entries import Ledger
@@ -114,6 +122,44 @@ def test_a_locked_ledger_stops_a_run_before_its_parties(ledger: Ledger, locked: 
             entry(Account(ledger, "others")) as run,
         ):
             getattr(run, step)(RELEASE)
+
+
+def use(ledger: Ledger) -> None:
+    """Let uploads go into a run that nobody counts."""
+    with entry(Account(ledger)) as run:
+        run.start(MARKED)
+
+
+MARKED = replace(RELEASE, uploads=("u",))
+# By what refuses a run that was not refused when it was checked: what others did to the ledger since.
+SINCE: dict[type[FairSharesError], Callable[[Ledger], object]] = {
+    BudgetError: lambda ledger: ledger.charge("loans", None, RELEASE),
+    PopulationError: lambda ledger: ledger.charge("loans", None, replace(RELEASE, unit=PrivacyUnit.CLIENT)),
+    UsedUploadsError: use,
+    LedgerError: lambda ledger: ledger.path.write_text("no ledger"),
+}
+
+
+@pytest.mark.parametrize("error", SINCE)
+def test_a_charge_that_is_refused_is_not_said_to_be_spent(
+    error: type[FairSharesError], ledger: Ledger
+) -> None:
+    """Whatever refuses it; and the next charge of the same run is written, if it is the first."""
+    ledger.set_budget("loans", Budget(Fraction(1)))
+    said, named = list(charging.SPENT), "loans" if error is not UsedUploadsError else None
+    with entry(Account(ledger, named)) as run:
+        run.whole = MARKED
+        run.check(RELEASE)
+        kept = ledger.path.read_bytes()
+        SINCE[error](ledger)
+        noted = list(charging.SPENT)
+        with pytest.raises(error, match="No party was started"):
+            run.start(RELEASE)
+        assert noted == charging.SPENT and run.fields() is None
+        ledger.path.write_bytes(kept)
+        run.start(RELEASE)
+        assert len(charging.SPENT) == len(noted) + 1
+    del charging.SPENT[len(said) :]
 
 
 def test_a_ledger_that_is_locked_at_the_end(ledger: Ledger, locked: sqlite3.Connection) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ResultFileError
+from harness.system import documents
 from harness.system.documents import Refusal, as_type, call, parse_json
 
 REFUSAL = Refusal(ResultFileError, "x.json", "a thing", "make it again")
@@ -63,6 +64,15 @@ def test_a_document_of_too_many_values_within_values_is_refused() -> None:
         ResultFileError, match=r"^x.json is not a thing: it has too many values within values"
     ):
         as_type(Outer, deep, REFUSAL)
+
+
+def test_a_document_of_more_values_than_any_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a short text would take a lot of memory: an empty list takes many times its two characters."""
+    monkeypatch.setattr(documents, "_MAX_VALUES", 7)
+    assert parse_json(b"[[], {}, [1, 2]]", REFUSAL) == [[], {}, [1, 2]]
+    for text in (b"[[], {}, [1, 2, 3]]", b"[[], {}, [1, 2, {}]]", b"[[[[[[[[]]]]]]]]"):
+        with pytest.raises(ResultFileError, match="millions of values"):
+            parse_json(text, REFUSAL)
 
 
 def test_what_a_type_says_itself_comes_with_the_document() -> None:

@@ -8,13 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.system.files import (
     PREFIX,
     hold,
+    open_regular,
     remove_unless_held,
     scratch_directory,
     writable_by_others,
@@ -200,3 +205,55 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(OSError, match="full"):
         write_whole(file, b"third")
     assert file.read_bytes() == b"second" and list(tmp_path.iterdir()) == [file]
+
+
+def make_pipe(path: Path) -> None:
+    """Make a pipe that has something to say to whoever reads it."""
+    os.mkfifo(path)
+
+    def say() -> None:
+        with suppress(BrokenPipeError):
+            path.write_text("said")
+
+    threading.Thread(target=say, daemon=True).start()
+
+
+NO_FILES: dict[str, Callable[[Path], None]] = {
+    "link": lambda path: path.symlink_to(path.with_name("file")),
+    "link to nothing": lambda path: path.symlink_to("nothing"),
+    "link to a device": lambda path: path.symlink_to(os.devnull),
+    "pipe": make_pipe,
+    "directory": Path.mkdir,
+}
+
+
+@pytest.mark.parametrize("made", NO_FILES.values(), ids=NO_FILES)
+def test_what_is_no_file_is_not_opened(made: Callable[[Path], None], tmp_path: Path) -> None:
+    """Who waits for a pipe may wait forever; a link may name any file of its reader's."""
+    path = tmp_path / "x"
+    (tmp_path / "file").write_text("other")
+    made(path)
+    with pytest.raises(OSError, match="no file, or a link to one"):
+        open_regular(path)
+    with suppress(OSError):  # lets go of who has something to say
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    with open_regular(tmp_path / "file") as file:
+        assert file.read() == b"other"
+
+
+@pytest.mark.parametrize("made", NO_FILES.values(), ids=NO_FILES)
+def test_what_is_a_file_no_more_when_it_is_opened_is_not_waited_for(
+    made: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, opening = tmp_path / "x", os.open
+    for name in ("x", "file"):
+        (tmp_path / name).write_text("other")
+
+    def swapped(*arguments: Any) -> int:
+        path.unlink()
+        made(path)
+        return opening(*arguments)
+
+    monkeypatch.setattr(os, "open", swapped)
+    with pytest.raises(OSError, match=r"no file, or a link to one|symbolic link"):
+        open_regular(path)
