@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from harness.clients.session import ClientInputs
 from harness.engines.emulated_network.profiles import MeasuredNetwork, Network
@@ -168,7 +169,7 @@ class EngineResult:
     clients sent to it and received from it while it ran, None where nobody sent; left_out: how many of these
     clients the parties went on without, by why; peak_memory_bytes: per party, empty where it is not known;
     network: what was emulated between the parties, measured right before they ran, None where nothing was;
-    signed: by each party's host, see `harness.hosts.signed_results`.
+    signed: by each party's host, see `harness.hosts.signed_results`; hosts: what of that a manifest says.
     """
 
     model: Model
@@ -188,6 +189,7 @@ class EngineResult:
     peak_memory_bytes: tuple[int, ...] = ()
     network: MeasuredNetwork | None = None
     signed: tuple[Mapping[str, str], ...] = ()
+    hosts: Mapping[str, Any] | None = None
 
     @property
     def mpc_s(self) -> float:
@@ -199,8 +201,9 @@ class EngineResult:
 class Prepared:
     """A job with its program, ready to run on one machine.
 
-    Attributes: command, links: what a party's process becomes, and what its directory links to, where the
-    engine is a program of its own.
+    Attributes: command, environment, links: what a party's process becomes, in which environment, and what
+    its directory links to, where the engine is a program of its own; fault_of_links: None if each of its
+    links asks its peer for a certificate, and notes it, else why not.
     """
 
     job: Job
@@ -211,6 +214,8 @@ class Prepared:
     compile_s: float = 0.0
     command: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    fault_of_links: str | None = None
 
 
 Address = tuple[str, int]  # host and port

@@ -32,7 +32,7 @@ from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, ru
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError
 from harness.security_models import Model
-from protocols.spec import CLIENTS, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
 _CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
 _LEFT_OUT = re.compile(r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained")
@@ -77,6 +77,10 @@ class Engine(Runner):
     def availability(self, model: Model) -> str | None:
         """Return None if the model can run here, else one sentence: what is missing, and the way out."""
 
+    def fault_of_links(self, model: Model) -> str | None:  # noqa: ARG002
+        """Return None if every link of the model's parties asks its peer for a certificate, else why not."""
+        return None
+
     @abstractmethod
     def common_name(self, party: int) -> str:
         """Return the name that the engine looks for in a party's certificate."""
@@ -110,7 +114,8 @@ class Engine(Runner):
 
     def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
         """Return None if this combination is sound and can run here, else why not."""
-        return self.refusal(spec, model, form) or self.availability(model)
+        links = self.fault_of_links if form.path is REPLICATED else self.availability
+        return self.refusal(spec, model, form) or self.availability(model) or links(model)
 
     def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
         """Return None if this combination is sound, wherever it runs, else why not.
@@ -160,6 +165,8 @@ class Engine(Runner):
             raise UnsupportedError(reason)
         job.check_parties(model)
         with self._program(job, model) as prepared:
+            if job.replicated and prepared.fault_of_links is not None:
+                raise UnsupportedError(prepared.fault_of_links)
             yield prepared
 
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
@@ -171,6 +178,7 @@ class Engine(Runner):
             "party": party,
             "common_names": [self.common_name(i) for i in range(prepared.model.parties)],
             "fair_bits": prepared.job.fair_bits,
+            "notes_links": prepared.fault_of_links is None,  # else it is not known whom they accepted
             **_own_noise(prepared.job, prepared.model),
             **self._process(prepared, party, addresses),
         }
@@ -277,16 +285,21 @@ def _own_noise(job: Job, model: Model) -> dict[str, Any]:
 
 def _of_clients(logs: Sequence[PartyLog]) -> dict[str, Any]:
     """Return what the parties say of clients that sent: the traffic with each, and whom all left out."""
-    traffic = [_said_of_clients(party, log, _CLIENTS) for party, log in enumerate(logs)]
-    left_out = {_said_of_clients(party, log, _LEFT_OUT) for party, log in enumerate(logs)}
-    if len(left_out) > 1:
+    traffic = [_said_of_clients(log.lines, _CLIENTS) for log in logs]
+    left_out = [left_out_by(log.lines) for log in logs]
+    if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
-    reasons = {why: many for why, many in zip(_REASONS, left_out.pop(), strict=True) if many}
-    return {"client_bytes": tuple(traffic), "left_out": reasons}
+    return {"client_bytes": tuple(traffic), "left_out": left_out[0]}
 
 
-def _said_of_clients(party: int, log: PartyLog, line: re.Pattern[str]) -> tuple[int, ...]:
-    reports = [match for each in log.lines if (match := line.fullmatch(each))]
+def left_out_by(lines: Sequence[str]) -> dict[str, int]:
+    """Return how many clients that were to send a party says were left out, by why. Raises: OutputError."""
+    counts = _said_of_clients(lines, _LEFT_OUT)
+    return {why: many for why, many in zip(_REASONS, counts, strict=True) if many}
+
+
+def _said_of_clients(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[int, ...]:
+    reports = [match for line in lines if (match := pattern.fullmatch(line))]
     if len(reports) != 1:
-        raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
+        raise OutputError("A party ended well but did not report its clients' traffic.")
     return tuple(map(int, reports[0].groups()))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.terminal import INTERRUPTED
-from harness.engines.parties.working_directory import DATA
+from harness.engines.mpspdz.peer_certificates import LIBRARY
+from harness.engines.parties.working_directory import DATA, MET
 from harness.security_models import MODELS, Model
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
@@ -81,7 +82,8 @@ def check_own_secrets_only(i: int, directory: Path) -> None:
         *(f"{DATA}/{name}" for name in (f"Input-Binary-P{i}-0", f"Input-P{i}-0")),
     }
     hashes = {str(path.relative_to(directory)) for path in (directory / DATA).glob("*.0")}
-    of_the_engine = {"hosts", "Programs"} if (directory / "hosts").exists() else {".config", *MPYC_FILES[i]}
+    on_machines, on_mpyc = {"hosts", "Programs", LIBRARY, MET}, {".config", MET, *MPYC_FILES[i]}
+    of_the_engine = on_machines if (directory / "hosts").exists() else on_mpyc
     found = files_below(directory)
     # MPyC's own files come a moment after the bits.
     assert expected | hashes <= found <= expected | hashes | of_the_engine and len(hashes) == 3

@@ -102,7 +102,7 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
         if not is_cached(digest):
             _fill(final, job, home, options)
             bytecode = replace(bytecode, compile_s=time.monotonic() - started)
-        _check_trusted(cache.parent, cache, final)
+        check_trusted(cache.parent, cache, final)
         os.utime(final)  # used now
         bytecode = replace(bytecode, estimate=(final / _ESTIMATE).read_text())
     except OSError as error:
@@ -134,7 +134,7 @@ def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
     cache = final.parent
     for directory in (cache.parent, cache):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_trusted(cache.parent, cache)
+    check_trusted(cache.parent, cache)
     with scratch_directory(cache) as partial:
         (partial / _ESTIMATE).write_text(_compile_in(partial, job, home, options))
         try:
@@ -146,7 +146,8 @@ def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
     _prune(cache)
 
 
-def _check_trusted(*directories: Path) -> None:
+def check_trusted(*directories: Path) -> None:
+    """Raise CompileError where others could replace what is compiled."""
     for directory in directories:
         reason = writable_by_others(directory)
         if reason is not None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Address, Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
 from harness.engines.mpspdz.compiler import compile_options, compile_program, is_cached
 from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
 from harness.engines.program_hash import program_hash
-from harness.errors import UnsupportedError
+from harness.errors import CompileError, UnsupportedError
 from harness.security_models import Model
 
 _USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
@@ -48,6 +50,21 @@ class MpSpdzEngine(Engine):
             return installation
         return installation.fault(str(model.virtual_machine))
 
+    def fault_of_links(self, model: Model) -> str | None:
+        library = self._asking_library(model)
+        return None if isinstance(library, Path) else library
+
+    def _asking_library(self, model: Model) -> Path | str:
+        """Return what the model's machine asks for certificates by, or one sentence on why it cannot."""
+        installation = find_installation()
+        if isinstance(installation, str):
+            return installation
+        machine = installation.home / str(model.virtual_machine)
+        try:
+            return asking_library(machine, model.parties, _options(model))
+        except (CompileError, UnsupportedError) as error:
+            return str(error)
+
     def common_name(self, party: int) -> str:
         return f"P{party}"
 
@@ -67,13 +84,13 @@ class MpSpdzEngine(Engine):
             raise UnsupportedError(installation)
         options = compile_options(job, model)
         bytecode = compile_program(job, installation.home, installation.full_version, options)
-        batch, run_options = job.batch(model), model.run_options
+        batch, run_options, library = job.batch(model), _options(model), self._asking_library(model)
+        fault = library if isinstance(library, str) else None
         if model.virtual_machine == "spdz2k-party.x":
             batch = batch_that_works(batch or _USUAL_BATCH, bytecode.estimate)
             run_options = options_that_work(run_options, bytecode.estimate)
         command = (
             str(installation.home / str(model.virtual_machine)),
-            *(("-N", "2") if model.parties == 2 else ()),
             # -OF . prints opened values at every party, so that their agreement can be checked.
             *("-ip", "hosts", "-v", "-OF", "."),
             *run_options,
@@ -89,7 +106,9 @@ class MpSpdzEngine(Engine):
                 options,
                 bytecode.compile_s,
                 command,
-                {"Programs": str(bytecode.programs)},
+                {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
+                {} if fault else ENVIRONMENT,
+                fault,
             )
 
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
@@ -99,6 +118,7 @@ class MpSpdzEngine(Engine):
             "argv": [machine, "-p", str(party), *words],
             "files": {"hosts": "".join(f"{host}:{port}\n" for host, port in addresses)},
             "links": dict(prepared.links),
+            "environment": dict(prepared.environment),
         }
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts | None:
@@ -110,6 +130,11 @@ class MpSpdzEngine(Engine):
             return None
         online, offline = map(float, phases.groups()) if phases else (None, None)
         return PartyCosts(float(seconds[1]), round(float(sent[1]) * 1e6), int(sent[2]), online, offline)
+
+
+def _options(model: Model) -> tuple[str, ...]:
+    """Return what a model's machine is started with, whatever it runs."""
+    return (*(("-N", "2") if model.parties == 2 else ()), *model.run_options)
 
 
 def _persistence(model: Model, party: int) -> dict[str, Any]:

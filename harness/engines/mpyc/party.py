@@ -6,10 +6,11 @@ import os
 import ssl
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.engines.parties.working_directory import DATA, LOOPBACK, certificate_file
+from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
 from harness.errors import FairSharesError, PartyFailedError
 
 MIN_SECURITY_BITS = 40
@@ -104,3 +105,5 @@ def _check_peers(mpc: Any) -> None:
             own = ssl.PEM_cert_to_DER_cert(Path(DATA, certificate_file(peer.pid)).read_text())
             if shown != own:
                 raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")
+            with Path(MET).open("a") as notes:
+                notes.write(f"{sha256(shown).digest().hex(':').upper()}\n")

@@ -71,6 +71,8 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
         certificate = x509.load_pem_x509_certificate(pem)
     except ValueError:
         raise CertificateError(f"{called} is not a certificate.") from None
+    if pem.strip() != certificate.public_bytes(serialization.Encoding.PEM).strip():
+        raise CertificateError(f"{called} is not one certificate alone: OpenSSL would trust all in its file.")
     if [str(attribute.value) for attribute in certificate.subject] != [common_name]:
         raise CertificateError(f"{called} was made for another party than {common_name}.")
     if certificate.issuer != certificate.subject:

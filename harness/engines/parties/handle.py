@@ -23,6 +23,7 @@ from typing import Any
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.parties import main as child
+from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.peak_memory import PeakMemory, pause_s
 from harness.engines.parties.working_directory import (
     CLAIM,
@@ -33,6 +34,7 @@ from harness.engines.parties.working_directory import (
     PEERS,
     SHARED_BITS,
     certificate_file,
+    met,
     values_file,
 )
 from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
@@ -48,6 +50,8 @@ _ROOM = 1 << 16  # bytes that a party's directory needs at least
 OWN = "fairshares: "
 KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = |{OWN}")
 _LONGEST = 300
+_WRONG_LINKS = 18  # the exit code of a party that ended well, but whose links are not those of its run
+_STRANGERS = "Its links accepted other certificates than those of the other parties of this run."
 LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
@@ -129,6 +133,8 @@ class LocalProcess(PartyProcess):
         self._takes_columns = "rounds" in config
         self._memory: PeakMemory | None = None
         self._began = self._look_at = 0.0
+        self._notes_links: bool = config.get("notes_links", False)
+        self._peers: dict[int, str] = {}  # fingerprints of their certificates
         _lay_out(job, config, directory, values)
 
     def start(self) -> None:
@@ -166,6 +172,7 @@ class LocalProcess(PartyProcess):
         for other, certificate in certificates.items():
             if other != self.number:
                 (self._directory / PEERS / certificate_file(other)).write_text(certificate)
+                self._peers[other] = fingerprint(certificate.encode())
         process = self._started()
         assert process.stdin is not None
         self._memory = PeakMemory(process.pid, children=self._has_children)
@@ -182,10 +189,24 @@ class LocalProcess(PartyProcess):
         if code is None and self._memory is not None and now >= self._look_at:
             self._memory.look()
             self._look_at = now + pause_s(now - self._began)
-        return code
+        return _WRONG_LINKS if code == 0 and self._notes_links and not self._met_all() else code
+
+    def met(self) -> dict[int, str]:
+        """Return the fingerprints, by party, of the certificates that its links have accepted so far."""
+        noted = met(self._directory)
+        return {party: text for party, text in self._peers.items() if text in noted}
+
+    def _met_all(self) -> bool:
+        """Return whether its links accepted the certificates of all other parties, and no other one.
+
+        Its gateway, if it has one, shows a certificate that it made for itself.
+        """
+        own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
+        return {*met(self._directory)} - own == {*self._peers.values()}
 
     def lines(self) -> tuple[str, ...]:
-        return tuple(_kept_lines(self._directory / LOG))
+        lines = tuple(_kept_lines(self._directory / LOG))
+        return (*lines, OWN + _STRANGERS) if self.exit_code() == _WRONG_LINKS else lines
 
     def peak_memory_bytes(self) -> int | None:
         return self._memory.bytes if self._memory is not None else None

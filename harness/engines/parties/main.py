@@ -18,7 +18,7 @@ import secrets
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from harness.engines.parties.working_directory import (
     CLAIM,
@@ -88,7 +88,7 @@ def _main() -> int:
     else:
         _supply_secrets(config)
     if "argv" in config:
-        os.execv(config["argv"][0], config["argv"])
+        _become(config)
     return int(importlib.import_module(config["module"]).run_party(config))
 
 
@@ -116,9 +116,18 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
     if machine == 0:
         die_with_parent()
         _supply_secrets(config)
-        os.execv(config["argv"][0], [*config["argv"], str(port), str(number)])
+        _become(config, str(port), str(number))
     facts = {"started": started, "parties": len(config["common_names"])}
     return front.main({**config["front"], **facts}, party, number, data, machine)
+
+
+def _become(config: dict[str, Any], *more: str) -> NoReturn:
+    """Become the virtual machine. Args: more: its last arguments."""
+    from harness.engines.parties.certificates import fingerprint
+
+    trusted = " ".join(fingerprint(path.read_bytes()) for path in Path(DATA).glob("*.pem"))
+    environment = {**os.environ, **config.get("environment", {}), "FAIRSHARES_PEERS": trusted}
+    os.execve(config["argv"][0], [*config["argv"], *more], environment)
 
 
 def _redirect_output() -> None:

@@ -1,9 +1,11 @@
 """A party's working directory: the names of what is in it, for who lays it out, runs in it and reads it.
 
-Imports nothing: a party's process reads these names before anything else.
+Imports next to nothing: a party's process reads these names before anything else.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 CLAIM = "started"  # made by the party, once: a directory is never started in again
 CONFIG = "party.json"
@@ -12,6 +14,7 @@ PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for what follows
 SHARED_BITS = "shared-bits"  # of clients, which this party adds its own to
 GIVEN_BITS = "given-bits"  # of a test program, in place of random ones
+MET = "met"  # the SHA-256 of each certificate that a link of this party accepted, a line each
 LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
 
 
@@ -28,3 +31,9 @@ def bits_file(party: int) -> str:
 def certificate_file(party: int) -> str:
     """Return the name, in `DATA` and in `PEERS`, of a party's certificate."""
     return f"P{party}.pem"
+
+
+def met(directory: Path) -> list[str]:
+    """Return the fingerprints in a party's directory of the certificates that its links accepted so far."""
+    place = directory / MET
+    return place.read_text().split() if place.exists() else []

@@ -13,6 +13,7 @@ import pytest
 from benchmarks.tampering.attack import Change, Kind, Message, interposer
 from harness.engines.base import Address, Prepared
 from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.engines.mpspdz.peer_certificates import ENVIRONMENT
 from harness.errors import PartyFailedError
 from harness.security_models import MODELS
 from protocols.spec import PI_RW
@@ -37,7 +38,7 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     ) -> dict[str, Any]:
         made = process(self, prepared, party, addresses)
         loaded = {
-            "LD_PRELOAD": built,
+            "LD_PRELOAD": f"{built}:{ENVIRONMENT['LD_PRELOAD']}",
             "FAIRSHARES_MESSAGES": tmp_path / "messages",
             "FAIRSHARES_TAMPER": order[0],
         }

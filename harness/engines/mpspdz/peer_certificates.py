@@ -1,0 +1,175 @@
+"""Has the virtual machines of MP-SPDZ ask every peer for a certificate, and tries whether they do.
+
+A machine asks by a library that is preloaded into it: `peer_certificates.c` says how. The library is built on
+first use, and tried on throw-away machines whose peers this process plays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from harness.engines.mpspdz.compiler import cache_directory, check_trusted
+from harness.engines.parties.certificates import fingerprint, make_key, trust
+from harness.engines.parties.supervisor import free_ports
+from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, met
+from harness.errors import UnsupportedError
+from harness.system.files import create_file, scratch_directory
+
+LIBRARY = "asks.so"  # in the directory of a party, whose path may hold what LD_PRELOAD cannot
+ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a machine that asks
+_SOURCE = Path(__file__).with_suffix(".c")
+_COMPILERS = ("cc", "gcc", "clang")
+_LINKS = ("machine", "machinerecv")  # how MP-SPDZ calls the two links to each peer
+_NO_PROGRAM = b"1\n1\nnone-0:0\n1 0\n0\n"  # links come before the program, which is not there
+_PATIENCE_S, _POLL_S = 60.0, 0.01
+_LETS_IN = "A virtual machine of MP-SPDZ lets in a peer that shows no certificate, unless it is prevented"
+
+
+def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
+    """Return the library by which a machine asks its peers for certificates.
+
+    Guarantees: with it, that machine lets in peers that show the right certificates and notes these, and lets
+    in none that shows no certificate. Both were tried, once for each build of MP-SPDZ and of the library.
+    [test: tests/harness/engines/test_peer_certificates.py]
+    Args: machine: the program; options: that it is started with in runs.
+    Raises: UnsupportedError: it cannot be built, the machine does not use it, or others could change it.
+    """
+    directory = cache_directory().parent / "links"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_trusted(directory.parent, directory)
+        library = _built(directory)
+        parts = [part for part in (machine, machine.parent / "libSPDZ.so") if part.exists()]
+        states = [(part.stat().st_ino, part.stat().st_size, part.stat().st_ctime_ns) for part in parts]
+        build = (parts, states, options, library.read_bytes())  # the kernel sets ctime at every change
+        tried = directory / f"{hashlib.sha256(repr(build).encode()).hexdigest()}.tried"
+        if not tried.exists():
+            _try(directory, machine, parties, options, library)
+            tried.touch()
+    except OSError as error:
+        raise UnsupportedError(
+            f"{_LETS_IN}, and that cannot be tried in {directory}: {error.strerror}; make room there, or set "
+            "XDG_CACHE_HOME to another directory of yours."
+        ) from None
+    return library
+
+
+def _built(directory: Path) -> Path:
+    """Return the library, built if need be. Raises: UnsupportedError; OSError."""
+    library = directory / f"{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()}.so"
+    if not library.exists():
+        compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+        with scratch_directory(directory) as partial:
+            made = partial / library.name
+            command = [str(compiler), "-O2", "-shared", "-fPIC", "-o", str(made), str(_SOURCE)]
+            if compiler is None or subprocess.run(command, capture_output=True, check=False).returncode:
+                raise UnsupportedError(
+                    f"{_LETS_IN} by a library, which could not be compiled here: install a C compiler and "
+                    "OpenSSL's headers (on Debian: apt install gcc libc6-dev libssl-dev)."
+                )
+            made.rename(library)
+    return library
+
+
+def _try(directory: Path, machine: Path, parties: int, options: Sequence[str], library: Path) -> None:
+    """Start the machine twice, among peers with certificates and without. Raises: UnsupportedError."""
+    for shown in (True, False):
+        with scratch_directory(directory) as scratch:
+            let_in = let_in_by(scratch, machine, parties, options, library, shown=shown)
+        if let_in != shown:
+            raise UnsupportedError(
+                f"{_LETS_IN} by a library that {machine} does not use; build MP-SPDZ from source, "
+                "with OpenSSL linked dynamically."
+            )
+
+
+def let_in_by(
+    scratch: Path, machine: Path, parties: int, options: Sequence[str], library: Path | None, *, shown: bool
+) -> bool:
+    """Return whether a throw-away machine, as party 0, lets in stand-ins for all other parties.
+
+    Args: scratch: an empty directory; library: that asks for certificates, which has to note each one; None:
+    the machine as MP-SPDZ has it; shown: whether the stand-ins show the certificates that it expects.
+    """
+    data, schedules = scratch / DATA, scratch / "Programs" / "Schedules"
+    data.mkdir()
+    schedules.mkdir(parents=True)
+    create_file(schedules / "none.sch", _NO_PROGRAM)
+    certificates = [make_key(data, f"P{party}", f"P{party}") for party in range(parties)]
+    for certificate in certificates:
+        trust(certificate, data, certificate.stem)
+    if library is not None:
+        (scratch / LIBRARY).symlink_to(library)
+    with free_ports(parties) as ports, ThreadPoolExecutor(2 * parties) as pool:
+        create_file(scratch / "hosts", "".join(f"{LOOPBACK}:{port}\n" for port in ports).encode())
+        process = subprocess.Popen(
+            [machine, "-p", "0", "-ip", "hosts", "-R", "64", *options, "none"],
+            cwd=scratch,
+            env={**os.environ, **(ENVIRONMENT if library else {}), **expecting(certificates)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            links = [
+                pool.submit(
+                    _is_let_in, process, ports[0], f"{link}{certificate.stem}", certificate, shown=shown
+                )
+                for certificate in certificates[1:]
+                for link in _LINKS
+            ]
+            let_in = [link.result() for link in links]
+            # A machine shakes hands one link after the other, so each peer's first link is noted by now.
+            due = {fingerprint(certificate.read_bytes()) for certificate in certificates[1:]}
+            noted = library is None or due <= {*met(scratch)}
+            if {*let_in} == {None}:
+                raise UnsupportedError(f"{machine} ended before any peer could show a certificate.")
+            return all(let_in) and noted if shown else any(let_in)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def expecting(certificates: Iterable[Path]) -> dict[str, str]:
+    """Return by which variable a machine is told the certificates that its links may accept."""
+    return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
+
+
+def _is_let_in(
+    process: subprocess.Popen[bytes], port: int, name: str, certificate: Path, *, shown: bool
+) -> bool | None:
+    """Return whether the machine shakes hands with who calls itself by that name; None: it is gone."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if shown:
+        context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    try:
+        with _connected(process, port) as plain:
+            plain.sendall(struct.pack("<I", len(name)) + name.encode())  # MP-SPDZ wants it before TLS
+            context.wrap_socket(plain).close()  # by TLS 1.2: whoever has finished was accepted
+    except OSError as error:
+        refused = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+        return False if refused else None
+    return True
+
+
+def _connected(process: subprocess.Popen[bytes], port: int) -> socket.socket:
+    """Return a connection to the machine, once it listens. Raises: OSError: it has ended."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return socket.create_connection((LOOPBACK, port), _PATIENCE_S)
+        except ConnectionRefusedError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
