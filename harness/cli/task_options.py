@@ -176,8 +176,6 @@ def _of_hosts() -> dict[str, Option[Any]]:
     said = {
         **{name: f"of {' and '.join(tasks)}; see `./inv {tasks[0]} --help`" for name, tasks in OWN.items()},
         **{name: f"with --invite: {option.explained}" for name, option in invited.items()},
-        "shares": "what `share` or `aggregate` wrote, on this machine; each party's files go to its host "
-        "only. Without it, each host takes what is in its own directory `shares`",
         "model": "see `./inv schemes`; default: ring on three hosts or more, semi2k on two",
         "invite": "of weights, instead of shares: a new directory on this machine for the clients' "
         "invitations, by which each sends to the hosts during the run",
@@ -187,11 +185,11 @@ def _of_hosts() -> dict[str, Option[Any]]:
         "input_form": "as the shares were made; with --invite, as clients are to send; default: split",
         "input_path": "as the shares were made: shares (default, additive) or replicated, of which any two "
         "hosts hold all, but none can change one",
-        "reveal": "of weights: counts (default) or weights",
+        "clients_per_upload": "the most clients in one upload, 1 if each uploads for itself; default: any",
         **dict.fromkeys(("arrivals", "horizon"), "of weights on one machine: hosts refuse a series, so far"),
     }
     of_all = {**OF_ALL, **ReleaseOptions.declared}
-    of_records = ("records", "threshold", "curves", "range", "steps", "cap_epsilon")
+    of_records = ("records", "shares", "threshold", "curves", "range", "steps", "cap_epsilon")
     found = {name: option.passed_on(said.get(name, option.explained)) for name, option in of_all.items()}
     found["hosts"] = HOSTS.but(parse=as_given, attribute="hosts")
     return {name: option for name, option in found.items() if name not in of_records}

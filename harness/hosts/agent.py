@@ -27,7 +27,6 @@ from harness.system.signals import take_interrupts
 
 Request = dict[str, Any]
 _POLL_S = 0.005
-_CHUNK = 1 << 20
 _WAITING = 1  # request while another is answered, so that they take no memory
 
 
@@ -37,15 +36,14 @@ class Line:
     When the other side is gone, this process is terminated, which ends what it does in an orderly way.
     Guarantees: as long as requests are short, nobody has this process take much memory by them.
     [test: tests/harness/hosts/test_requests.py]
-    Attributes: longest: bytes that a request may have; bodies: how many were read.
+    Attributes: longest: bytes that a request may have.
     """
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming, self._outgoing = incoming, outgoing
         self._writing = threading.Lock()
-        self._body_is_read = threading.Event()
         self._silent = 0  # beats since the other side was heard
-        self.bodies, self.longest = 0, wire.SHORT
+        self.longest = wire.SHORT
         self.requests: queue.Queue[Request] = queue.Queue(_WAITING)
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True).start()
@@ -53,23 +51,6 @@ class Line:
     def say(self, message: dict[str, Any]) -> None:
         """Send a message."""
         self._send(wire.encode(message))
-
-    def read_body(self, size: int, descriptor: int) -> None:
-        """Write the bytes that follow a request to a file."""
-        with os.fdopen(descriptor, "wb") as file:
-            while size > 0:
-                chunk = self._incoming.read(min(size, _CHUNK))
-                if not chunk:
-                    raise KeyboardInterrupt
-                self._hear()
-                file.write(chunk)
-                size -= len(chunk)
-        self.bodies += 1
-        self._body_is_read.set()  # from here on the next request may come
-
-    def drop_body(self, size: object) -> None:
-        """Read what follows a request that was refused."""
-        self.read_body(size if type(size) is int else 0, os.open(os.devnull, os.O_WRONLY))
 
     def _send(self, line: bytes) -> None:
         try:
@@ -85,12 +66,9 @@ class Line:
                 request = wire.decode(line)
                 if request is None:
                     continue
-                self._body_is_read.clear()
                 self.requests.put(request)
                 if request.get("do") == "bye":
                     return
-                if "bytes" in request:
-                    self._body_is_read.wait()
         except (OSError, ValueError):  # the connection broke, or what comes is not meant for us
             pass
         _terminate()
@@ -120,6 +98,9 @@ class Answers(Protocol):
     handlers: dict[str, Any]
     is_running: bool
 
+    def admit(self, request: str) -> None:
+        """Check that whoever asks may ask that. Raises: PolicyError."""
+
     @property
     def longest(self) -> int:
         """See above."""
@@ -148,14 +129,14 @@ class Agent:
     def _next(self) -> Request:
         """Wait for a request; tell meanwhile when the party has ended."""
         while True:
-            with suppress(queue.Empty):
-                return self._line.requests.get(timeout=_POLL_S if self._work.is_running else None)
-            ended = self._work.ended()
+            ended = self._work.ended() if self._work.is_running else None
             if ended is not None:
                 self._say({"ended": ended})
+            with suppress(queue.Empty):
+                return self._line.requests.get(timeout=_POLL_S if self._work.is_running else None)
 
     def _answer(self, request: Request) -> dict[str, Any]:
-        handlers, bodies = self._work.handlers, self._line.bodies
+        handlers = self._work.handlers
         asked = str(request.pop("do", ""))
         if asked not in handlers:
             return {
@@ -164,6 +145,7 @@ class Agent:
         way_out = "both machines need the same commit"
         refusal = Refusal(errors.HostUnfitError, f"The request {asked!r}", "one of this version", way_out)
         try:
+            self._work.admit(asked)
             return {"ok": call(handlers[asked], request, refusal)}
         except errors.FairSharesError as error:
             return {"error": [type(error).__name__, str(error)]}
@@ -173,12 +155,9 @@ class Agent:
         except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
             failed = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
             return {"error": [errors.HostUnfitError.__name__, failed]}
-        finally:
-            if "bytes" in request and self._line.bodies == bodies:  # nobody has read it
-                self._line.drop_body(request["bytes"])
 
 
-def serve(role: str, made: Callable[[ExitStack, Line], Answers]) -> int:
+def serve(role: str, made: Callable[[ExitStack], Answers]) -> int:
     """Serve one connection; return the process's exit code. Args: role, made: what answers, and its name."""
     take_interrupts()
     os.umask(0o077)
@@ -187,7 +166,7 @@ def serve(role: str, made: Callable[[ExitStack, Line], Answers]) -> int:
     os.dup2(2, 1)  # nothing but messages goes to whoever asks
     try:
         line, stack = Line(incoming, outgoing), ExitStack()
-        Agent(line, made(stack, line), stack, role).serve()
+        Agent(line, made(stack), stack, role).serve()
     except KeyboardInterrupt:
         return 1
     return 0
@@ -199,10 +178,10 @@ def main(arguments: list[str]) -> int:
     if home:
         os.environ["MP_SPDZ_HOME"] = home
 
-    def work(stack: ExitStack, line: Line) -> Answers:
+    def work(stack: ExitStack) -> Answers:
         from harness.hosts.work import Work
 
-        return Work(Path(directory), stack, line.read_body, starter)
+        return Work(Path(directory), stack, starter)
 
     return serve("agent", work)
 

@@ -103,8 +103,10 @@ class BenchmarkRunner(HostsRunner):
     Args: trial: what hosts are asked for, who derive the job of it; None for programs of their owners.
     """
 
+    signs = False
+
     def __init__(self, hosts: BenchmarkHosts, model: Model, trial: Trial | None) -> None:
-        super().__init__(hosts.hosts[: model.parties], model, None)
+        super().__init__(hosts.hosts[: model.parties], model)
         self._benchmark, self._trial = hosts, trial
 
     def run(

@@ -13,12 +13,12 @@ from harness.engines.engine import Engine
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
-from harness.errors import CertificateError, FairSharesError
+from harness.errors import CertificateError, FairSharesError, PolicyError
 from harness.hosts.connection import Connection
 from harness.hosts.fleet import RENEW, at_once, check_own, listening
 from harness.hosts.inventory import Host
 from harness.hosts.links import reach
-from harness.hosts.work import SOURCES
+from harness.hosts.work import MAX_SKEW_S, SOURCES
 from harness.security_models import Model
 
 _Facts = TypedDict(  # as `Work.check` says them
@@ -41,7 +41,6 @@ _Facts = TypedDict(  # as `Work.check` says them
         "pinned": dict[str, dict[str, str]],
     },
 )
-MAX_SKEW_S = 60.0
 LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
@@ -119,7 +118,8 @@ def check_connected(reached: Sequence[tuple[Finding, Connection]], model: Model,
         _compare_versions([finding for finding, _ in answered])
         _compare_certificates([finding for finding, _ in answered], engine_of(model))
     progress("ports")
-    _reach_each_other([pair for pair in answered if "port" not in pair[0].faults], engine_of(model))
+    with_policy = [pair for pair in answered if not {"directory", "policy"} & pair[0].faults.keys()]
+    _reach_each_other(with_policy, engine_of(model))
 
 
 def skew_s(asked: float, said: float, answered: float) -> float:
@@ -150,7 +150,7 @@ def _look(finding: Finding, connection: Connection, model: Model) -> None:
     try:
         facts, finding.skew_s = ask_facts(connection, model)
     except FairSharesError as error:
-        faults["directory"] = str(error)
+        faults["policy" if isinstance(error, PolicyError) else "directory"] = str(error)
         return
     finding.facts = facts
     for what, directories in SOURCES.items():
@@ -225,7 +225,7 @@ def _shown(certificate: str) -> str:
 def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
     finding, connection = pair
     host = finding.host
-    if "clients" in finding.faults:
+    if {"clients", "directory", "policy"} & finding.faults.keys():
         return
     greeting = listening(connection, host.client_port)
     address, port = host.client_reached
@@ -240,11 +240,14 @@ def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
 
 def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]], engine: Engine) -> None:
     """Have each agent listen where its party will, and all come whose parties will connect to it."""
-    greetings = at_once(lambda pair: listening(pair[1], pair[0].host.port), pairs)
+    able = [number for number, (finding, _) in enumerate(pairs) if "port" not in finding.faults]
+    listened = at_once(lambda number: listening(pairs[number][1], pairs[number][0].host.port), able)
+    greetings = dict(zip(able, listened, strict=True))
 
     def reach(number: int) -> None:
         finding, connection = pairs[number]
-        others = range(number) if engine.connects_down else range(number + 1, len(pairs))
+        there_are = range(number) if engine.connects_down else range(number + 1, len(pairs))
+        others = [other for other in there_are if other in greetings]
         wanted = [(*pairs[other][0].host.reached, greetings[other]) for other in others]
         kind = tuple.__class_getitem__((str | None,) * len(wanted))
         faults = connection.ask("reach", kind=kind, others=wanted)

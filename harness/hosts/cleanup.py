@@ -6,7 +6,8 @@ import os
 import re
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -14,7 +15,7 @@ from typing import TypedDict
 from harness.errors import HostUnfitError
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_json
-from harness.system.files import PREFIX, remove_unless_held
+from harness.system.files import PREFIX, remove_unless_held, write_whole
 from harness.system.processes import birth
 from protocols.spec import PROTOCOLS
 
@@ -65,9 +66,21 @@ def records(directory: Path) -> list[Kept]:
     return sorted(kept, key=lambda record: record.ended)
 
 
-def sign(scratch: Path) -> None:
-    """Write into an agent's scratch directory which process it is."""
-    (scratch / _SIGNATURE).write_text(f"{os.getpid()} {birth(os.getpid())}")
+@contextmanager
+def signed(directory: Path, starter: str) -> Iterator[None]:
+    """Say in a directory meanwhile which agent it is of, and whose runs that takes."""
+    place = directory / _SIGNATURE
+    write_whole(place, f"{os.getpid()} {birth(os.getpid())} {starter}".encode())
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def holder(directory: Path) -> str:
+    """Return which agent has a directory, in words."""
+    found = _signed(directory)
+    return f"process {found[0]}, for {found[1] or 'a key without a name'}" if found else "an agent that ends"
 
 
 def clean(directory: Path, own: Path | None) -> Removed:
@@ -77,11 +90,13 @@ def clean(directory: Path, own: Path | None) -> Removed:
     Returns: how many processes were ended, directories and records removed.
     """
     left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
-    agents = [pid for path in left if (pid := _signed(path)) is not None]
+    agents = {found[0] for path in (directory, *left) if (found := _signed(path))} - {os.getpid()}
     for pid in agents:
         _end(pid)
     for path in left:
         remove_unless_held(path)
+    if not _signed(directory):
+        (directory / _SIGNATURE).unlink(missing_ok=True)
     kept = list((directory / _RESULTS).glob("*.json"))
     for path in kept:
         path.unlink(missing_ok=True)
@@ -89,13 +104,13 @@ def clean(directory: Path, own: Path | None) -> Removed:
     return {"processes": len(agents), "directories": gone, "records": len(kept)}
 
 
-def _signed(scratch: Path) -> int | None:
-    """Return the process that works in a scratch directory, None if it has ended."""
+def _signed(directory: Path) -> tuple[int, str] | None:
+    """Return the process that has a directory, and for whom; None if it has ended."""
     try:
-        pid, began = (scratch / _SIGNATURE).read_text().split()
+        pid, began, starter = (directory / _SIGNATURE).read_text().split(" ", 2)
     except (OSError, ValueError):
         return None
-    return int(pid) if began == birth(int(pid)) else None
+    return (int(pid), starter) if began == birth(int(pid)) else None
 
 
 def _end(pid: int) -> None:

@@ -9,14 +9,13 @@ import contextlib
 import getpass
 import logging
 import math
-import os
 import queue
 import shlex
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import paramiko
 from fabric import Connection as Ssh
@@ -25,7 +24,6 @@ from harness import errors
 from harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.inventory import Host
-from harness.inputs.aggregation import opened
 from harness.system.documents import Refusal, as_type
 
 _CONNECT_S = 10.0
@@ -102,21 +100,6 @@ class Connection:
         with self._patient(patience_s):
             return self._answer(request, self._send(wire.encode({"do": request, **details})), kind)
 
-    def put(self, request: str, files: Sequence[Path], patience_s: float) -> None:
-        """Send files, each behind a request with its name; hear the answers when all are on their way.
-
-        So many small files take one trip, not one each. Args: patience_s: with each. Raises: as `ask`;
-        ShareError: one cannot be read.
-        """
-        awaited = []
-        for path in files:
-            with opened(path) as file, self._patient(patience_s):
-                header = {"do": request, "name": path.name, "bytes": os.fstat(file.fileno()).st_size}
-                awaited.append(self._send(wire.encode(header), file))
-        for each in awaited:
-            with self._patient(patience_s):
-                self._answer(request, each)
-
     def _answer(self, request: str, awaited: _Answer, kind: Any = None) -> Any:
         answer = self._message(awaited)
         if "error" in answer:
@@ -186,8 +169,8 @@ class Connection:
         ended = f"its {self._role} ended with exit code {status}" if status >= 0 else "the connection broke"
         return HostUnreachableError(f"{host.title} went away: {self._why or ended + last}.")
 
-    def _send(self, line: bytes, body: BinaryIO | None = None, *, asks: bool = True) -> _Answer:
-        """Send a line, and what follows it; return where the answer comes. Args: asks: whether one does."""
+    def _send(self, line: bytes, *, asks: bool = True) -> _Answer:
+        """Send a line; return where the answer comes. Args: asks: whether one does."""
         awaited = _Answer()
         try:
             with self._writing:
@@ -195,9 +178,6 @@ class Connection:
                 if self.lost:
                     raise OSError
                 self._channel.sendall(line)
-                if body is not None:
-                    while chunk := body.read(_CHUNK):
-                        self._channel.sendall(chunk)
         except (OSError, paramiko.SSHException):
             self._over.wait(_LEAVE_S)  # until it is known why
             raise self._why_gone() from None

@@ -83,7 +83,13 @@ def set_up(
         progress("keys")
         own = at_once(
             lambda one: one.ask(
-                "setup", kind=dict[str, str], party=one.host.party, renew=renew, policy_text=policy_text
+                "setup",
+                kind=dict[str, str],
+                party=one.host.party,
+                renew=renew,
+                policy_text=policy_text,
+                port=one.host.port,
+                client_port=one.host.client_port,
             ),
             connections,
         )

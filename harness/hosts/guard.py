@@ -125,21 +125,40 @@ class Guard:
         return sent_inputs(said.domain, certificates, form, model, terms)
 
     def intent(
-        self, nonces: Sequence[str], party: int, facts: Mapping[str, Any], heard: Mapping[int, Heard]
+        self,
+        nonces: Sequence[str],
+        started: str,
+        facts: Mapping[str, Any],
+        heard: Mapping[int, Heard],
+        source: str,
     ) -> Intent:
-        """Return what is about to run. Args: facts: of the prepared program; heard: of all parties' lists.
+        """Return what is about to run.
+
+        Args: facts: of the prepared program; heard: of all parties' lists; source: of the inputs.
 
         Raises: HostUnfitError: a list is of another run.
         """
         if any(nonces[other : other + 1] != [each.nonce] for other, each in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         assert self._inputs is not None
-        domain, sending = self._inputs.domain.to_json(), self._inputs.sending
-        names = [each.certificate for each in sending.uploads] if sending else [*self._inputs.batches]
+        inputs, sending = self._inputs, self._inputs.sending
+        names = [each.certificate for each in sending.uploads] if sending else [*inputs.batches]
         uploads = hashlib.sha256(json.dumps(names).encode()).hexdigest()
-        ran = (facts["program_hash"], facts["engine_version"], self._compared)
-        told = {str(other): each.digest for other, each in heard.items()}
-        return Intent(list(nonces), party, self._asked, domain, self._inputs.clients, uploads, *ran, told)
+        return Intent(
+            list(nonces),
+            facts["party"],
+            facts["run"],
+            started,
+            self._asked,
+            inputs.domain.to_json(),
+            source,
+            inputs.public(self.release.form),
+            uploads,
+            facts["program_hash"],
+            facts["engine_version"],
+            self._compared,
+            {str(other): each.digest for other, each in heard.items()},
+        )
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""

@@ -11,7 +11,7 @@ from harness.errors import HostsFileError
 from harness.security_models import Model, get_model
 from harness.system.documents import Refusal, as_type, read_toml
 
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
 _PORTS = range(1, 1 << 16)
 _WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts names another file"
@@ -45,7 +45,7 @@ class Host:
 
     def __post_init__(self) -> None:
         where = f"the host of party {self.party}"
-        if not _ADDRESS.fullmatch(self.address):
+        if not ADDRESS.fullmatch(self.address):
             raise HostsFileError(f"{where}: address must be a name or an IPv4 address; got {self.address!r}.")
         for name in ("directory", "project"):
             path = getattr(self, name)

@@ -5,6 +5,7 @@ Limits stand here only; what was spent of them is in the host's own ledger.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness.system.spelling import similar
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number, exact_text
 
+DEFAULT_PORT = 12000
 FILE, LEDGER = "policy.toml", "ledger.sqlite"  # in the host's directory
 ANY = "*"  # stands for all populations
 UNNAMED = "unnamed"  # the population of clients that send to a run that names none
@@ -31,6 +33,7 @@ DEFAULT = """\
 
 # starters = ["alice"]       # whose runs: the names at the end of forced commands in authorized_keys.
                              # Without this line, of everybody who can start the agent.
+# client_port = 12100        # where clients find it that send while it runs; without this line, it takes none
 # benchmark = true           # takes part in their benchmark runs, on synthetic records: these take time, and
                              # reveal how fast this host and its network are. Without this line, in none.
 
@@ -99,14 +102,19 @@ class Policy:
     """What a host takes part in.
 
     Attributes: population: a rule for each; starters: None: of everybody; benchmark: whether in runs on
-    made-up records.
+    made-up records; port: where its party listens; client_port: where clients find it, 0 if it takes none.
     """
 
     population: list[Rule]
     starters: list[str] | None = None
     benchmark: bool = False
+    port: int = DEFAULT_PORT
+    client_port: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("port", "client_port"):
+            if (number := getattr(self, name)) not in range(1 << 16):
+                raise PolicyError(f"{name} must be a number up to 65535, for example 12000; got {number}.")
         keys = [key_of(rule.name) for rule in self.population]
         twice = [rule.name for rule in self.population if keys.count(key_of(rule.name)) > 1]
         if twice:
@@ -127,7 +135,22 @@ class Policy:
             }
             for rule in self.population
         ]
-        return {"starters": self.starters, "benchmark": self.benchmark, "population": rules}
+        ports = {"port": self.port, "client_port": self.client_port}
+        return {"starters": self.starters, "benchmark": self.benchmark, **ports, "population": rules}
+
+    def check_ports(self, port: int | None = None, client_ports: Sequence[int] = ()) -> None:
+        """Raise PolicyError unless the owner has the party listen there. Args: client_ports: two or none."""
+        own = [self.client_port, self.client_port + 1] if self.client_port else []
+        for name, asked, allowed in (
+            ("port", [] if port is None else [port], [self.port]),
+            ("client_port", list(client_ports), own),
+        ):
+            if asked and asked != allowed:
+                where = f"{name} = {allowed[0]}" if allowed else f"no {name}"
+                raise PolicyError(
+                    f"Its policy has {where}, and it was asked to listen on {asked[0]}; correct hosts.toml, "
+                    "or ask its owner."
+                )
 
     def check_starter(self, starter: str) -> None:
         """Raise PolicyError unless somebody may start runs. Args: whom the host's command line names."""
@@ -207,23 +230,26 @@ def read_policy(directory: Path) -> Policy:
     return checked_policy(path, str(path))
 
 
-def check_starter(directory: Path, starter: str) -> None:
-    """Raise PolicyError where a host has a policy, and it lets somebody start nothing."""
-    if (directory / FILE).exists():
-        read_policy(directory).check_starter(starter)
-
-
 def checked_policy(path: Path, called: str) -> Policy:
     """Return the policy that a file holds. Raises: PolicyError: it makes no sense. Args: called: in that."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     return as_type(Policy, read_toml(path, refusal), refusal)
 
 
-def write_policy(directory: Path, text: str) -> None:
-    """Write a host's policy. Raises: PolicyError: it makes no sense; the older one stays then."""
+def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
+    """Write a host's policy. Raises: PolicyError: it makes no sense; the older one stays then.
+
+    Args: port, client_port: put first, unless they are 0 or the text says others.
+    """
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)
+        for name, number in (("client_port", client_port), ("port", port)):
+            if number and name not in read_toml(
+                partial / FILE, Refusal(PolicyError, FILE, "a policy", _WAY_OUT)
+            ):
+                text = f"{name} = {number}\n{text}"
+        (partial / FILE).write_text(text, encoding="utf-8")
         (partial / FILE).rename(directory / FILE)
 
 

@@ -1,9 +1,9 @@
 """A run whose parties are on hosts: what goes there and what comes back is all in this module.
 
-To a host go its own share files, if this machine has them, which release is asked for, what the other hosts
-signed of their uploads, and the certificates of clients that send while it runs. Back come its own such list,
-the first two lines of its aggregate, all public, how its program compiled, `OUT` lines, its signature of
-them, times and sizes. What clients send goes from them to the hosts.
+To a host go which release is asked for, what the other hosts signed, and the certificates of clients that
+send while it runs. Back come a signed list of its uploads, the first two lines of its aggregate, all public,
+how its program compiled, `OUT` lines, its signature of them, times and sizes. Shares go from clients to the
+hosts, never by way of this machine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
@@ -27,28 +28,25 @@ from harness.errors import (
     HostUnfitError,
     HostUnreachableError,
     PartyFailedError,
-    ShareError,
     UnsupportedError,
 )
 from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.hosts.signed_results import Signed
+from harness.hosts.signed_results import Signed, Statement, read_signed, what_hosts_ran
 from harness.inputs.aggregation import ANY, UploadPolicy
-from harness.inputs.client_policy import ClientPolicy
-from harness.inputs.shares import SUFFIX
 from harness.pipeline.party_inputs import (
     PartyInputs,
     Source,
     Uncovered,
     all_covered,
     feed_heads,
-    sound_uploads,
 )
 from harness.pipeline.terms import Asked
 from harness.releases.base import Release
 from harness.security_models import Model
+from harness.system.documents import Refusal
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
@@ -124,8 +122,8 @@ class RemoteProcess(PartyProcess):
         except Late:
             return None
 
-    def go(self, certificates: Mapping[int, str]) -> None:  # noqa: ARG002
-        self._connection.ask("go", agreed=self._agreed)  # it has the others' certificates itself
+    def go(self, certificates: Mapping[int, str]) -> None:  # of a release it has the others' itself
+        self._connection.ask("go", agreed=self._agreed, certificates=certificates)
 
     def exit_code(self) -> int | None:
         ended = self._connection.ended
@@ -175,12 +173,13 @@ class HostsRunner(Runner):
 
     Guarantees: this machine writes nothing that is secret, and is told nothing that is.
     [test: tests/commands/test_hosts_run.py]
-    Args: shares: a directory of this machine with every party's share files, as `share` and `aggregate`
-    write them; None where each host has its own already.
+    Attributes: signs: whether hosts sign what they run, which they do of releases.
     """
 
-    def __init__(self, hosts: Sequence[Host], model: Model, shares: Path | None) -> None:
-        self.model, self._hosts, self._shares = model, hosts, shares
+    signs = True
+
+    def __init__(self, hosts: Sequence[Host], model: Model) -> None:
+        self.model, self._hosts = model, hosts
         self._connections: list[Connection] = []
 
     def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
@@ -211,27 +210,16 @@ class HostsRunner(Runner):
         scratch: Path,
         progress: Progress,
         rules: UploadPolicy = ANY,
-        uncovered: Uncovered = all_covered,
     ) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
 
         Hosts tell each other first, signed, which uploads are sound there, and which their clients' policies
         cover; which ones all take follows from that, at each by itself.
-        Args: rules: what uploads have to be; uncovered: as for `Source.describe`, of uploads sent from here.
+        Args: rules: what uploads have to be.
         Raises: ShareError: they do not go together, or are for another model or input form.
         """
-        excluded: Mapping[str, int] = {}
-        policies: Mapping[str, ClientPolicy] | None = {}  # of uploads that hosts have, these judge themselves
-        if self._shares is not None:
-            progress("send")
-            files, excluded, policies = _files_to_send(self._shares, form, self.model, rules, uncovered)
-            at_once(
-                lambda pair: pair[0].put("put_file", pair[1], _SENDING_S),
-                list(zip(self._connections, files, strict=True)),
-            )
         progress("aggregate")
-        if self._shares is None:
-            self._list_uploads(rules)
+        self._list_uploads(rules)
         aggregates = at_once(
             lambda one: one.ask("aggregate", _SENDING_S, kind=_Aggregated, party=one.host.party),
             self._connections,
@@ -239,12 +227,11 @@ class HostsRunner(Runner):
         heads = [scratch / f"party-{i}.head" for i in range(len(aggregates))]
         for path, aggregate in zip(heads, aggregates, strict=True):
             path.write_text(aggregate.head)
-        if self._shares is None:
-            self._check_same(aggregates, "left_out")
-            excluded = aggregates[0].left_out
+        self._check_same(aggregates, "left_out")
         uploaded = tuple(aggregate.bytes for aggregate in aggregates)
         inputs = feed_heads(heads, form, self.model, uploaded, rules)
-        return replace(inputs, excluded=excluded, policies=inputs.policies if policies is None else policies)
+        # Hosts judge by themselves what clients' policies allow.
+        return replace(inputs, excluded=aggregates[0].left_out, policies={})
 
     def _list_uploads(self, rules: UploadPolicy) -> None:
         """Have each host told of all others' uploads; what all take of them, each finds by itself."""
@@ -293,10 +280,12 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
-        signed = at_once(lambda one: one.ask("agree", kind=dict[str, str], nonces=nonces), self._connections)
-        agreed = dict(enumerate(signed)) if any(signed) else {}  # none of a benchmark run
-        for party, one in agreed.items():
-            checked(Signed, one, self._hosts[party], "agree")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        kind = Signed if self.signs else None
+        signed = at_once(
+            lambda one: one.ask("agree", kind=kind, nonces=nonces, started=now), self._connections
+        )
+        agreed = {party: asdict(one) for party, one in enumerate(signed) if one}
         progress("run")
         with ThreadPoolExecutor(len(self._connections)) as pool:
             parties = [RemoteProcess(one, pool, timeout_s, agreed) for one in self._connections]
@@ -304,8 +293,12 @@ class HostsRunner(Runner):
             logs = run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
-        statements = [party.signed() for party in parties]
-        return replace(result, signed=tuple(asdict(each) for each in statements if each))
+        statements = [one for one in (party.signed() for party in parties) if one]
+        if not statements:
+            return result
+        refusal = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
+        ran = read_signed(Statement, statements[0], refusal).ran
+        return replace(result, signed=tuple(map(asdict, statements)), hosts=what_hosts_ran(ran))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[str]]:
         """Have each host compile the program from its own sources; all have to get the same.
@@ -346,39 +339,16 @@ class HostsRunner(Runner):
 
 @dataclass(frozen=True)
 class HostsSource(Source):
-    """Shares that each host has, or is sent, and aggregates there. Args: policy: what uploads have to be."""
+    """Shares that each host has, and aggregates there. Args: policy: what uploads have to be."""
 
     hosts: HostsRunner
     policy: UploadPolicy
 
     def describe(
-        self, release: Release, scratch: Path, progress: Progress, uncovered: Uncovered = all_covered
+        self,
+        release: Release,
+        scratch: Path,
+        progress: Progress,
+        uncovered: Uncovered = all_covered,  # noqa: ARG002
     ) -> PartyInputs:
-        return self.hosts.feed(release.form, scratch, progress, self.policy, uncovered)
-
-
-def _files_to_send(
-    shares: Path, form: InputForm, model: Model, rules: UploadPolicy, uncovered: Uncovered
-) -> tuple[list[list[Path]], Mapping[str, int], Mapping[str, ClientPolicy] | None]:
-    """Return each party's files, how many uploads are left out, by why, and the policies of the others.
-
-    Of aggregates, their headers say what the policies of all clients allow.
-    """
-    files = [_share_files(shares, party) for party in range(model.parties)]
-    if any(shares.glob("party-*.aggregate")):
-        return files, {}, None
-    taken, excluded, policies = sound_uploads(shares, form, model, rules, uncovered)
-    chosen = [every if some is None else list(some) for every, some in zip(files, taken, strict=True)]
-    return chosen, excluded, policies
-
-
-def _share_files(shares: Path, party: int) -> list[Path]:
-    """Return one party's files: its aggregate if there is one, else its uploads."""
-    aggregated = shares / f"party-{party}.aggregate"
-    files = [aggregated] if aggregated.is_file() else sorted((shares / f"party-{party}").glob(f"*{SUFFIX}"))
-    if not files:
-        raise ShareError(
-            f"{shares} holds no shares of party {party}: there is neither a directory party-{party}, as "
-            f"`share` makes, nor a file party-{party}.aggregate, as `aggregate` does."
-        )
-    return files
+        return self.hosts.feed(release.form, scratch, progress, self.policy)

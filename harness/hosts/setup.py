@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.errors import CertificateError
 from harness.hosts import keys, policy, wire
-from harness.hosts.agent import Line, serve
+from harness.hosts.agent import serve
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import write_whole
 
@@ -35,14 +35,25 @@ class Setup:
     def ended(self) -> None:
         """Nothing runs here."""
 
-    def setup(self, party: int, renew: bool, policy_text: str | None) -> dict[str, str]:
+    def admit(self, request: str) -> None:
+        """Whoever can start this may ask anything."""
+
+    def setup(
+        self,
+        party: int,
+        renew: bool,
+        policy_text: str | None,
+        port: int = policy.DEFAULT_PORT,
+        client_port: int = 0,
+    ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Args: policy_text: None: the default, unless there is a policy. Raises: HostUnfitError; PolicyError.
+        Args: policy_text: None: the default, unless there is a policy; port, client_port: that a new policy
+        has, unless its text says others. Raises: HostUnfitError; PolicyError.
         """
         made = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():
-            policy.write_policy(self._directory, policy_text or policy.DEFAULT)
+            policy.write_policy(self._directory, policy_text or policy.DEFAULT, port, client_port)
         return made
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
@@ -90,7 +101,7 @@ def set_up_here(
 def main(arguments: list[str]) -> int:
     """Serve a host's owner; return the process's exit code."""
 
-    def work(_stack: ExitStack, _line: Line) -> Any:
+    def work(_stack: ExitStack) -> Any:
         return Setup(Path(arguments[0]))
 
     return serve("setup", work)

@@ -23,6 +23,7 @@ from harness.errors import CertificateError, FairSharesError, HostUnfitError, Sh
 from harness.inputs.aggregation import UploadReport, report_from_json
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.manifest import SCHEMA as MANIFEST_SCHEMA
+from harness.pipeline.party_inputs import with_excluded
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
 from harness.pipeline.terms import Asked
 from harness.system.documents import Refusal, as_type, parse_json, read_json
@@ -30,6 +31,13 @@ from harness.system.documents import Refusal, as_type, parse_json, read_json
 T = TypeVar("T")
 
 SCHEMA = 1
+# Where the inputs of a run came from, by who could have made them up.
+UPLOADS, AGGREGATE, INVITED = "uploads", "aggregate", "invited clients"
+SOURCES = {
+    UPLOADS: "uploads that each host's owner placed there",
+    AGGREGATE: "aggregates that each host's owner placed there",
+    INVITED: "clients whose keys the starter made, so that it could send in their place",
+}
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 _MANIFEST = "manifest.json"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
@@ -65,18 +73,23 @@ class Heard:
 
 @dataclass(frozen=True)
 class Intent:
-    """What a host is about to run, and does not run unless all others say the same.
+    """What a host is about to run, and does not run unless all others say the same. It listens by then.
 
-    Attributes: nonces: of all hosts, by party, each drawn for this run; uploads: a hash of their identities,
-    of clients that send that of their certificates; compared: integers, by the program; lists: the digest of
-    each party's list that these uploads follow from, none where all that there are were taken.
+    Attributes: nonces: of all hosts, by party, each drawn for this run; run: its name; started: when, in
+    ISO 8601, by the starter's clock, which the host's own confirms; source: one of `SOURCES`; inputs: the
+    public numbers about them; uploads: a hash of their identities, of clients that send that of their
+    certificates; compared: integers, by the program; lists: the digest of each party's list that these
+    uploads follow from, none where all that there are were taken.
     """
 
     nonces: list[str]
     party: int
+    run: str
+    started: str
     asked: Asked
     domain: dict[str, Any]
-    clients: int
+    source: str
+    inputs: dict[str, Any]
     uploads: str
     program_hash: str
     engine_version: str
@@ -88,16 +101,23 @@ class Intent:
 class Statement:
     """What a host says of a run in which its party took part.
 
-    Attributes: peers: SHA-256 of the other parties' certificates that it held, by party; epsilon, delta: what
-    the run spent, exactly; outputs: what was revealed.
+    Attributes: met: SHA-256 of the certificates that its links to other parties accepted, by party; epsilon,
+    delta: what the run spent, exactly; outputs: what was revealed; left_out: how many of the clients that
+    were to send it went on without, by why.
     """
 
     ran: Intent
-    peers: dict[str, str]
+    met: dict[str, str]
     epsilon: str
     delta: str
     outputs: dict[str, list[int]]
+    left_out: dict[str, int]
     ended: str
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The public numbers about the inputs, as a manifest says them."""
+        return with_excluded(self.ran.inputs, self.left_out)
 
 
 @dataclass(frozen=True)
@@ -169,14 +189,15 @@ def _said_by(
             refusal.say("whoever starts this run did not pass it on")
         if one.certificate != certificate:
             raise CertificateError(f"Party {party} has another certificate than this host holds of it.")
-        yield party, _checked(kind, one, refusal), refusal
+        yield party, read_signed(kind, one, refusal), refusal
 
 
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
     """Check a run's results against what hosts signed; return each host's statement and fingerprint.
 
-    Guarantees: every party of the model signed, they agree, each held the others' certificates that signed,
-    and all result files, and what the manifest says of the release, follow from what they signed.
+    Guarantees: every party of the model signed, they agree, the links of each accepted the certificates of
+    the others that signed, and all result files, and what the manifest says of the release and of its
+    inputs, follow from what they signed.
     [test: tests/harness/hosts/test_signed_results.py]
     Args: known: SHA-256 of the hosts' certificates, party 0 first; None: whoever signed.
     Raises: SignatureError: names what is wrong.
@@ -186,7 +207,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
     found = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
     signers = [
-        (_checked(Statement, one, refusal), fingerprint(one.certificate.encode())) for one in found.signed
+        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode())) for one in found.signed
     ]
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
@@ -197,8 +218,8 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     for statement, _ in signers:
         party = statement.ran.party
         peers = {str(other.ran.party): held for other, held in signers if other.ran.party != party}
-        if statement.peers != peers:
-            refusal.say(f"party {party} ran with parties of other certificates")
+        if statement.met != peers:
+            refusal.say(f"party {party} met parties of other certificates")
         if _shared(statement) != _shared(first):
             refusal.say(f"parties {ran.party} and {party} signed different runs")
     follows = _follows(first, [each.ran.party for each, _ in signers], refusal)
@@ -222,7 +243,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
         opened = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
-        made = prepared.read(opened, ran.clients)
+        made = prepared.read(opened, ran.inputs["clients"])
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.model.parties)):
@@ -238,20 +259,16 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "engine_version": ran.engine_version,
         "program_hash": ran.program_hash,
         "privacy": privacy,
-        "inputs": {"clients": ran.clients, "max_count": domain.max_count},
+        "inputs": first.inputs,
+        "hosts": what_hosts_ran(ran),
     }
     return {**result_files(statistic, made, privacy), _MANIFEST: manifest}
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
-    """Refuse a file that says something else. Args: in_part: whether it, and its inputs, may say more."""
+    """Refuse a file that says something else. Args: in_part: whether it may say more."""
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
     said = as_type(dict[str, Any], read_json(path, wrong), wrong)
-    if in_part:
-        inputs = as_type(dict[str, Any], said.get("inputs"), wrong)
-        if fields["inputs"] != {name: inputs.get(name) for name in fields["inputs"]}:
-            wrong.say("its 'inputs' are others")
-        said["inputs"] = fields["inputs"]
     for name, value in json.loads(json.dumps(fields)).items():
         if said.get(name) != value:
             wrong.say(f"its {name!r} is another")
@@ -259,8 +276,11 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
         wrong.say("it has fields of its own")
 
 
-def _checked(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return what was said, if the signature is its certificate's, and for this kind."""
+def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
+    """Return what was signed, if the signature is its certificate's, and for this kind.
+
+    Raises: the refusal's error.
+    """
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
         assert isinstance(key, ec.EllipticCurvePublicKey)
@@ -280,9 +300,16 @@ def heard_of(nonce: str, said: str) -> Heard:
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:
-    """Return the message to sign: no other one of this key, of TLS or of another kind, begins so."""
+    """Return the message to sign: none of another kind begins so, and what TLS signs is no JSON."""
     return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()
 
 
+def what_hosts_ran(ran: Intent) -> dict[str, Any]:
+    """Return what a manifest says of a run on hosts."""
+    return {name: getattr(ran, name) for name in ("run", "started", "source")} | {
+        "population": ran.asked.population
+    }
+
+
 def _shared(statement: Statement) -> Statement:
-    return replace(statement, ran=replace(statement.ran, party=0), peers={}, ended="")
+    return replace(statement, ran=replace(statement.ran, party=0), met={}, ended="")

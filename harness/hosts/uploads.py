@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +11,16 @@ from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError, ShareError
 from harness.hosts import keys
 from harness.hosts.guard import Guard
-from harness.hosts.signed_results import Heard, Signed, UploadList, heard_of, lists_of_others, sign
+from harness.hosts.signed_results import (
+    AGGREGATE,
+    UPLOADS,
+    Heard,
+    Signed,
+    UploadList,
+    heard_of,
+    lists_of_others,
+    sign,
+)
 from harness.inputs.aggregation import (
     Agreement,
     UploadReport,
@@ -23,23 +29,23 @@ from harness.inputs.aggregation import (
     extract_values,
     paths_of,
     policy_from_json,
-    share_files,
     uploads_at,
 )
 from harness.inputs.shares import SUFFIX
 from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
 from protocols.spec import REPLICATED
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.(share|aggregate)")
+AGGREGATES = "aggregates"  # in a host's directory, by its owner
 
 
 class Uploads:
     """The uploads of one run, as one host has them. Its public methods are requests to the agent.
 
+    Nothing that comes by a request is taken for an upload or an aggregate: those are the owner's to place.
     Args: directory: the host's own; guarded: gives the run's guard; scratch: gives a directory for the run;
-    read_body: writes the bytes that follow a request to a file; nonce: the host's own, drawn for the run.
-    Attributes: inputs, values: what was added up, None before that; heard: of all parties' lists, if all
-    take what follows from these.
+    nonce: the host's own, drawn for the run.
+    Attributes: inputs, values: what was added up, None before that; source: which of these it was, "" before
+    that; heard: of all parties' lists, if all take what follows from these.
     """
 
     def __init__(
@@ -47,11 +53,10 @@ class Uploads:
         directory: Path,
         guarded: Callable[[], Guard],
         scratch: Callable[[], Path],
-        read_body: Callable[[int, int], None],
         nonce: str,
     ) -> None:
         self._directory, self._guarded, self._scratch = directory, guarded, scratch
-        self._read_body, self._nonce = read_body, nonce
+        self._nonce = nonce
         self._report: UploadReport | None = None
         self._rules: dict[str, Any] = {}  # by which that was judged
         self._listed: Heard | None = None  # what it signed of both
@@ -60,23 +65,7 @@ class Uploads:
         self.heard: dict[int, Heard] = {}
         self.inputs: PartyInputs | None = None
         self.values: Path | None = None
-
-    def put_file(self, name: str, bytes: int) -> None:
-        """Keep a share file of this party, which follows the request.
-
-        Args: bytes: its length. Raises: ShareError: its name is none of a share file, or is there already; it
-        would take most of the room that is left. HostUnfitError: it comes after `check_uploads`.
-        """
-        self._guarded()
-        once(self._report, "listed its uploads")
-        if bytes > (free := shutil.disk_usage(self._directory).free) // 2:
-            raise ShareError(f"A share file of {bytes} bytes is too large for {free} that are free there.")
-        received, incoming = self._scratch() / "received", self._scratch() / "incoming"
-        self._read_body(bytes, os.open(incoming, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
-        if not _NAME.fullmatch(name) or (received / name).exists():
-            raise ShareError(f"{name!r} is no name of a new share file.")
-        received.mkdir(exist_ok=True)
-        incoming.rename(received / name)
+        self.source = ""
 
     def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, str] | None:
         """Say, signed, which uploads in the host's own directory are sound; None if they are aggregated.
@@ -84,8 +73,8 @@ class Uploads:
         Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
         Raises: HostUnfitError: it has said that; as `keys.check_keys`.
         """
-        guard, shares = self._guarded(), self._shares_of(party)
-        if share_files(shares)[1]:
+        guard, shares = self._guarded(), self._shares
+        if self._aggregate_beside(shares) is not None:
             return None
         once(self._report, "listed its uploads")
         self._keys.check(party)
@@ -104,8 +93,8 @@ class Uploads:
     def aggregate(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return what all may know of them.
 
-        They are those that were put here, else what lies in the host's own directory `shares`: of these what
-        all parties take by their lists, if it was told these; else all of them have to be sound.
+        They are the one file in the host's own directory `aggregates`, else what lies in `shares`: of these
+        what all parties take by their lists, if it was told these; else all of them have to be sound.
         Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
         hosts that begin the same run have the same of each share.
         [test: tests/harness/hosts/test_replicated_shares.py]
@@ -117,16 +106,14 @@ class Uploads:
         release = self._guarded().release
         once(self._adding, "been asked to add its shares up")
         self._adding = True
-        scratch, shares = self._scratch(), self._shares_of(party)
-        _, ready = share_files(shares)
-        if len(ready) > 1:
-            raise ShareError(f"{shares} holds more than one aggregate; leave one.")
+        scratch, shares = self._scratch(), self._shares
+        ready = self._aggregate_beside(shares)
         if ready and release.form.path is REPLICATED:
             raise ShareError(
-                f"{ready[0].name} was added up before, and hosts compare replicated shares upload by upload; "
+                f"{ready.name} was added up before, and hosts compare replicated shares upload by upload; "
                 "give each host the files that `share` wrote for it instead."
             )
-        aggregated = ready[0] if ready else scratch / f"party-{party}.aggregate"
+        aggregated = ready or scratch / f"party-{party}.aggregate"
         agreement = self._agreement(party) if self._told else None
         taken = None
         if agreement is not None and self._report is not None:
@@ -140,13 +127,15 @@ class Uploads:
                 raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
             allowed = {each: found.policies[each] for each in inputs.batches if each in found.policies}
             inputs = replace(inputs, policies=allowed)
+        inputs = replace(inputs, excluded=agreement.left_out if agreement else {})
+        self.source = AGGREGATE if ready else UPLOADS
         self.values, self.inputs = extract_values(aggregated, scratch / "values"), inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {
             "head": head.decode(),
             "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
-            "left_out": agreement.left_out if agreement else {},
+            "left_out": dict(inputs.excluded),
         }
 
     def _agreement(self, party: int) -> Agreement | None:
@@ -160,11 +149,24 @@ class Uploads:
         self._told.clear()  # a million uploads are 74 MB in each
         return agreed([reports[i] for i in sorted(reports)], release.form, release.model)
 
-    def _shares_of(self, party: int) -> Path:
-        """Return where this party's shares are: those that were put here, or the host's own."""
-        received, own = self._scratch() / "received", self._directory / "shares"
-        shares = received if received.is_dir() else own / f"party-{party}"
-        return shares if shares.is_dir() else own
+    @property
+    def _shares(self) -> Path:
+        """Where the owner has clients' uploads placed."""
+        return self._directory / "shares"
+
+    def _aggregate_beside(self, shares: Path) -> Path | None:
+        """Return the aggregate that the owner placed, None if there is none.
+
+        Raises: ShareError: there are several, or uploads as well.
+        """
+        ready = sorted((self._directory / AGGREGATES).glob("*.aggregate"))
+        uploads = next(shares.glob(f"*{SUFFIX}"), None) if ready else None
+        if len(ready) > 1 or uploads:
+            raise ShareError(
+                f"{self._directory} holds {ready[0].name} in `{AGGREGATES}` and, beside it, "
+                f"{(uploads or ready[-1]).name}; leave one aggregate, or the uploads."
+            )
+        return ready[0] if ready else None
 
     @property
     def _keys(self) -> keys.RunKeys:

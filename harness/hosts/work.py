@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -19,17 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROJECT, Job, Prepared
+from harness.engines.engine import left_out_by
 from harness.engines.output_parser import parse_outputs
-from harness.engines.parties.certificates import fingerprint
-from harness.engines.parties.handle import LocalProcess
+from harness.engines.parties.handle import OWN, LocalProcess
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError, PartyFailedError, PolicyError
 from harness.hosts import cleanup, keys, wire
 from harness.hosts.guard import Guard
+from harness.hosts.inventory import ADDRESS
 from harness.hosts.links import greet, reach, time_link
-from harness.hosts.policy import check_starter, read_policy
-from harness.hosts.signed_results import Intent, Signed, Statement, check_agreement, sign
+from harness.hosts.policy import FILE, read_policy
+from harness.hosts.signed_results import INVITED, Intent, Signed, Statement, check_agreement, sign
 from harness.hosts.trials import Trial
 from harness.hosts.uploads import Uploads, once
 from harness.pipeline.manifest import environment, machine
@@ -51,8 +54,13 @@ _REQUESTS = (
     *("check", "listen", "stop_listening", "reach", "time_links", "propose", "benchmark", "prepare"),
     *("agree", "start", "go", "state", "kill", "forget", "collect", "clean"),
 )
-_OF_UPLOADS = ("put_file", "check_uploads", "take_list", "aggregate")
+_OF_UPLOADS = ("check_uploads", "take_list", "aggregate")
 _NONCE_BYTES = 16
+_IDLE_S = 3600.0  # without a run, after which a turn ends, and its connection
+_AT_ONCE = 64  # who come to a port where the agent listens, so that they take little memory
+_MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
+_ALONE = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
+MAX_SKEW_S = 60.0
 _ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
 
 
@@ -69,15 +77,12 @@ class Sending:
 class Work:
     """One host's work for one connection.
 
-    Args: directory: the host's own; stack: closed when the connection ends, however it does; read_body:
-    writes the bytes that follow a request to a file; starter: whom the host's own command line names, if
-    anybody.
+    Args: directory: the host's own; stack: closed when the connection ends, however it does; starter: whom
+    the host's own command line names, if anybody.
     """
 
-    def __init__(
-        self, directory: Path, stack: ExitStack, read_body: Callable[[int, int], None], starter: str = ""
-    ) -> None:
-        self._directory, self._stack, self._read_body = directory, stack, read_body
+    def __init__(self, directory: Path, stack: ExitStack, starter: str = "") -> None:
+        self._directory, self._stack = directory, stack
         self._turn = stack.enter_context(ExitStack())  # ends last
         self._run = stack.enter_context(ExitStack())  # what a run has, its files included
         self._starter = starter
@@ -87,16 +92,28 @@ class Work:
         self._values: Path | None = None  # of a benchmark run
         self._party: LocalProcess | None = None
         self._listening: list[socket.socket] = []
+        self._held: socket.socket | None = None  # the party's port, from when it agrees until it begins
+        self._is_ready = False  # the party's process
         self._record: dict[str, Any] = {}
         self._nonce = secrets.token_hex(_NONCE_BYTES)
         self._has_turn = False
+        self._idle: threading.Timer | None = None
+        self._meets_by, self._alone = math.inf, False
         self._intent: Intent | None = None
         self.is_running = False
-        self.uploads = Uploads(directory, self._guarded, self._own_scratch, read_body, self._nonce)
+        self.uploads = Uploads(directory, self._guarded, self._own_scratch, self._nonce)
         self.handlers = {
             **{name: getattr(self, name) for name in _REQUESTS},
             **{name: getattr(self.uploads, name) for name in _OF_UPLOADS},
         }
+
+    def admit(self, request: str) -> None:
+        """Check that this starter may ask anything. Raises: PolicyError.
+
+        A host without a policy says by `check` that it has none, and nothing else.
+        """
+        if request != "check" or os.path.lexists(self._directory / FILE):
+            read_policy(self._directory).check_starter(self._starter)
 
     # Before a run.
 
@@ -106,7 +123,8 @@ class Work:
         From here on no other connection checks or runs anything, or their parties would meet who listens.
         """
         now, chosen = time.time(), get_model(model)
-        engine = engine_of(chosen)
+        engine, policy = engine_of(chosen), self._fault_of_policy()
+        has_policy = policy is None and self._fault_of_directory() is None
         return {
             "time": now,
             **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
@@ -114,37 +132,42 @@ class Work:
             "environment": environment(),
             "machine": machine(),
             "engine_version": engine.version(),
-            "unavailable": engine.availability(chosen),
+            "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
             "directory": self._fault_of_directory(),
             "free_bytes": shutil.disk_usage(_existing(self._directory)).free,
-            "port": self._fault_of_turn() or port_fault("Its party", port),
-            "clients": next(filter(None, (port_fault("For clients it", one) for one in client_ports)), None),
+            "port": self._fault_of_turn() or (self._fault_of_ports(port, []) if has_policy else None),
+            "clients": self._fault_of_ports(None, client_ports) if has_policy else None,
             "certificates": keys.own_certificates(self._directory, party),
             "pinned": {
                 name: {str(other): text for other, text in certificates.items()}
                 for name, certificates in keys.pinned(self._directory).items()
             },
-            "policy": self._fault_of_policy(),
+            "policy": policy,
         }
 
     def listen(self, port: int) -> str:
         """Listen where the party will, or its gateway, and greet who comes; return the greeting.
 
-        Raises: HostUnfitError: another connection has the host.
+        Raises: HostUnfitError: another connection has the host; PolicyError: its party listens elsewhere.
         """
+        policy = read_policy(self._directory)
+        of_clients = policy.client_port and port == policy.client_port
+        policy.check_ports(*((None, [port, port + 1]) if of_clients else (port,)))
         self._take_turn()
         greeting = secrets.token_hex(_NONCE_BYTES)
         listening = self._stack.enter_context(_listening(port))
         self._listening.append(listening)
+        free = threading.Semaphore(_AT_ONCE)
 
         def answer() -> None:
             while True:
+                free.acquire()
                 try:
                     reached, _ = listening.accept()
                 except OSError:  # closed
                     return
-                # Each by itself: who is slow, or no agent, keeps nobody else from an answer.
-                threading.Thread(target=_greet, args=(reached, greeting), daemon=True).start()
+                # Each by itself: who is slow, or no agent, keeps few others from an answer.
+                threading.Thread(target=_greet, args=(reached, greeting, free), daemon=True).start()
 
         threading.Thread(target=answer, daemon=True).start()
         return greeting
@@ -180,8 +203,11 @@ class Work:
     def propose(self, asked: Asked) -> None:
         """Take a release that this party is to take part in; all that follows is for it.
 
-        Raises: PolicyError: the host's owner does not allow it; OptionError, UnsupportedError: there is none.
+        From here on no other connection takes part in a run: what this one signs is of one run alone.
+        Raises: PolicyError: the host's owner does not allow it; OptionError, UnsupportedError: there is none;
+        as `listen`.
         """
+        self._take_turn()
         once(self._guard or self._trial, "taken part in another run")
         self._guard = Guard(self._directory, asked, self._starter)
 
@@ -221,15 +247,18 @@ class Work:
         model = self._model
         if not cleanup.RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
+        if not all(ADDRESS.fullmatch(address) for address, _ in addresses):
+            raise HostUnfitError("It was told an address that is neither a name nor an IPv4 address.")
         job, engine = self._job(clients), engine_of(model)
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         self._keys.check(party)
-        for port in (addresses[party][1], *(clients.ports if clients else ())):
-            fault = port_fault("Its party", port)
-            if fault is not None:
-                raise HostUnfitError(fault)
+        ports = list(clients.ports) if clients else []
+        if (fault := self._fault_of_ports(addresses[party][1], ports)) is not None:
+            raise HostUnfitError(fault)
         prepared = self._run.enter_context(engine.prepared(job, model))
+        if prepared.fault_of_links is not None:
+            raise HostUnfitError(prepared.fault_of_links)
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._lay_out(prepared, party, addresses, clients)
         self._record = {
@@ -254,18 +283,33 @@ class Work:
             raise HostUnfitError("It was asked for a run before it had any inputs.")
         return guard.job(inputs)
 
-    def agree(self, nonces: list[str]) -> dict[str, str]:
-        """Sign what this host is about to run; see `check_agreement`. Args: nonces: of all parties, in order.
+    def agree(self, nonces: list[str], started: str) -> dict[str, str] | None:
+        """Hold the party's port, and sign what this host is about to run; see `check_agreement`.
 
+        Until the party has the port, it refuses connections: a peer that comes too early tries again.
+        Args: nonces: of all parties, in order; started: now, in ISO 8601.
         Returns: nothing for a benchmark run: no host's party in a release meets one.
-        Raises: HostUnfitError: its own is another.
+        Raises: HostUnfitError: its own nonce is another, or its clock says so.
         """
         if self._trial is not None:
-            return {}
+            return None
+        once(self._intent, "agreed to a run")
         party, guard = self._laid_out().number, self._guarded()
         if nonces[party : party + 1] != [self._nonce]:
             raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
-        self._intent = guard.intent(nonces, party, self._record, self.uploads.heard)
+        now = datetime.now(UTC)
+        if not abs((_time_of(started) - now).total_seconds()) <= MAX_SKEW_S:
+            raise HostUnfitError(
+                f"It was told that the run starts at {started[:40]!r}, and its own clock says {now:%FT%TZ}; "
+                "set both clocks, by NTP for example."
+            )
+        self._held = self._run.enter_context(socket.socket())
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("", read_policy(self._directory).port))
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
+        self._intent = guard.intent(
+            nonces, started, self._record, self.uploads.heard, self.uploads.source or INVITED
+        )
         return sign(self._intent, self._keys.own(party))
 
     def _lay_out(
@@ -277,7 +321,8 @@ class Work:
     ) -> None:
         engine, sending = engine_of(prepared.model), prepared.job.clients
         config = engine.config(prepared, party, addresses)
-        config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
+        if self._trial is None:  # else a party of its own, which nobody takes for the host's in a release
+            config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and sending is not None:
             config["front"] = sending.front(_ANYWHERE, *clients.ports, clients.seconds)
         values = self._values if self._trial else self.uploads.values
@@ -294,28 +339,36 @@ class Work:
         certificate = party.certificate(seconds)
         if certificate is None:
             raise PartyFailedError(f"{party.name} was not ready after {seconds:g} s.")
+        self._is_ready = True
         return certificate
 
-    def go(self, agreed: dict[str, Signed]) -> None:
+    def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
         """Charge the run to the host's own ledger, then let the party begin, with the certificates it holds.
 
-        Args: agreed: what each party's host signed. Raises: as `check_agreement`; as `Guard.charge`.
+        Args: agreed: what each party's host signed; certificates: of a benchmark run's parties, which made
+        keys of their own. Raises: as `check_agreement`; as `Guard.charge`.
         """
         party = self._laid_out()
-        held = self._keys.others(party.number)
-        if self.is_running or (self._trial is None and self._intent is None):
+        held = keys.by_party(certificates or {}) if self._trial else self._keys.others(party.number)
+        if not self._is_ready or (self._trial is None and self._intent is None):
             raise HostUnfitError("It has agreed to no run that is still to begin.")
         if self._intent is not None:
             check_agreement(self._intent, keys.by_party(agreed), held)
             self._guarded().charge()
+        self._is_ready = False
+        if self._held is not None:
+            self._held.close()
+        self.stop_listening()
         party.go(held)
-        self.is_running = True
+        self.is_running, self._meets_by = True, time.monotonic() + _MEET_S
+        if self._idle is not None:
+            self._idle.cancel()
 
     def state(self) -> dict[str, Any]:
         """Say how the party does; its lines are filtered, as all that leaves a party is."""
         party = self._laid_out()
         return {
-            "lines": party.lines(),
+            "lines": (*party.lines(), *([_ALONE] if self._alone else [])),
             "stopped": party.is_stopped(),
             "no_room": party.lacks_room(),
             "peak_memory_bytes": party.peak_memory_bytes(),
@@ -323,10 +376,17 @@ class Work:
 
     def ended(self) -> dict[str, Any] | None:
         """Say how the party ended, None while it runs; keep what it opened, until it is known to be read."""
-        code = self._laid_out().exit_code()
+        party = self._laid_out()
+        if time.monotonic() > self._meets_by:
+            self._meets_by = math.inf
+            if len(party.met()) < self._model.parties - 1:
+                self._alone = True
+                party.kill()
+        code = party.exit_code()
         if code is None:
             return None
         self.is_running = False
+        self._expect_run()
         if self._trial is not None:
             return {"code": code, **self.state()}
         self._guarded().settle(Status.ABORTED if code else Status.DONE)
@@ -347,10 +407,11 @@ class Work:
         outputs = parse_outputs([lines], guard.release.program_of(guard.statistic.spec).outputs)
         statement = Statement(
             self._intent,
-            {str(other): fingerprint(text.encode()) for other, text in self._keys.others(party).items()},
+            {str(other): text for other, text in self._laid_out().met().items()},
             str(guard.event.exact.epsilon),
             str(guard.event.exact.delta),
             {name: list(values) for name, values in outputs.items()},
+            left_out_by(lines) if self._intent.source == INVITED else {},
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
         return sign(statement, self._keys.own(party))
@@ -364,10 +425,24 @@ class Work:
         if not self._has_turn and self._directory.is_dir():
             descriptor = held_alone(self._directory)
             if descriptor is None:
-                return "Another run is under way on it; wait for its end, or end it by ./inv hosts.clean."
+                return (
+                    f"Another run is under way on it ({cleanup.holder(self._directory)}); wait for its end, "
+                    "or end it by ./inv hosts.clean."
+                )
             self._turn.callback(os.close, descriptor)
+            self._turn.enter_context(cleanup.signed(self._directory, self._starter))
             self._has_turn = True
+            self._expect_run()
         return None
+
+    def _expect_run(self) -> None:
+        """End this connection, and with it its turn, unless a run begins in time."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = threading.Timer(_IDLE_S, os.kill, [os.getpid(), signal.SIGTERM])
+        self._turn.callback(self._idle.cancel)
+        self._idle.daemon = True
+        self._idle.start()
 
     def _take_turn(self) -> None:
         busy = self._fault_of_turn()
@@ -379,27 +454,23 @@ class Work:
         if self._party is not None:
             self._party.kill()
             self._party.close()
-        self.is_running = False
+        if self.is_running:
+            self.is_running = False
+            self._expect_run()
 
     # After a run.
 
     def forget(self, run: str) -> None:
-        """Remove what a run opened: it has been read. Raises: PolicyError: this starter may start nothing."""
-        check_starter(self._directory, self._starter)
+        """Remove what a run opened: it has been read."""
         if cleanup.RUN.fullmatch(run):
             cleanup.place_of(self._directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return what runs opened here that nobody has read. Raises: as `forget`."""
-        check_starter(self._directory, self._starter)
+        """Return what runs opened here that nobody has read."""
         return [asdict(kept) for kept in cleanup.records(self._directory)]
 
     def clean(self) -> cleanup.Removed:
-        """End processes of other connections, remove what they left; return how many of each there were.
-
-        Raises: as `forget`.
-        """
-        check_starter(self._directory, self._starter)
+        """End processes of other connections, remove what they left; return how many of each there were."""
         return cleanup.clean(self._directory, self._scratch)
 
     def _own_scratch(self) -> Path:
@@ -408,7 +479,7 @@ class Work:
             if fault is not None:
                 raise HostUnfitError(fault)
             self._scratch = self._run.enter_context(scratch_directory(self._directory))
-            cleanup.sign(self._scratch)
+            self._run.enter_context(cleanup.signed(self._scratch, self._starter))
         return self._scratch
 
     def _laid_out(self) -> LocalProcess:
@@ -431,9 +502,17 @@ class Work:
         return self._guard
 
     def _check_benchmark(self) -> None:
-        found = read_policy(self._directory)
-        found.check_starter(self._starter)
-        found.check_benchmark()
+        read_policy(self._directory).check_benchmark()
+
+    def _fault_of_ports(self, port: int | None, client_ports: Sequence[int]) -> str | None:
+        """Return why its party, or its gateway, cannot listen there: its policy, or another process."""
+        try:
+            read_policy(self._directory).check_ports(port, client_ports)
+        except PolicyError as error:
+            return str(error)
+        asked = [] if port is None else [("Its party", port)]
+        asked += [("For clients it", client_port) for client_port in client_ports]
+        return next(filter(None, (port_fault(whose, number) for whose, number in asked)), None)
 
     def _fault_of_policy(self) -> str | None:
         if self._fault_of_directory() is None:
@@ -449,9 +528,10 @@ class Work:
         return writable_by_others(self._directory)
 
 
-def _greet(reached: socket.socket, greeting: str) -> None:
+def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> None:
     with reached:
         greet(reached, greeting)
+    free.release()
 
 
 def _check_greetings(others: Sequence[tuple[str, int, str]]) -> None:
@@ -470,6 +550,14 @@ def port_fault(whose: str, port: int) -> str | None:
 
 def _listening(port: int) -> socket.socket:
     return socket.create_server(("", port))
+
+
+def _time_of(text: str) -> datetime:
+    """Return a time in ISO 8601; one that is far from now where it is none."""
+    with suppress(ValueError):
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return datetime.max.replace(tzinfo=UTC)
 
 
 def _existing(directory: Path) -> Path:

@@ -64,6 +64,7 @@ def manifest(
         **_traffic_of_clients(result, uploaded),
         "network": result.network.fields() if result.network else None,
         "environment": environment(),
+        **({"hosts": dict(result.hosts)} if result.hosts else {}),
     }
 
 

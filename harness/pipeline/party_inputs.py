@@ -108,10 +108,14 @@ class PartyInputs:
             found["records"] = self.rows
         if self.domain.cap:
             found["cap"] = self.domain.cap.slots
-        if self.excluded:
-            found["excluded_uploads"] = sum(self.excluded.values())
-            found["excluded_because"] = dict(self.excluded)
-        return found
+        return with_excluded(found, self.excluded)
+
+
+def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dict[str, Any]:
+    """Return the public numbers of a run's inputs, with more uploads that were left out, by why."""
+    because = {**public.get("excluded_because", {}), **excluded}
+    counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
+    return {**public, **(counts if because else {})}
 
 
 def all_covered(_domain: RecordDomain, _policies: Mapping[str, ClientPolicy]) -> Collection[str]:

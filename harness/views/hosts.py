@@ -151,10 +151,24 @@ def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population
 
 
 def signers(
-    found: Sequence[Mapping[str, Any]], what: str, spent: Guarantee, compared: bool
+    found: Sequence[Mapping[str, Any]],
+    what: str,
+    spent: Guarantee,
+    ran: Mapping[str, Any],
+    source: str,
+    compared: bool,
 ) -> Iterator[Part]:
-    """View who signed a run's results. Args: what: ran; compared: whether the certificates are known ones."""
+    """View who signed a run's results, and of which run these are.
+
+    Args: what: ran; ran: see `what_hosts_ran`, and the public numbers about the inputs; source: of these, in
+    words; compared: whether the certificates are known ones.
+    """
     yield f"All {len(found)} hosts signed these results: {what}, {spent_text(spent)}."
+    yield Line("Run", f"{ran['run']}, started {ran['started']}")
+    yield Line("Population", ran["population"] or "none was named")
+    yield Line("Inputs", f"{ran['clients']} clients, {ran['uploads']} uploads: {source}")
+    for why, many in ran.get("excluded_because", {}).items():
+        yield Line("Left out", f"{many} uploads {why}")
     yield Table(
         ["party", "ended (UTC)", "SHA-256 of its certificate"],
         [[str(each["party"]), each["ended"], each["sha256"]] for each in found],

@@ -88,13 +88,9 @@ def one_machine(saw_records: bool) -> str:
     return f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner."
 
 
-def on_hosts(held_shares: bool, invited: bool) -> str:
+def on_hosts(invited: bool) -> str:
     """Say what a run with its parties on hosts does not protect."""
-    seen = (
-        "This machine held all shares, so the run protects nothing against its owner."
-        if held_shares
-        else "This machine saw no share, no key and no random bit of theirs."
-    )
+    seen = "This machine saw no share, no key and no random bit of theirs."
     if invited:
         seen += (
             " It made the clients' keys and could have sent in a client's place; that it could not read "

@@ -178,7 +178,7 @@ def test_a_horizon_without_a_series_is_refused(here: Path) -> None:
 
 
 def test_hosts_keep_no_series(here: Path) -> None:
-    given = ("--hosts", "hosts.toml", "--task", "weights", "--epsilon", "1", "--shares", "shares")
+    given = ("--hosts", "hosts.toml", "--task", "weights", "--epsilon", "1")
     for series in (("--arrivals", "series"), ("--horizon", "2"), ("--arrivals", "series", "--horizon", "2")):
         assert "Hosts keep no series of epochs" in refused("hosts.run", *given, *series, cwd=here)
     assert not (here / "series").exists()

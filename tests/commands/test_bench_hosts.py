@@ -25,13 +25,14 @@ from harness.hosts.fleet import set_up
 from harness.security_models import MODELS, Model
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.midway import ended
-from tests.support.namespaces import PORT, STARTER, NetworkedSite, networked_site
+from tests.support.namespaces import CLIENT_PORT, PORT, STARTER, NetworkedSite, networked_site
 from tests.support.parties_on_hosts import have_party_0_stop, party_on, wait_until_midway
 from tests.support.running import model_parameters, until
 from tests.support.ssh import Site, copy_of_project, site
 from tests.support.surroundings import small_disk
 
-POLICY = "benchmark = true\npopulation = []\n"
+REFUSING = f"client_port = {CLIENT_PORT}\npopulation = []\n"
+POLICY = f"benchmark = true\n{REFUSING}"
 MPYC, MOST = MODELS["mpyc"], MODELS["rep4-ring"]  # of all models the one with most parties
 CELL: dict[str, Level] = {
     "protocol": "pi_rw",
@@ -170,7 +171,7 @@ def test_what_hosts_do_not_run_is_skipped(tmp_path: Path) -> None:
 
 def test_a_host_without_the_word_refuses(hosts: NetworkedSite) -> None:
     policy = hosts.directory(1) / "policy.toml"
-    policy.write_text("population = []\n")
+    policy.write_text(REFUSING)
     with measuring(hosts) as measure:
         refused = measure()
         assert refused.status == FAILED
@@ -275,7 +276,7 @@ model = ["ring", "semi2k"]
 def test_an_experiment_over_hosts_goes_on_where_one_refuses_and_is_resumed(hosts: NetworkedSite) -> None:
     (hosts.home / "mine.toml").write_text(EXPERIMENT)
     over = ("bench.run", "mine.toml", "--hosts", "hosts.toml", "--out", "results", "--json")
-    (hosts.directory(2) / "policy.toml").write_text("population = []\n")
+    (hosts.directory(2) / "policy.toml").write_text(REFUSING)
     done = call(*over, cwd=hosts.home)
     found = {one["cell"]["model"]: one for one in json.loads(done.stdout)}
     assert done.returncode == 1 and "1 failed" in done.stderr, done.stderr
@@ -358,7 +359,7 @@ def test_a_delay_between_hosts_is_measured(tmp_path: Path) -> None:
     """By a relay to each host's port, through which the others reach it."""
     network = Network("slow", 0.01, 1e9)
     with site(tmp_path, 3) as made:
-        set_up(made.hosts, False, POLICY, lambda _: None)
+        set_up(made.hosts, False, "benchmark = true\npopulation = []\n", lambda _: None)
         process = links._start(network, [(8 - host.party, host.party, host.port) for host in made.hosts])
         try:
             ports = links._shown_ports(process, network, 3)

@@ -19,6 +19,7 @@ from harness.hosts import connection
 from harness.hosts.connection import Connection
 from tests.support.command import call, files_below
 from tests.support.ssh import Site, copy_of_project, site, write_key
+from tests.support.starters import have_port
 
 ENGINES = ("embedded", "mp-spdz")
 
@@ -75,7 +76,16 @@ def test_a_clock_that_is_off_a_port_that_is_taken_a_stale_program(hosts: Site, t
     program.write_text(program.read_text() + "\n")
     changed = hosts.with_host(0, project=str(slow)).with_host(2, project=str(stale))
     taken = hosts.hosts[0].ssh_port  # where the sshd listens
-    found = faults(changed.with_host(1, port=taken).with_host(2, client_port=taken - 1))
+    changed = changed.with_host(1, port=taken).with_host(2, client_port=taken - 1)
+    found = faults(changed)
+    assert {(1, "port"), (2, "clients")} <= found.keys()
+    assert f"Its policy has port = {hosts.hosts[1].port}, and it was asked to listen on" in found[1, "port"]
+    assert f"Its policy has client_port = {hosts.hosts[2].client_port}, and it" in found[2, "clients"]
+    for i in (1, 2):
+        have_port(hosts.directory(i), changed.hosts[i].port, changed.hosts[i].client_port)
+    found = faults(changed)
+    for i in (1, 2):
+        have_port(hosts.directory(i), hosts.hosts[i].port, hosts.hosts[i].client_port)
     assert found.keys() == {(0, "clock"), (1, "port"), (2, "project"), (2, "clients")}
     said = re.search(r"its clock is (\d+) s behind this machine's", found[0, "clock"])
     assert said is not None and 3500 < int(said[1]) <= 3600  # less by what it took to answer
@@ -88,11 +98,11 @@ def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site,
     """At the last, as behind a firewall or by a wrong address, something else may even answer."""
     port = hosts.hosts[0].ssh_port
     elsewhere = dict.fromkeys(("reached_at", "client_reached_at"), f"127.0.0.1:{port}")
-    changed = hosts.with_host(0, mp_spdz_home=str(tmp_path)).with_host(2, directory=str(tmp_path / "none"))
+    changed = hosts.with_host(0, mp_spdz_home=str(tmp_path), directory=str(tmp_path / "none"))
     found = faults(changed.with_host(1, **elsewhere), "ring")
-    assert found.keys() >= {(0, "engine"), (2, "directory"), (1, "port"), (1, "clients")}
+    assert found.keys() >= {(0, "engine"), (0, "directory"), (1, "port"), (1, "clients")}
     assert f"MP_SPDZ_HOME is {tmp_path}, but there is no compile.py in it" in found[0, "engine"]
-    assert f"There is no directory {tmp_path / 'none'}" in found[2, "directory"]
+    assert f"There is no directory {tmp_path / 'none'}" in found[0, "directory"]
     assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in found[1, "port"]
     assert f"it for clients at 127.0.0.1:{port}: something else answers there" in found[1, "clients"]
 
@@ -159,7 +169,6 @@ INVITING = ["--invite", "for-clients", "--clients", "2", "--groups", "a,b", "--l
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--shares", "s", *INVITING], "Give either --shares or --invite"),
         (INVITING[:4], "--invite needs --domain, or --groups and --labels"),
         (INVITING[:2], "--invite and --clients (how many) go together"),
         (INVITING[4:], "the domain is the one that was shared; leave out the options for it"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.conftest import PROJECT
 from tests.support.command import call
 from tests.support.ssh import Site, site, write_key
-from tests.support.starters import RULE, write_rules
+from tests.support.starters import RULE, have_port, write_rules
 
 
 def test_a_policy_is_written_once_then_checked_and_shown(tmp_path: Path) -> None:
@@ -63,6 +63,7 @@ def test_owners_set_hosts_up_and_a_starter_may_start_their_agents_only(tmp_path:
             done = call("hosts.setup", *options, "--pin", pins, cwd=tmp_path)
             assert done.returncode == 0 and done.stdout.count("embedded") == 3, done.stderr
             write_rules(hosts.directory(i), f'starters = ["{"alice" if i else "bob"}"]\n{RULE}')
+            have_port(hosts.directory(i), hosts.hosts[i].port, hosts.hosts[i].client_port)
 
         (hosts.home / "records.csv").write_text("client_id,group,label\nme,a,0\nyou,b,1\n")
         declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--model", "mpyc"]
@@ -78,6 +79,7 @@ def test_owners_set_hosts_up_and_a_starter_may_start_their_agents_only(tmp_path:
         assert not any((hosts.directory(i) / "ledger.sqlite").exists() for i in range(3))
 
         write_rules(hosts.directory(0), RULE)
+        have_port(hosts.directory(0), hosts.hosts[0].port, hosts.hosts[0].client_port)
         done = call(*run, cwd=hosts.home)
         assert done.returncode == 0, done.stderr
         assert call("verify", "results", cwd=hosts.home).returncode == 0

@@ -435,16 +435,19 @@ def test_options_of_another_release_are_refused(hosts: Site) -> None:
 
 
 @pytest.fixture
-def no_shares_left(hosts: Site) -> Iterator[None]:
-    """Remove what a test adds to the hosts' own shares."""
+def other_shares(hosts: Site) -> Iterator[None]:
+    """Have the hosts' own shares out of the way of a test's."""
+    for i in range(MODEL.parties):
+        own_shares(hosts, i).rename(hosts.directory(i) / "before")
     yield
     for i in range(MODEL.parties):
         shutil.rmtree(own_shares(hosts, i), ignore_errors=True)
+        (hosts.directory(i) / "before").rename(own_shares(hosts, i))
 
 
-@pytest.mark.usefixtures("no_shares_left")
+@pytest.mark.usefixtures("other_shares")
 def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
-    """Sent from this machine, or there already; 20 of 50 clients have four records, three may have more."""
+    """20 of 50 clients have four records, three may have more."""
     hosts.write()
     rows = [f"c{k},{'ab'[k % 2]},0\n" for k in range(50) for _ in range(1 if k < 30 else 4)]
     header = "client_id,group,label\n"
@@ -454,7 +457,7 @@ def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
     for name in ("sizes", "bad"):
         share = ["share", "--task", "cap", "--records", f"{name}.csv", "--out", name, *declared]
         assert call(*share, cwd=hosts.home).returncode == 0
-    run = ["hosts.run", "--task", "cap", "--model", MODEL.name, "--shares", "sizes", "--epsilon", "20"]
+    run = ["hosts.run", "--task", "cap", "--model", MODEL.name, "--epsilon", "20"]
     run += ["--population", "many"]
     refused = call(*run, "--out", "cap", cwd=hosts.home)
     assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr
@@ -462,21 +465,18 @@ def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
     assert refused.returncode == 1 and "--input-form must be slots" in refused.stderr
     for i in range(MODEL.parties):
         (bad,) = (hosts.home / "bad" / f"party-{i}").iterdir()
-        bad = bad.rename(hosts.home / "sizes" / f"party-{i}" / bad.name)
+        shutil.copytree(hosts.home / "sizes" / f"party-{i}", own_shares(hosts, i))
+        bad = bad.rename(own_shares(hosts, i) / bad.name)
     bad.write_bytes(b"no upload")  # at the last party
     counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1")
-    for out in ("sent", "there"):
-        done = call(*run, *counts, "--ledger", f"{out}.sqlite", "--out", out, cwd=hosts.home)
-        assert done.returncode == 0, done.stderr
-        assert json.loads((hosts.home / out / "cap.json").read_text())["cap"] == 4
-        inputs = json.loads((hosts.home / out / "manifest.json").read_text())["inputs"]
-        says = f"says party {MODEL.parties - 1} alone"
-        assert inputs["excluded_because"] == {f"unreadable or of another version, {says}": 1}
-        if out == "sent":
-            run = [word for word in run if word not in ("--shares", "sizes")]
-            for i in range(MODEL.parties):  # where each host looks first
-                shutil.copytree(hosts.home / "sizes" / f"party-{i}", own_shares(hosts, i))
+    done = call(*run, *counts, "--out", "cap", cwd=hosts.home)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((hosts.home / "cap" / "cap.json").read_text())["cap"] == 4
+    manifest = json.loads((hosts.home / "cap" / "manifest.json").read_text())
+    says = f"says party {MODEL.parties - 1} alone"
+    assert manifest["inputs"]["excluded_because"] == {f"unreadable or of another version, {says}": 1}
+    assert (manifest["hosts"]["population"], manifest["hosts"]["source"]) == ("many", "uploads")
 
 
 def own_shares(hosts: Site, i: int) -> Path:
-    return hosts.directory(i) / "shares" / f"party-{i}"
+    return hosts.directory(i) / "shares"

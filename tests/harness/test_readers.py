@@ -51,9 +51,10 @@ LIST = {
     "unsound": {"b": "for another party"},
 }
 HEADER = {
-    "schema": 1,
+    "schema": 2,
     "kind": "batch",
     "batch": "0a",
+    "commitments": ["0a", "0b"],
     "form": "split",
     "arithmetic": "ring64",
     "party": 0,

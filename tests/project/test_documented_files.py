@@ -22,7 +22,7 @@ from harness.hosts.cleanup import Kept
 from harness.hosts.inventory import Host
 from harness.hosts.policy import Policy, Rule
 from harness.hosts.setup import exported, set_up_here
-from harness.hosts.signed_results import Intent, Statement, sign
+from harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
 from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.run import terms_of
@@ -193,11 +193,14 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "<run>.json", fleet._together([replace(kept, party=i) for i in range(3)])
     yield "<run>.json", fleet._together([kept])
     run = asked_of(WeightsStatistic(), asked, None)
-    intent = Intent(["n"], 0, run, domain.to_json(), 1, "", "", "", 0, {"0": ""})
-    statement = Statement(intent, {"1": ""}, "1", "0", {"counts": [1]}, "")
+    counts = {"clients": 1, "uploads": 1}
+    intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
+    statement = Statement(intent, {"1": ""}, "1", "0", {"counts": [1]}, {"why": 1}, "")
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
     own = place / "host" / "keys" / "embedded" / "P0.pem"
-    yield "signatures.json", {"schema": 1, "signed": [sign(statement, own)], "said": asdict(statement)}
+    yield "manifest.json", {"hosts": what_hosts_ran(intent)}
+    yield "signatures.json", {"schema": SCHEMA, "signed": [sign(statement, own)]}
+    yield "signatures.json", {"said": asdict(statement)}
     yield "party-<i>.certificates", json.loads(exported(place / "host", 0).read_text())
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from harness.hosts.work import Work
 from harness.pipeline.terms import Asked
 from harness.security_models import Model
 from harness.system.documents import Refusal, call
+from tests.support.starters import have_port
 
 After = Callable[[str, Work, Any], Any]  # of a request, the host's work and its answer: what is answered
 
@@ -31,14 +31,8 @@ class Loopback:
 
     def __init__(self, host: Host, stack: ExitStack, after: After) -> None:
         self.host, self._after = host, after
-        self.work = Work(Path(host.directory), stack, self._read_body)
-        self._body = b""
+        self.work = Work(Path(host.directory), stack)
         self._ended: dict[str, Any] | None = None
-
-    def put(self, request: str, files: Sequence[Path], _patience_s: float) -> None:
-        for file in files:
-            self._body = file.read_bytes()
-            self.ask(request, name=file.name, bytes=len(self._body))
 
     def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
         refusal = Refusal(HostUnfitError, f"The request {request!r}", "one of this version", "both need one")
@@ -56,10 +50,6 @@ class Loopback:
     def ended(self, how: dict[str, Any] | None) -> None:
         self._ended = how
 
-    def _read_body(self, _size: int, descriptor: int) -> None:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(self._body)
-
 
 def honest(_request: str, _work: Work, answer: Any) -> Any:
     return answer
@@ -70,7 +60,6 @@ def hosts_runner(
     directories: Sequence[Path],
     model: Model,
     asked: Asked,
-    shares: Path | None = None,
     after: dict[int, After] | None = None,
 ) -> Iterator[HostsRunner]:
     """Yield what runs a model on hosts of this process, which were asked for a release.
@@ -82,7 +71,9 @@ def hosts_runner(
             Host(party=i, address="127.0.0.1", directory=str(directory), project="/", port=ports[i])
             for i, directory in enumerate(directories)
         ]
-        made = HostsRunner(hosts, model, shares)
+        for host in hosts:
+            have_port(Path(host.directory), host.port)
+        made = HostsRunner(hosts, model)
         connections: list[Any] = [
             Loopback(host, stack, (after or {}).get(host.party, honest)) for host in hosts
         ]

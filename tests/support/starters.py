@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from protocols.spec import PI_RW, SHARES, InputPath
 
 MODEL = get_model("mpyc")
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
-RULE = '[[population]]\nname = "loans"\nepsilon = 4\ndelta = "2^-20"\nepsilon_per_run = 2\n'
+ANY_PORT = "port = 0\n"
+RULE = ANY_PORT + '[[population]]\nname = "loans"\nepsilon = 4\ndelta = "2^-20"\nepsilon_per_run = 2\n'
 
 
 def asked(statistic: Statistic[Any] | None = None, **changes: Any) -> Asked:
@@ -75,19 +77,20 @@ class Starter:
     """A connection to a host's agent, in this process. Attributes: work: what answers."""
 
     def __init__(self, host: Path, stack: ExitStack, name: str = "") -> None:
-        self.work = Work(host, stack, _nothing, name)
+        self.work = Work(host, stack, name)
 
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
         party = self.work._laid_out().number
         listed = {i: each.nonce for i, each in self.work.uploads.heard.items()}
         nonces = [self.work._nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
-        signed = {str(party): self.work.agree(nonces)}
+        signed = {str(party): self.work.agree(nonces, now()) or {}}
         assert self.work._intent is not None
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"
             if i != party:
                 signed[str(i)] = sign(replace(self.work._intent, **{"party": i, **others}), own)
+        self.work._is_ready = True  # the party's process, in whose place is none
         self.work.go({name: Signed(**one) for name, one in signed.items()})
 
     def tell(self, hosts: list[Path], run: Asked, party: int = 0, rules: UploadPolicy = ANY) -> None:
@@ -120,5 +123,12 @@ def listed(work: Work, party: int = 0, rules: UploadPolicy = ANY) -> UploadRepor
     return UploadList(**json.loads(signed["said"])).report(party)
 
 
-def _nothing(_size: int, descriptor: int) -> None:
-    os.close(descriptor)
+def have_port(host: Path, port: int, client_port: int = 0) -> None:
+    """Have a host's owner choose where its party listens, and where its gateway does."""
+    text = re.sub("^(client_)?port = .*\n", "", (host / FILE).read_text(), flags=re.MULTILINE)
+    write_rules(host, f"port = {port}\nclient_port = {client_port}\n{text}")
+
+
+def now() -> str:
+    """Return the time by which a starter says that a run starts."""
+    return datetime.now(UTC).isoformat()

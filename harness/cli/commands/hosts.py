@@ -22,9 +22,17 @@ from harness.errors import HostUnfitError, OptionError
 from harness.hosts.checks import check_hosts
 from harness.hosts.fleet import clean_up, leftover_runs, set_up
 from harness.hosts.inventory import read_hosts
-from harness.hosts.policy import DEFAULT, FILE, LEDGER, checked_policy, read_policy, write_policy
+from harness.hosts.policy import (
+    DEFAULT,
+    DEFAULT_PORT,
+    FILE,
+    LEDGER,
+    checked_policy,
+    read_policy,
+    write_policy,
+)
 from harness.hosts.setup import exported, set_up_here
-from harness.hosts.signed_results import verify as verified
+from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import exact_json
 from harness.system.result_files import default_out, new_directory, write_json
@@ -88,7 +96,7 @@ def policy(options: HostsPolicyOptions) -> None:
             f"There is no directory {directory}; make it by ./inv hosts.setup --party N --directory DIR."
         )
     if not (directory / FILE).exists():
-        write_policy(directory, DEFAULT)
+        write_policy(directory, DEFAULT, DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
     found, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
     if options.json:
@@ -107,12 +115,13 @@ def verify(options: VerifyOptions) -> None:
     signers = verified(options.results, known)
     hosts = [{"party": each.ran.party, "sha256": text, "ended": each.ended} for each, text in signers]
     first = signers[0][0]
+    ran = {**what_hosts_ran(first.ran), **first.inputs}
     if options.json:
-        print_json({"signed_by": hosts, "epsilon": first.epsilon, "delta": first.delta})
+        print_json({"signed_by": hosts, "epsilon": first.epsilon, "delta": first.delta, **ran})
         return
-    what = f"{first.ran.asked.task} of {first.ran.clients} clients in model {first.ran.asked.model}"
+    what = f"{first.ran.asked.task} in model {first.ran.asked.model}"
     spent = Guarantee(Fraction(first.epsilon), Fraction(first.delta))
-    show(*view.signers(hosts, what, spent, compared=known is not None))
+    show(*view.signers(hosts, what, spent, ran, SOURCES[first.ran.source], compared=known is not None))
 
 
 def run(options: HostsRunOptions) -> None:

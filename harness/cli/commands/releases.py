@@ -152,15 +152,11 @@ def _check_sources(options: ReleaseOptions) -> None:
             "Give either --records (a file of clients' records) or --shares (what `share` wrote)"
             + (", or --invite (a directory for clients' invitations)." if options.invite else ".")
         )
-    if options.hosts and options.shares and options.invite:
-        raise OptionError(
-            "Give either --shares or --invite: clients share before the run, or send during it."
-        )
     if options.clients_per_upload and (options.records or options.invite):
         raise OptionError("--clients-per-upload is about uploads; it goes with --shares.")
     if bool(options.invite) != bool(options.clients):
         raise OptionError("--invite and --clients (how many) go together.")
-    if (options.shares or (options.hosts and not options.invite)) and options.input_path is CLIENTS:
+    if not (options.records or options.invite) and options.input_path is CLIENTS:
         raise OptionError(
             "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
             "replicated if they are."
@@ -298,7 +294,7 @@ def _hosts(options: ReleaseOptions) -> HostsRunner:
 
     assert options.hosts is not None
     hosts, model = chosen_hosts(options.hosts, options.model)
-    return HostsRunner(hosts, model, options.shares)
+    return HostsRunner(hosts, model)
 
 
 def _run_on_hosts(
@@ -398,13 +394,13 @@ def _in_short(options: ReleaseOptions, run: Run[Any]) -> Iterator[Part]:
     here = not options.hosts
     yield run_view.in_short(run.manifest, options.given("epsilon")["epsilon"], here)
     if options.hosts:  # what the starter saw, and could do, goes beyond the model
-        yield run_view.on_hosts(bool(options.shares), bool(options.invite))
+        yield run_view.on_hosts(bool(options.invite))
     yield from run_view.left_out(run.manifest)
 
 
 def _in_full(options: ReleaseOptions, run: Run[Any], what: str) -> Iterator[Part]:
     yield from run_view.statement(run.manifest, what, options.given("epsilon")["epsilon"])
     if options.hosts:
-        yield run_view.on_hosts(bool(options.shares), bool(options.invite))
+        yield run_view.on_hosts(bool(options.invite))
     else:
         yield run_view.one_machine(bool(options.records))

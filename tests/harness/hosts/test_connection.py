@@ -7,12 +7,11 @@ import json
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
-from harness.errors import HostUnfitError, HostUnreachableError, ShareError
+from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts import connection, wire
 from harness.hosts.checks import ask_facts
 from harness.hosts.connection import Connection
@@ -228,48 +227,3 @@ def test_patience_ends_with_a_host_that_takes_nothing_or_answers_nothing(
     session.takes = takes
     with pytest.raises(HostUnreachableError, match=r"went away: it gave no answer within 0\.2 s\.$"):
         one.ask("collect", 0.2)
-
-
-@pytest.mark.parametrize("refused", [None, 1])
-def test_files_are_sent_without_a_trip_for_each(
-    refused: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The host answers nothing before the last file is there; each answer is that of its file."""
-    contents = [b"one", b"two", b"last"]
-    files = [tmp_path / f"{number}.share" for number in range(3)]
-    for file, content in zip(files, contents, strict=True):
-        file.write_bytes(content)
-    answers: list[dict[str, Any]] = [{"ok": None} for _ in files]
-    if refused is not None:
-        answers[refused] = {"error": ["ShareError", "There is no room."]}
-    session = Session(HELLO, goes_on=True)
-    made = connect(session, monkeypatch)
-    with ThreadPoolExecutor(1) as pool:
-        put = pool.submit(made.put, "put_file", files, 60.0)
-        until(lambda: b"last" in session.sent)
-        session.say(b"".join(map(wire.encode, answers)))
-        if refused is None:
-            put.result()
-        else:
-            with pytest.raises(ShareError, match=r"^Host one\.example .*: There is no room\."):
-                put.result()
-        sent = [line for line in session.sent if line.strip()]  # signs of life apart
-        asked = [{"do": "put_file", "name": file.name, "bytes": file.stat().st_size} for file in files]
-        assert sent == [part for each in zip(map(wire.encode, asked), contents, strict=True) for part in each]
-        after = pool.submit(made.ask, "collect", kind=str)
-        until(lambda: any(b"collect" in line for line in session.sent))
-        session.say(wire.encode({"ok": "of collect"}))
-        assert after.result() == "of collect"
-    session.close()
-
-
-def test_what_is_no_file_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link may name any file of who sends; the host hears nothing of it, and may be asked for more."""
-    session = Session(HELLO, goes_on=True)
-    made = connect(session, monkeypatch)
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "0a.share").symlink_to("secret")
-    with pytest.raises(ShareError, match=r"Cannot read .*0a\.share"):
-        made.put("put_file", [tmp_path / "0a.share"], 60.0)
-    assert not [line for line in session.sent if line.strip()] and not made.lost
-    session.close()

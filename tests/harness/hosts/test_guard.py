@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.supervisor import free_ports
 from harness.errors import (
     BudgetError,
     CertificateError,
@@ -28,8 +29,9 @@ from harness.errors import (
     UnsupportedError,
     UsedUploadsError,
 )
+from harness.hosts import work as work_module
 from harness.hosts.policy import FILE, LEDGER
-from harness.hosts.signed_results import Signed, sign
+from harness.hosts.signed_results import AGGREGATE, Signed, sign
 from harness.hosts.work import Sending, Work
 from harness.inputs.aggregation import ANY, UNCOVERED
 from harness.inputs.client_policy import ClientPolicy
@@ -46,7 +48,19 @@ from harness.system.documents import Refusal, call
 from harness.system.files import PREFIX
 from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
 from protocols.spec import CLIENTS, PI_RW
-from tests.support.starters import MODEL, RULE, Starter, asked, listed, make_hosts, records, write_rules
+from tests.support.running import until
+from tests.support.starters import (
+    ANY_PORT,
+    MODEL,
+    RULE,
+    Starter,
+    asked,
+    listed,
+    make_hosts,
+    now,
+    records,
+    write_rules,
+)
 
 
 @pytest.fixture
@@ -127,9 +141,10 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = starter.work
     nonces = [work._nonce, "1", "2"]
-    signed = {"0": work.agree(nonces)}
+    signed = {"0": work.agree(nonces, now()) or {}}
     assert work._intent is not None
     signed |= {str(i): sign(replace(work._intent, party=i), own) for i in (1, 2)}
+    work._is_ready = True
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
         work.go({name: Signed(**one) for name, one in signed.items()})
     with pytest.raises(HostUnfitError, match="whoever starts this run did not pass it on"):
@@ -144,7 +159,10 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
         {"asked": asked(population="others")},
         {"program_hash": "other"},
         {"uploads": "other"},
-        {"clients": 2},
+        {"inputs": {"clients": 2}},
+        {"source": AGGREGATE},
+        {"run": "1" * 32},
+        {"started": "2027-01-01"},
         {"nonces": ["0", "1", "2"]},
     ],
 )
@@ -163,12 +181,15 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
     """Else what it signed for one could let others begin another one."""
     work = Starter(hosts[0], stack).prepared(asked())
     with pytest.raises(HostUnfitError, match="not the one that it prepared"):
-        work.agree(["0", "1", "2"])
-    with ExitStack() as other, pytest.raises(HostUnfitError, match="Another run is under way on it; wait"):
+        work.agree(["0", "1", "2"], now())
+    with (
+        ExitStack() as other,
+        pytest.raises(HostUnfitError, match=r"Another run is under way on it \(process"),
+    ):
         Starter(hosts[0], other).prepared(asked(epsilon="2"))
     with ExitStack() as other:
         seen = Starter(hosts[0], other).work.check(0, MODEL.name, 0, [])
-        assert seen["port"].startswith("Another run is under way on it; wait")
+        assert seen["port"].startswith("Another run is under way on it (process")
         with pytest.raises(HostUnfitError, match="Another run is under way"):
             Starter(hosts[0], other).work.listen(0)
     with pytest.raises(HostUnfitError, match="agreed to no run"):
@@ -310,7 +331,7 @@ def test_one_honest_host_is_enough_to_refuse(hosts: list[Path], stack: ExitStack
     """The others, and the starter, do as they like: without its share nothing of a client can be opened."""
     write_rules(hosts[0], RULE.replace("loans", "others"))
     for i in (1, 2):
-        write_rules(hosts[i], '[[population]]\nname = "*"\nepsilon = 1000000\ndelta = 0.5\n')
+        write_rules(hosts[i], ANY_PORT + '[[population]]\nname = "*"\nepsilon = 1000000\ndelta = 0.5\n')
     with pytest.raises(PolicyError, match="names no population 'loans'"):
         Starter(hosts[0], stack).prepared(asked())
     for i in (1, 2):
@@ -357,9 +378,9 @@ def test_a_damaged_ledger_refuses_and_is_kept(hosts: list[Path], stack: ExitStac
 
 def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> None:
     write_rules(hosts[0], 'starters = ["alice"]\n' + RULE)
+    with pytest.raises(PolicyError, match="lets 'bob' start nothing"), ExitStack() as other:
+        Starter(hosts[0], other, "bob").prepared(asked())
     Starter(hosts[0], stack, "alice").prepared(asked())
-    with pytest.raises(PolicyError, match="lets 'bob' start nothing"):
-        Starter(hosts[0], stack, "bob").prepared(asked())
 
 
 @pytest.mark.mpspdz("ring")
@@ -376,7 +397,9 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
     }
     form = PI_RW.input_forms["product"].by(CLIENTS)
     release = Release(get_model("ring"), form, Fraction(1), Fraction(1, 2**40))
-    clients: dict[str, Any] = {"certificates": ["one", "two"], "ports": (0, 0), "seconds": 1.0}
+    with free_ports(2) as (port, _):
+        write_rules(hosts[0], f"client_port = {port}\n{RULE}")
+    clients: dict[str, Any] = {"certificates": ["one", "two"], "ports": (port, port + 1), "seconds": 1.0}
     replaced = replace(release, relation=NeighboringRelation.REPLACE_ONE)
     cases: tuple[tuple[dict[str, Any], Any], ...] = (
         ({}, asked_of(WeightsStatistic(), replace(release, epsilon=Fraction(2)), "loans")),
@@ -410,7 +433,8 @@ def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitS
     work.propose(asked())
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
         work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
-    shutil.move(hosts[1] / "shares", hosts[0] / "shares" / "party-0")
+    shutil.rmtree(hosts[0] / "shares")
+    shutil.move(hosts[1] / "shares", hosts[0] / "shares")
     with pytest.raises(ShareError):
         work.uploads.aggregate(0)
 
@@ -479,7 +503,7 @@ def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitSta
         let_go(starter, work, hosts)
     write_rules(hosts[0], 'starters = ["nobody"]\n' + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
-        starter.go(hosts)
+        work.admit("go")
     assert spent(hosts[0]) == []
 
 
@@ -519,11 +543,25 @@ def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Pat
         work.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
 
 
-@pytest.mark.parametrize("request_", ["collect", "clean", "forget"])
-def test_whoever_may_start_nothing_reads_and_ends_nothing(request_: str, hosts: list[Path]) -> None:
+def test_without_a_policy_nobody_asks_anything_but_whether_there_is_one(hosts: list[Path]) -> None:
+    (hosts[0] / FILE).unlink()
+    with ExitStack() as stack:
+        work = Starter(hosts[0], stack, "alice").work
+        work.admit("check")
+        with pytest.raises(PolicyError, match="has no policy"):
+            work.admit("collect")
+        (hosts[0] / FILE).symlink_to("nothing")
+        with pytest.raises(PolicyError, match="has no policy"):
+            work.admit("check")
+
+
+def test_whoever_may_start_nothing_may_ask_nothing(hosts: list[Path]) -> None:
     write_rules(hosts[0], 'starters = ["alice"]\n' + RULE)
-    with ExitStack() as stack, pytest.raises(PolicyError, match="lets 'bob' start nothing"):
-        Starter(hosts[0], stack, "bob").work.handlers[request_](*(["0" * 32] if request_ == "forget" else []))
+    with ExitStack() as stack:
+        Starter(hosts[0], stack, "alice").work.admit("state")
+        for name in ("bob", ""):
+            with pytest.raises(PolicyError, match="start nothing"):
+                Starter(hosts[0], stack, name).work.admit("state")
 
 
 @pytest.mark.parametrize(
@@ -536,14 +574,35 @@ def test_whoever_may_start_nothing_reads_and_ends_nothing(request_: str, hosts: 
 def test_small_requests_have_small_effects(
     options: dict[str, Any], hosts: list[Path], stack: ExitStack
 ) -> None:
+    starter = Starter(hosts[0], stack)
     with pytest.raises(OptionError, match="none that this version knows"):
-        Starter(hosts[0], stack).prepared(asked(task="count", protocol="pi_count", options=options))
+        starter.prepared(asked(task="count", protocol="pi_count", options=options))
     target = {"task": "weights", "epsilon": "1", "delta": "1/1024", "thresholds": 10**30}
     of_cap = {"target": target, "spec": "pi_cap"}
     with pytest.raises(OptionError, match="none that this version knows"):
-        Starter(hosts[0], stack).prepared(asked(task="cap", protocol="pi_cap", options=of_cap))
+        starter.prepared(asked(task="cap", protocol="pi_cap", options=of_cap))
 
 
 def test_hosts_greet_agents_only(hosts: list[Path], stack: ExitStack) -> None:
     with pytest.raises(HostUnfitError, match="greetings that no agent gives"):
         Starter(hosts[0], stack).work.reach([("127.0.0.1", 22, "SSH-2.0-OpenSSH")])
+
+
+def test_a_party_that_meets_nobody_is_given_up(
+    hosts: list[Path], stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its charge stays, as whoever holds it up may have heard from it; the starter is told why."""
+    monkeypatch.setattr(work_module, "_MEET_S", -1.0)
+    starter = Starter(hosts[0], stack)
+    work = starter.prepared(asked())
+    starter.work.start(600)
+    starter.go(hosts)
+    said: dict[str, Any] = {}
+
+    def ended() -> bool:
+        said.update(work.ended() or {})
+        return bool(said)
+
+    until(ended)
+    assert said["code"] < 0 and "had not met all other parties" in said["lines"][-1]
+    assert "signed" not in said and [status for *_, status in spent(hosts[0])] == [Status.ABORTED]

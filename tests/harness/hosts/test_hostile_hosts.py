@@ -79,7 +79,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[Answers]:
 
     hosts = make_hosts(at)
     after = {i: noted(i) for i in range(MODEL.parties)}
-    with hosts_runner(hosts, MODEL, asked_of(WeightsStatistic(), RELEASE, "loans"), None, after) as runner:
+    with hosts_runner(hosts, MODEL, asked_of(WeightsStatistic(), RELEASE, "loans"), after) as runner:
         findings = [Finding(host) for host in runner._hosts]
         check_connected(list(zip(findings, runner._connections, strict=True)), MODEL, lambda step: None)
         release(runner, at / "out")
@@ -120,7 +120,7 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
     """It ends well, as what is not of the starter's concern is nonsense, or in one sentence."""
 
     def run(answer: Any) -> None:
-        runner = HostsRunner(HOSTS, MODEL, None)
+        runner = HostsRunner(HOSTS, MODEL)
         runner._connections = replay(said, 1, request_, answer)  # type: ignore[assignment]
         release(runner, tmp_path / "out")
         pytest.fail(f"it was taken: {answer!r}")
@@ -131,7 +131,7 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
     may_be_none = request_ in ("check_uploads", ENDED)  # it has aggregates; its party still runs
     check_refuses(run, FairSharesError, (case for case in cases if case[1] is not None or not may_be_none))
     for number, wrong in enumerate(extreme(good)):
-        runner = HostsRunner(HOSTS, MODEL, None)
+        runner = HostsRunner(HOSTS, MODEL)
         runner._connections = replay(said, 1, request_, wrong)  # type: ignore[assignment]
         out = tmp_path / f"{number}"
         try:

@@ -17,7 +17,7 @@ import pytest
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
 from harness.hosts import keys
 from harness.hosts.runner import HostsSource
-from harness.hosts.signed_results import Intent, Signed, UploadList, check_agreement, sign, verify
+from harness.hosts.signed_results import UPLOADS, Intent, Signed, UploadList, check_agreement, sign, verify
 from harness.hosts.work import Work
 from harness.inputs.aggregation import ANY, CHANGED, NOT_THE_SAME, SAYS, read_header
 from harness.inputs.record_schema import RecordDomain
@@ -77,19 +77,19 @@ class Site:
     def release(self) -> Release:
         return Release(self.model, FORM, Fraction(1), Fraction(1, 2**40))
 
-    def fed(self, after: dict[int, After] | None = None, shares: Path | None = None) -> tuple[set[str], Any]:
+    def fed(self, after: dict[int, After] | None = None) -> tuple[set[str], Any]:
         """Have the hosts agree and add up; return what all took, and how many were left out, by why."""
         asked = asked_of(WeightsStatistic(), self.release, "loans")
         scratch = self.at / "scratch"
         scratch.mkdir(exist_ok=True)
-        with hosts_runner(self.hosts, self.model, asked, shares, after) as hosts:
+        with hosts_runner(self.hosts, self.model, asked, after) as hosts:
             found = hosts.feed(FORM, scratch, lambda step: None)
         return set(found.batches), dict(found.excluded)
 
-    def run(self, after: dict[int, After] | None = None, shares: Path | None = None) -> list[float]:
+    def run(self, after: dict[int, After] | None = None) -> list[float]:
         """Run π_RW on the hosts; return the noisy counts."""
         asked, statistic = asked_of(WeightsStatistic(), self.release, "loans"), WeightsStatistic()
-        with hosts_runner(self.hosts, self.model, asked, shares, after) as hosts:
+        with hosts_runner(self.hosts, self.model, asked, after) as hosts:
             account = Account(population="loans")
             settings = RunSettings(self.release, timeout_s=600, account=account, hosts=hosts)
             done = run_release(statistic, HostsSource(hosts, ANY), settings, self.out, lambda step: None)
@@ -111,15 +111,10 @@ def changed_at(file: Path, held: int, offset: int) -> bytes:
 
 @models
 def test_hosts_open_what_was_shared_and_sign_it(model: Model, tmp_path: Path) -> None:
-    """Of their own directories, and of what the starter sends them."""
     site = Site(tmp_path, model)
-    for shares in (None, tmp_path / "shares"):
-        found = site.run(shares=shares)
-        assert all(abs(count - ROWS) < NOISE for count in found)
-        signed = verify(site.out)
-        lists = [each.ran.lists for each, _ in signed]
-        assert all(each == lists[0] for each in lists) and len(lists[0]) == (0 if shares else model.parties)
-        shutil.rmtree(site.out)
+    assert all(abs(count - ROWS) < NOISE for count in site.run())
+    lists = [each.ran.lists for each, _ in verify(site.out)]
+    assert all(each == lists[0] for each in lists) and len(lists[0]) == model.parties
 
 
 @models
@@ -346,7 +341,10 @@ def test_who_may_have_said_different_things_is_named(
     asked = asked_of(
         WeightsStatistic(), Release(MODELS["mpyc"], SPLIT, Fraction(1), Fraction(1, 2**40)), None
     )
-    own = Intent(["0", "1", "2"], 0, asked, {}, 1, "aa", "hash", "MPyC", 0, {"0": "x", "1": "y", "2": "z"})
+    own = Intent(
+        *(["0", "1", "2"], 0, "", "", asked, {}, UPLOADS, {}, "aa", "hash", "MPyC", 0),
+        {"0": "x", "1": "y", "2": "z"},
+    )
     held = keys.pinned(hosts[0])["embedded"]
     signed = {}
     for i in (1, 2):
@@ -363,9 +361,9 @@ def test_who_may_have_said_different_things_is_named(
 def test_hosts_add_replicated_shares_up_themselves(model: Model, tmp_path: Path) -> None:
     """Else a starter could give one host other sums under the same uploads, and learn from what it sends."""
     site = Site(tmp_path, model)
-    for upload in (site.hosts[0] / "shares").glob("*.share"):
-        upload.unlink()
-    (site.hosts[0] / "shares" / "party-0.aggregate").write_text("")
+    shutil.rmtree(site.hosts[0] / "shares")
+    (site.hosts[0] / "aggregates").mkdir()
+    (site.hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
     with pytest.raises(
         ShareError, match="was added up before, and hosts compare replicated shares upload by"
     ):

@@ -25,7 +25,7 @@ def test_owners_set_up_each_their_own_host(tmp_path: Path) -> None:
         assert all(set(each) == {0, 1, 2} for each in held.values())
         for name in engines():
             keys.RunKeys(host, name, 3).check(i)
-        assert (host / FILE).read_text() == DEFAULT
+        assert (host / FILE).read_text() == f"port = 12000\n{DEFAULT}"
         assert "PRIVATE" not in files[i].read_text()
 
 

@@ -12,13 +12,15 @@ import pytest
 
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import SignatureError
-from harness.hosts.signed_results import Intent, Statement, sign, verify
+from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
 from harness.pipeline.run import SIGNATURES, privacy_of, result_files
 from harness.system.result_files import write_json
 from tests.support.starters import DOMAIN, MODEL, asked
 
 COUNTS = [4, 7, 1, 12]
 HASH = "0f" * 32
+RUN, STARTED = "0" * 32, "2026-01-01T00:00:00+00:00"
+INPUTS = {"clients": 50, "uploads": 50, "max_count": DOMAIN.max_count}
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -44,8 +46,9 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
         "engine": MODEL.engine,
         "engine_version": "MPyC",
     }
-    inputs = {"clients": 50, "uploads": 1, "max_count": DOMAIN.max_count}
-    ran |= {"program_hash": HASH, "privacy": privacy, "inputs": inputs, "mpc_s": 1.0, "schema": 1}
+    hosts = {"run": RUN, "started": STARTED, "source": UPLOADS, "population": "loans"}
+    ran |= {"program_hash": HASH, "privacy": privacy, "inputs": INPUTS, "hosts": hosts}
+    ran |= {"mpc_s": 1.0, "schema": 1}
     write_json(made / "manifest.json", ran)
     write(made, [statement(i, keys) for i in range(3)], keys)
     return made
@@ -56,9 +59,19 @@ def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, *
     statistic, release = asked().statistic_and_release()
     spent = statistic.prepare(release, DOMAIN).plan.exact
     peers = {str(i): fingerprint(path.read_bytes()) for i, path in enumerate(keys) if i != party}
-    intent = Intent(["0", "1", "2"], party, asked(), DOMAIN.to_json(), 50, "aa", HASH, "MPyC", 0)
+    intent = Intent(
+        *(["0", "1", "2"], party, RUN, STARTED, asked(), DOMAIN.to_json(), UPLOADS, INPUTS, "aa", HASH),
+        *("MPyC", 0),
+    )
     made = Statement(
-        *(replace(intent, **(ran or {})), peers, str(spent.epsilon), str(spent.delta), {"counts": COUNTS}),
+        *(
+            replace(intent, **(ran or {})),
+            peers,
+            str(spent.epsilon),
+            str(spent.delta),
+            {"counts": COUNTS},
+            {},
+        ),
         f"2026-01-01T00:00:0{party}+00:00",
     )
     return replace(made, **changes)
@@ -66,7 +79,7 @@ def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, *
 
 def write(directory: Path, statements: list[Statement], keys: list[Path]) -> None:
     signed = [sign(each, path) for each, path in zip(statements, keys, strict=True)]
-    write_json(directory / SIGNATURES, {"schema": 1, "signed": signed})
+    write_json(directory / SIGNATURES, {"schema": SCHEMA, "signed": signed})
 
 
 def edit(path: Path, change: Change) -> None:
@@ -98,10 +111,16 @@ def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> N
         ("manifest.json", lambda f: f.update(model="ring"), "its 'model' is another"),
         ("manifest.json", lambda f: f.update(task="gap"), "its 'task' is another"),
         ("manifest.json", lambda f: f["privacy"].update(epsilon_exact="1/10"), "its 'privacy' is another"),
-        ("manifest.json", lambda f: f["inputs"].update(clients=10**9), "its 'inputs' are others"),
+        ("manifest.json", lambda f: f["inputs"].update(clients=10**9), "its 'inputs' is another"),
+        ("manifest.json", lambda f: f["inputs"].update(uploads=51), "its 'inputs' is another"),
+        ("manifest.json", lambda f: f["inputs"].update(excluded_because={}), "its 'inputs' is another"),
+        ("manifest.json", lambda f: f["hosts"].update(population="others"), "its 'hosts' is another"),
+        ("manifest.json", lambda f: f["hosts"].update(run="1" * 32), "its 'hosts' is another"),
+        ("manifest.json", lambda f: f["hosts"].update(started="2027"), "its 'hosts' is another"),
+        ("manifest.json", lambda f: f["hosts"].update(source=AGGREGATE), "its 'hosts' is another"),
         ("manifest.json", lambda f: f.update(schema=99), "its 'schema' is another"),
-        ("manifest.json", lambda f: f.pop("inputs"), "expected `object`"),
-        (SIGNATURES, lambda f: f["signed"].pop(), "ran with parties of other certificates"),
+        ("manifest.json", lambda f: f.pop("inputs"), "its 'inputs' is another"),
+        (SIGNATURES, lambda f: f["signed"].pop(), "met parties of other certificates"),
         (SIGNATURES, lambda f: f["signed"].clear(), "nobody signed"),
         (SIGNATURES, lambda f: f["signed"].append(f["signed"][0]), "not each of the 3 parties signed, once"),
         (SIGNATURES, of_the_first(signature="00"), "a signature is not its certificate's"),
@@ -137,7 +156,7 @@ def test_every_byte_of_a_signed_statement_counts(results: Path) -> None:
         ({"ran": {"party": 1, "uploads": "bb"}}, "parties 0 and 1 signed different runs"),
         ({"ran": {"party": 1, "program_hash": "1"}}, "parties 0 and 1 signed different runs"),
         ({"ran": {"party": 1, "asked": asked(epsilon="2")}}, "parties 0 and 1 signed different runs"),
-        ({"peers": {"0": "x", "2": "y"}}, "party 1 ran with parties of other certificates"),
+        ({"met": {"0": "x", "2": "y"}}, "party 1 met parties of other certificates"),
     ],
 )
 def test_hosts_that_did_not_sign_the_same_are_named(
@@ -183,7 +202,7 @@ def test_what_is_signed_before_a_run_is_no_result(results: Path, keys: list[Path
     said = [json.dumps(asdict(statement(i, keys)), sort_keys=True) for i in range(3)]
     forged = [{**one, "said": text} for one, text in zip(signed, said, strict=True)]
     for each in (signed, forged):
-        write_json(results / SIGNATURES, {"schema": 1, "signed": each})
+        write_json(results / SIGNATURES, {"schema": SCHEMA, "signed": each})
         with pytest.raises(SignatureError, match="a signature is not its certificate's"):
             verify(results)
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from harness.engines.base import Job
-from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.policy import LEDGER
@@ -25,7 +24,7 @@ from harness.pipeline.party_inputs import BENCHMARK_TERMS
 from harness.pipeline.terms import read_terms
 from harness.system.files import PREFIX
 from protocols.spec import CLIENTS, PI_RW, ProtocolSpec
-from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, write_rules
+from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, now, write_rules
 
 ALLOWED = "benchmark = true\n"
 RUN = "0" * 32
@@ -51,9 +50,7 @@ def stack() -> Any:
 
 
 def prepare(work: Work, clients: Sending | None = None) -> dict[str, Any]:
-    with free_ports(1) as (port,):
-        addresses = [(LOOPBACK, port)] * MODEL.parties
-    return work.prepare(RUN, 1, addresses, clients)
+    return work.prepare(RUN, 1, [(LOOPBACK, 0)] * MODEL.parties, clients)
 
 
 def test_a_host_takes_part_by_its_owners_word_only(hosts: list[Path], work: Work) -> None:
@@ -64,7 +61,7 @@ def test_a_host_takes_part_by_its_owners_word_only(hosts: list[Path], work: Work
             ask()
     write_rules(hosts[1], 'starters = ["alice"]\n' + ALLOWED + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
-        work.benchmark(1, OF_NOISE)
+        work.admit("benchmark")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +92,7 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: W
     held = [path.read_bytes() for path in hosts[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(each) for each in held] == ([] if trial is OF_NOISE else [{0}])
     assert all(share.stat().st_atime == 0 for share in (hosts[1] / "shares").iterdir())
-    assert work.agree(["", work._nonce, ""]) == {}  # nothing that another host takes for a signature
+    assert work.agree(["", work._nonce, ""], now()) is None  # nothing that another host takes for a signature
     assert not (hosts[1] / LEDGER).exists()
 
 
@@ -104,7 +101,6 @@ def tried(work: Work) -> list[Callable[[], object]]:
         lambda: work.propose(asked()),
         lambda: work.uploads.aggregate(1),
         lambda: work.uploads.check_uploads(1, {}),
-        lambda: work.uploads.put_file("0a.share", 5),
     ]
 
 

@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
+from signal import SIGTERM
 from typing import Any
 
 import numpy as np
@@ -36,15 +38,9 @@ from harness.system.files import PREFIX
 from harness.system.processes import birth
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_RW_SLOTS, SLOTS
-from tests.support.starters import Starter, listed, make_hosts
+from tests.support.starters import ANY_PORT, Starter, listed, make_hosts
 
-BODY = b"share"
 PREPARE: dict[str, Any] = {"run": "0" * 32, "party": 0}
-
-
-def read_body(size: int, descriptor: int) -> None:
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(BODY[:size])
 
 
 def make_host(directory: Path) -> None:
@@ -69,26 +65,9 @@ def asked(**changes: Any) -> Asked:
 def work(tmp_path: Path) -> Iterator[Work]:
     make_host(tmp_path / "host")
     with ExitStack() as stack:
-        made = Work(tmp_path / "host", stack, read_body)
+        made = Work(tmp_path / "host", stack)
         made.propose(asked())
         yield made
-
-
-def test_a_file_has_a_share_files_name_and_comes_once(work: Work, tmp_path: Path) -> None:
-    work.uploads.put_file("0a.share", 5)
-    (taken,) = (tmp_path / "host").glob(f"{PREFIX}*/received/*")
-    assert (taken.name, taken.read_bytes()) == ("0a.share", BODY)
-    for name in ("../up.share", "0a.share", "party.json", "a/b.share", ".share"):
-        with pytest.raises(ShareError, match="is no name of a new share file"):
-            work.uploads.put_file(name, 5)
-    assert [path.name for path in taken.parent.iterdir()] == ["0a.share"]
-
-
-def test_a_file_takes_no_more_than_half_of_the_room_that_is_left(work: Work, tmp_path: Path) -> None:
-    free = shutil.disk_usage(tmp_path).free
-    with pytest.raises(ShareError, match=r"too large for [0-9]+ that are free there"):
-        work.uploads.put_file("0a.share", free)
-    assert not list((tmp_path / "host").glob(f"{PREFIX}*/received/*"))
 
 
 def test_no_party_unprepared(work: Work) -> None:
@@ -99,9 +78,8 @@ def test_no_party_unprepared(work: Work) -> None:
 
 def test_nothing_is_taken_for_no_release(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        work = Work(tmp_path, stack, read_body)
+        work = Work(tmp_path, stack)
         for request in (
-            lambda: work.uploads.put_file("0a.share", 5),
             lambda: work.uploads.check_uploads(0, ANY.to_json()),
             lambda: work.uploads.aggregate(0),
             lambda: work.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
@@ -118,7 +96,10 @@ def test_no_shares(work: Work) -> None:
 
 def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
     """A host judges its own; which of the sound ones stay out, follows at each from all hosts' lists."""
-    hosts, domain = make_hosts(tmp_path, DEFAULT, clients=0), RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+    hosts, domain = (
+        make_hosts(tmp_path, ANY_PORT + DEFAULT, clients=0),
+        RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2)),
+    )
     none = np.array([], dtype=np.int64)
     records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
     taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
@@ -126,30 +107,36 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "shares" / f"party-{i}", host / "shares")
     (hosts[0] / "shares" / f"{bad}.share").write_text("")
     (hosts[1] / "shares" / f"{left}.share").unlink()
+
+    def proposed(host: Path, stack: ExitStack) -> Starter:
+        starter = Starter(host, stack)
+        starter.work.propose(asked())
+        return starter
+
     with ExitStack() as stack:
-        starters = [Starter(host, stack) for host in (*hosts, *[hosts[0]] * 3)]
-        for starter in starters:
-            starter.work.propose(asked())
-        found = listed(starters[3].work, rules=UploadPolicy(domain))
+        found = listed(proposed(hosts[0], stack).work, rules=UploadPolicy(domain))
         assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
+    with ExitStack() as stack:
         other = UploadPolicy(replace(domain, cap=Cap(3)))
-        assert listed(starters[4].work, rules=other).sound == {}
-        for i in range(len(hosts)):
-            starters[i].tell(hosts, asked(), i)
-            assert starters[i].work.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
-        (hosts[0] / "shares" / "party-0.aggregate").write_text("")
-        uploads = starters[5].work.uploads
-        for listing in (lambda: uploads.check_uploads(0, ANY.to_json()), lambda: uploads.aggregate(0)):
-            with pytest.raises(ShareError, match=r"and the aggregate party-0\.aggregate"):
-                listing()
-        for upload in (hosts[0] / "shares").glob("*.share"):
-            upload.unlink()
-        assert starters[5].work.uploads.check_uploads(0, ANY.to_json()) is None  # parties agreed before
+        assert listed(proposed(hosts[0], stack).work, rules=other).sound == {}
+    for i, host in enumerate(hosts):
+        with ExitStack() as stack:
+            starter = proposed(host, stack)
+            starter.tell(hosts, asked(), i)
+            assert starter.work.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
+    (hosts[0] / "shares").rename(hosts[0] / "shares-before")
+    (hosts[0] / "aggregates").mkdir()
+    (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
+    with ExitStack() as stack:  # parties agreed before
+        assert proposed(hosts[0], stack).work.uploads.check_uploads(0, ANY.to_json()) is None
 
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
     """Whatever a starter does once hosts were told of all lists, they take what these give, or nothing."""
-    hosts, domain = make_hosts(tmp_path, DEFAULT, clients=0), RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+    hosts, domain = (
+        make_hosts(tmp_path, ANY_PORT + DEFAULT, clients=0),
+        RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2)),
+    )
     none = np.array([], dtype=np.int64)
     records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
     share(records, SLOTS, XOR, 3, tmp_path / "shares")
@@ -158,8 +145,6 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
         starter = Starter(hosts[0], stack)
         starter.work.propose(asked())
         starter.tell(hosts, asked())
-        with pytest.raises(HostUnfitError, match="It has listed its uploads already"):
-            starter.work.uploads.put_file("0a.share", 5)
         with pytest.raises(ShareError, match="No upload is sound at every party"):
             starter.work.uploads.aggregate(0)
         with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
@@ -169,7 +154,7 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
 
 def test_hosts_judge_uploads_by_the_same_rules(tmp_path: Path) -> None:
     """Else a starter could have one host complain alone of what all others take."""
-    hosts = make_hosts(tmp_path, DEFAULT)
+    hosts = make_hosts(tmp_path, ANY_PORT + DEFAULT)
     with ExitStack() as stack:
         starter = Starter(hosts[0], stack)
         starter.work.propose(asked())
@@ -192,17 +177,17 @@ def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
         assert agent.stdin is not None and agent.stdout is not None
         agent.stdin.write(wire.encode({"do": "nonsense"}))
         agent.stdin.write(wire.encode({"do": "propose", "asked": asdict(asked())}))
-        agent.stdin.write(wire.encode({"do": "put_file", "name": "0a.share", "bytes": 5}) + BODY)
+        agent.stdin.write(wire.encode({"do": "aggregate", "party": 0}))
         agent.stdin.flush()
         said: list[bytes] = []
-        while said.count(b'{"ok": null}\n') < 2:
+        while len(said) < 4:
             line = agent.stdout.readline()
             said += [line] if line.strip() else []
         assert (
             said[0] == wire.encode({"agent": wire.VERSION})
             and b"does not know the request 'nonsense'" in said[1]
         )
-        assert list((tmp_path / "host").glob(f"{PREFIX}*/received/0a.share"))
+        assert list((tmp_path / "host").glob(PREFIX + "*"))
         agent.stdin.close()
         assert agent.wait(20) == 1
     assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
@@ -224,7 +209,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"do": "prepare", **PREPARE, "addresses": [["127.0.0.1", 1]] * 3},
     {"do": "propose"},
     {"do": "propose", "asked": {"task": "weights"}},
-    {"do": "put_file", "name": "0a.share", "bytes": True},
+    {"do": "put_file", "name": "0a.share", "bytes": 5},
     {"do": "start", "seconds": "1"},
     {"do": "kill", "more": 1},
 )
@@ -266,41 +251,42 @@ def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
 
 
-def test_an_agent_takes_files_one_behind_the_other(tmp_path: Path) -> None:
-    """None of them waits for an answer; every third is refused, and its bytes are no request."""
-    make_host(tmp_path / "host")
-    names = [f"{i}.share" if i % 3 else f"{i}.other" for i in range(300)]
-    files = [wire.encode({"do": "put_file", "name": name, "bytes": 5}) + BODY for name in names]
-    done = subprocess.run(
-        [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        input=b"".join(
-            [wire.encode({"do": "propose", "asked": asdict(asked())}), *files, wire.encode({"do": "bye"})]
-        ),
-        capture_output=True,
-        check=True,
-    )
-    _, _, *answers = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
-    assert [*answers[0]] == ["error"]
-    assert ["ok" in answer for answer in answers] == [bool(i % 3) for i in range(300)]
-
-
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
     host = tmp_path / "host"
-    work.uploads.put_file("0a.share", 5)
+    work._own_scratch()
     (own,) = host.glob(f"{PREFIX}*")
     left = host / f"{PREFIX}left"
     left.mkdir()
     with subprocess.Popen(["sleep", "60"]) as other:
-        (left / "agent").write_text(f"{other.pid} {birth(other.pid)}")
+        (left / "agent").write_text(f"{other.pid} {birth(other.pid)} alice")
         cleanup.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
-    assert {path.name for path in host.iterdir()} == {own.name, "results", FILE}
+    assert {path.name for path in host.iterdir()} == {own.name, "results", "agent", FILE}
     assert not list((host / "results").iterdir())
 
 
 def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> None:
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
-    (left / "agent").write_text(f"{os.getpid()} 1")  # we did not begin with the kernel
+    (left / "agent").write_text(f"{os.getpid()} 1 alice")  # we did not begin with the kernel
     assert cleanup.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
+
+
+def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever may start runs could keep a host for good. A run that is under way does."""
+    ended, waits = threading.Event(), list[float]()
+
+    class Timer(threading.Timer):
+        def __init__(self, seconds: float, *arguments: Any) -> None:
+            waits.append(seconds)
+            super().__init__(0.0, *arguments)
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(os, "kill", lambda *asked: ended.set() if asked == (os.getpid(), SIGTERM) else None)
+    (host, *_) = make_hosts(tmp_path, clients=0)
+    with ExitStack() as stack:
+        Starter(host, stack).work.listen(0)
+        assert ended.wait(600) and waits == [3600.0]
+        with ExitStack() as other:
+            said = Starter(host, other).work.check(0, "mpyc", 0, [])["port"]
+        assert f"on it (process {os.getpid()}, for a key without a name); wait" in said
