@@ -114,8 +114,8 @@ class Engine(Runner):
 
     def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
         """Return None if this combination is sound and can run here, else why not."""
-        links = self.fault_of_links if form.path is REPLICATED else self.availability
-        return self.refusal(spec, model, form) or self.availability(model) or links(model)
+        reason = self.refusal(spec, model, form) or self.availability(model)
+        return self.fault_of_links(model) if reason is None and form.path is REPLICATED else reason
 
     def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
         """Return None if this combination is sound, wherever it runs, else why not.
@@ -285,21 +285,21 @@ def _own_noise(job: Job, model: Model) -> dict[str, Any]:
 
 def _of_clients(logs: Sequence[PartyLog]) -> dict[str, Any]:
     """Return what the parties say of clients that sent: the traffic with each, and whom all left out."""
-    traffic = [_said_of_clients(log.lines, _CLIENTS) for log in logs]
-    left_out = [left_out_by(log.lines) for log in logs]
+    traffic = [_said_of_clients(party, log.lines, _CLIENTS) for party, log in enumerate(logs)]
+    left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
     if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
     return {"client_bytes": tuple(traffic), "left_out": left_out[0]}
 
 
-def left_out_by(lines: Sequence[str]) -> dict[str, int]:
+def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
     """Return how many clients that were to send a party says were left out, by why. Raises: OutputError."""
-    counts = _said_of_clients(lines, _LEFT_OUT)
+    counts = _said_of_clients(party, lines, _LEFT_OUT)
     return {why: many for why, many in zip(_REASONS, counts, strict=True) if many}
 
 
-def _said_of_clients(lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[int, ...]:
+def _said_of_clients(party: int, lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[int, ...]:
     reports = [match for line in lines if (match := pattern.fullmatch(line))]
     if len(reports) != 1:
-        raise OutputError("A party ended well but did not report its clients' traffic.")
+        raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
     return tuple(map(int, reports[0].groups()))

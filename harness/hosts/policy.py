@@ -244,10 +244,9 @@ def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)
+        stated = read_toml(partial / FILE, Refusal(PolicyError, FILE, "a policy", _WAY_OUT))
         for name, number in (("client_port", client_port), ("port", port)):
-            if number and name not in read_toml(
-                partial / FILE, Refusal(PolicyError, FILE, "a policy", _WAY_OUT)
-            ):
+            if number and name not in stated:
                 text = f"{name} = {number}\n{text}"
         (partial / FILE).write_text(text, encoding="utf-8")
         (partial / FILE).rename(directory / FILE)

@@ -49,7 +49,7 @@ from harness.security_models import Model
 from harness.system.documents import Refusal
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
-_SENDING_S = 3600.0  # for a host to take a file, or to add up what it has
+_ADDING_S = 3600.0  # for a host to list, or to add up, what it has
 _COMPILE_S = 2000.0
 _KILL_S = 5.0
 
@@ -221,7 +221,7 @@ class HostsRunner(Runner):
         progress("aggregate")
         self._list_uploads(rules)
         aggregates = at_once(
-            lambda one: one.ask("aggregate", _SENDING_S, kind=_Aggregated, party=one.host.party),
+            lambda one: one.ask("aggregate", _ADDING_S, kind=_Aggregated, party=one.host.party),
             self._connections,
         )
         heads = [scratch / f"party-{i}.head" for i in range(len(aggregates))]
@@ -238,7 +238,7 @@ class HostsRunner(Runner):
         signed = at_once(
             lambda one: one.ask(
                 "check_uploads",
-                _SENDING_S,
+                _ADDING_S,
                 kind=Signed | None,
                 party=one.host.party,
                 rules=rules.to_json(),
@@ -251,7 +251,7 @@ class HostsRunner(Runner):
         def tell(one: Connection) -> None:
             for of, each in enumerate(signed):
                 if of != one.host.party:
-                    one.ask("take_list", _SENDING_S, of=of, signed=asdict(each))
+                    one.ask("take_list", _ADDING_S, of=of, signed=asdict(each))
 
         at_once(tell, self._connections)
 

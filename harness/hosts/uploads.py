@@ -22,6 +22,7 @@ from harness.hosts.signed_results import (
     sign,
 )
 from harness.inputs.aggregation import (
+    AGGREGATE_SUFFIX,
     Agreement,
     UploadReport,
     aggregate,
@@ -159,7 +160,7 @@ class Uploads:
 
         Raises: ShareError: there are several, or uploads as well.
         """
-        ready = sorted((self._directory / AGGREGATES).glob("*.aggregate"))
+        ready = sorted((self._directory / AGGREGATES).glob(f"*{AGGREGATE_SUFFIX}"))
         uploads = next(shares.glob(f"*{SUFFIX}"), None) if ready else None
         if len(ready) > 1 or uploads:
             raise ShareError(

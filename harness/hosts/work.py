@@ -411,7 +411,7 @@ class Work:
             str(guard.event.exact.epsilon),
             str(guard.event.exact.delta),
             {name: list(values) for name, values in outputs.items()},
-            left_out_by(lines) if self._intent.source == INVITED else {},
+            left_out_by(party, lines) if self._intent.source == INVITED else {},
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
         return sign(statement, self._keys.own(party))

@@ -193,10 +193,10 @@ def policy_from_json(fields: Any) -> UploadPolicy:
     return UploadPolicy(domain, asked.clients)
 
 
-def share_files(directory: Path) -> tuple[list[Path], list[Path]]:
-    """Return the uploads that a party's directory holds, and the aggregates.
+def uploads_in(directory: Path) -> list[Path]:
+    """Return the uploads that a party's directory holds.
 
-    Raises: ShareError: it holds both: a client's file may have an aggregate's name, to stand for all others'.
+    Raises: ShareError: an aggregate is there, too: a client's file may have its name, to stand for all.
     """
     uploads, aggregates = (sorted(directory.glob(f"*{suffix}")) for suffix in (SUFFIX, AGGREGATE_SUFFIX))
     if uploads and aggregates:
@@ -204,7 +204,7 @@ def share_files(directory: Path) -> tuple[list[Path], list[Path]]:
             f"{directory} holds the upload {uploads[0].name} and the aggregate {aggregates[0].name}, which "
             "would stand for all uploads; keep only what you mean there."
         )
-    return uploads, aggregates
+    return uploads
 
 
 def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> UploadReport:
@@ -213,7 +213,7 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     An upload's file has its batch for a name, so that nobody who knows it can send a second one.
     Guarantees: tells of sizes, headers and names only, and whether a file is as it was shared.
     [test: tests/harness/inputs/test_agreeing.py]
-    Raises: ShareError: as `share_files`.
+    Raises: ShareError: as `uploads_in`.
     """
     sound: dict[str, UploadKind] = {}
     unsound: dict[str, str] = {}
@@ -221,7 +221,7 @@ def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> Upload
     domains: dict[str, dict[str, Any]] = {}
     one_each: dict[ClientPolicy, ClientPolicy] = {}
     declared = None if rules.domain is None else _hash_of([domain_text(rules.domain.to_json())])
-    for path in share_files(directory)[0]:
+    for path in uploads_in(directory):
         name = path.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()  # for a list in JSON
         try:
             with _opened(path) as (header, file):
@@ -452,7 +452,7 @@ def aggregate(party: int, directory: Path, out: Path, paths: Iterable[Path] | No
     Raises: ShareError: no batch, a damaged or foreign one, the same upload twice, batches that do not
     go together, or so many clients that the sum could overflow; `out` is not written.
     """
-    uploads = sorted(share_files(directory)[0] if paths is None else paths)
+    uploads = uploads_in(directory) if paths is None else sorted(paths)
     if not uploads:
         raise ShareError(
             f"{directory} holds no share files (*{SUFFIX}); run `share` first, or check --shares."
@@ -528,20 +528,13 @@ def read_header(path: Path) -> Header:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Yield a share file, to be read. Raises: ShareError: it is none, or cannot be read."""
-    try:
-        with open_regular(path) as file:
-            yield file
-    except OSError as error:
-        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
-
-
-@contextmanager
 def _opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
     """Yield a share file's header, and the file, read up to its end. Raises: ShareError, as `read_header`."""
-    with opened(path) as file:
-        yield _header_in(file, path), file
+    try:
+        with open_regular(path) as file:
+            yield _header_in(file, path), file
+    except OSError as error:
+        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
 
 
 def _header_in(file: BinaryIO, path: Path) -> Header:

@@ -28,7 +28,6 @@ HOST_STEPS = {
     "connect": "connect to the hosts",
     "look": "look at each host",
     "ports": "hosts: reach each other",
-    "send": "send each party's shares to its host",
 }
 CAP_STEPS = {  # of a run that chooses a cap before another
     "cap plan": "design the noise of the choice",

@@ -14,12 +14,12 @@ import ssl
 import struct
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.engines.mpspdz.compiler import cache_directory, check_trusted
-from harness.engines.parties.certificates import fingerprint, make_key, trust
+from harness.engines.parties.certificates import expecting, fingerprint, make_key, trust
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, met
 from harness.errors import UnsupportedError
@@ -138,11 +138,6 @@ def let_in_by(
         finally:
             process.kill()
             process.wait()
-
-
-def expecting(certificates: Iterable[Path]) -> dict[str, str]:
-    """Return by which variable a machine is told the certificates that its links may accept."""
-    return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
 
 
 def _is_let_in(

@@ -6,10 +6,10 @@ import os
 import ssl
 import sys
 import time
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
 from harness.errors import FairSharesError, PartyFailedError
 
@@ -106,4 +106,4 @@ def _check_peers(mpc: Any) -> None:
             if shown != own:
                 raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")
             with Path(MET).open("a") as notes:
-                notes.write(f"{sha256(shown).digest().hex(':').upper()}\n")
+                notes.write(f"{fingerprint(Path(DATA, certificate_file(peer.pid)).read_bytes())}\n")

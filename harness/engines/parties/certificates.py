@@ -6,6 +6,7 @@ OpenSSL looks a trusted certificate up by the hash of its subject, so installing
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -90,6 +91,11 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
 def fingerprint(pem: bytes) -> str:
     """Return the SHA-256 by which people compare certificates, as `openssl x509 -fingerprint` writes it."""
     return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+
+
+def expecting(certificates: Iterable[Path]) -> dict[str, str]:
+    """Return by which variable a virtual machine is told the certificates that its links may accept."""
+    return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
 
 
 def _stands_for_itself_only(certificate: x509.Certificate) -> bool:

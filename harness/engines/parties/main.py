@@ -123,10 +123,9 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
 
 def _become(config: dict[str, Any], *more: str) -> NoReturn:
     """Become the virtual machine. Args: more: its last arguments."""
-    from harness.engines.parties.certificates import fingerprint
+    from harness.engines.parties.certificates import expecting
 
-    trusted = " ".join(fingerprint(path.read_bytes()) for path in Path(DATA).glob("*.pem"))
-    environment = {**os.environ, **config.get("environment", {}), "FAIRSHARES_PEERS": trusted}
+    environment = {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))}
     os.execve(config["argv"][0], [*config["argv"], *more], environment)
 
 
