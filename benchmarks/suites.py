@@ -17,12 +17,12 @@ from typing import Any
 
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
-from harness.cli.parsers import parse_epsilon
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
 from harness.inputs.synthetic import MOST
 from harness.releases.base import JOINT, OWN
 from harness.releases.registry import STATISTICS
+from harness.request.readers import parse_epsilon
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.spelling import similar

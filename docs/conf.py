@@ -16,7 +16,8 @@ sys.path += [str(ROOT), *map(str, ROOT.glob(".venv/lib/python*/site-packages"))]
 
 import harness  # noqa: E402
 import tasks  # noqa: E402
-from harness.cli.command_line import Command, Option  # noqa: E402
+from harness.cli.command_line import Command  # noqa: E402
+from harness.request.fields import Option  # noqa: E402
 from harness.security_models import MODELS  # noqa: E402
 
 project = "FairShares"

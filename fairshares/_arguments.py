@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from harness.cli.command_line import Options, as_text
 from harness.cli.release_options import OF_ALL, ReleaseOptions
 from harness.cli.task_options import PlanOptions
 from harness.cli.terminal import silence
 from harness.cli.train_options import TrainOptions
 from harness.errors import FairSharesError
 from harness.inputs.record_schema import as_names
+from harness.request.fields import Options, as_text
 
 _ARGUMENTS = {*OF_ALL, *PlanOptions.declared, *TrainOptions.declared}
 _FLAG = re.compile(r"--([a-z][a-z-]*)(?: (none)\b| (?=[A-Z\d/]))?")

@@ -5,19 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.cli.command_line import Option, Options, as_given, optional, required, switch, usual
 from harness.cli.options import EPSILON, OUT, RELATION, json_of
-from harness.cli.parsers import (
-    in_module,
-    one_of,
-    parse_path,
-    parse_seconds,
-    separated,
-    whole,
-)
 from harness.cli.release_options import ErrorOptions
 from harness.cli.task_options import PlanOptions
 from harness.errors import OptionError
+from harness.request.fields import Option, Options, as_given, optional, required, switch, usual
+from harness.request.readers import in_module, one_of, parse_path, parse_seconds, separated, whole
 from harness.system.result_files import default_out
 
 MOST_REPETITIONS = 1000

@@ -14,7 +14,6 @@ import numpy as np
 
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Cell, Level, Sample, cell_key
 from benchmarks.suites import Planned
-from harness.cli.parsers import parse_delta, parse_epsilon
 from harness.cli.release_options import RELEASES
 from harness.engines.base import PROGRAMS, Job, Progress, Runner
 from harness.engines.emulated_network.profiles import parse_network
@@ -31,6 +30,7 @@ from harness.releases.expected_errors import ExpectedError
 from harness.releases.noise_samples import Sampler, choose_sampler
 from harness.releases.registry import STATISTICS
 from harness.releases.score_curves import ThresholdsStatistic
+from harness.request.readers import parse_delta, parse_epsilon
 from harness.security_models import Model, get_model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.noise.tables import NoiseLaw

@@ -26,8 +26,8 @@ from protocols.accounting.calibration import NeighboringRelation, Neighbors, pla
 from protocols.accounting.queries import logarithms
 from protocols.accounting.rounding import digits_up, float_up
 from protocols.circuits.coins import Coin
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
-from protocols.noise.truncated import Guarantee
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 DELTA = Fraction(1, 1 << 40)

@@ -5,21 +5,19 @@ An option that several commands have is a constant here; a class for each comman
 
 from __future__ import annotations
 
-from harness.cli.command_line import Option, Options, as_given, optional, required, switch, usual
-from harness.cli.parsers import (
+from harness.cli.parsers import parse_budget, parse_clients, parse_party
+from harness.request.fields import Option, Options, as_given, optional, required, switch, usual
+from harness.request.readers import (
     in_module,
     one_of,
-    parse_budget,
     parse_cap,
     parse_cap_or_auto,
-    parse_clients,
     parse_delta,
     parse_epsilon,
     parse_input_path,
     parse_max_count,
     parse_model,
     parse_names,
-    parse_party,
     parse_path,
     parse_path_of_shares,
     parse_population,

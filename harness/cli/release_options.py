@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.cli.command_line import Option, Options, as_given, optional, required, switch, usual
 from harness.cli.options import (
     BUDGET,
     CAP_EPSILON,
@@ -43,7 +42,9 @@ from harness.cli.options import (
     VERBOSE,
     json_of,
 )
-from harness.cli.parsers import (
+from harness.errors import OptionError
+from harness.request.fields import Option, Options, as_given, optional, required, switch, usual
+from harness.request.readers import (
     in_module,
     one_of,
     parse_choice,
@@ -54,7 +55,6 @@ from harness.cli.parsers import (
     parse_tolerance,
     whole,
 )
-from harness.errors import OptionError
 
 if TYPE_CHECKING:
     from harness.releases.base import Statistic

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from harness.cli.command_line import Option, Options, as_given, optional, switch, usual
 from harness.cli.options import (
     CAP,
     CAP_EPSILON,
@@ -31,17 +30,11 @@ from harness.cli.options import (
     STEPS,
     UNIT,
 )
-from harness.cli.parsers import (
-    in_module,
-    one_of,
-    parse_error,
-    parse_link,
-    parse_path,
-    parse_shares,
-    whole,
-)
+from harness.cli.parsers import parse_link
 from harness.cli.release_options import OF_ALL, OWN, RELEASES, ReleaseOptions
 from harness.errors import OptionError
+from harness.request.fields import Option, Options, as_given, optional, switch, usual
+from harness.request.readers import in_module, one_of, parse_error, parse_path, parse_shares, whole
 
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from harness.cli.command_line import Options, optional, required, usual
 from harness.cli.options import (
     BUDGET,
     CAP_OF_SHARES,
@@ -27,7 +26,10 @@ from harness.cli.options import (
     VERBOSE,
     json_of,
 )
-from harness.cli.parsers import (
+from harness.cli.release_options import RELEASES, ReleaseOptions, ThresholdsOptions, WeightsOptions
+from harness.errors import OptionError
+from harness.request.fields import Options, optional, required, usual
+from harness.request.readers import (
     in_module,
     one_of,
     parse_choice,
@@ -39,11 +41,9 @@ from harness.cli.parsers import (
     parse_positive,
     whole,
 )
-from harness.cli.release_options import RELEASES, ReleaseOptions, ThresholdsOptions, WeightsOptions
-from harness.errors import OptionError
 
 if TYPE_CHECKING:  # what takes long to import is imported where it is used
-    from protocols.noise.truncated import Guarantee
+    from protocols.guarantee import Guarantee
 
 WITH = ("weights", "thresholds", "fairgrad")
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
@@ -136,7 +136,7 @@ class TrainOptions(Options):
     @property
     def of_weights(self) -> Guarantee:
         """What weights may spend. Raises: OptionError: there are none, or nothing would be left."""
-        from protocols.noise.truncated import Guarantee
+        from protocols.guarantee import Guarantee
 
         if "weights" not in self.parts:
             if self.weights_epsilon:
@@ -154,7 +154,7 @@ class TrainOptions(Options):
     @property
     def of_model(self) -> Guarantee:
         """What the model may spend, and what the thresholds may, which are of other clients."""
-        from protocols.noise.truncated import Guarantee
+        from protocols.guarantee import Guarantee
 
         weights = self.of_weights
         return Guarantee(self.epsilon - weights.epsilon, self.delta - weights.delta)

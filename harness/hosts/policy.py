@@ -19,8 +19,9 @@ from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.files import changed_by_others, create_file, scratch_directory
 from harness.system.spelling import similar
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number, exact_text
+from protocols.guarantee import Budget
 
 DEFAULT_PORT = 12000
 FILE, LEDGER = "policy.toml", "ledger.sqlite"  # in the host's directory

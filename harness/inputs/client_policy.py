@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from harness.errors import ShareError
-from protocols.accounting.calibration import Budget, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 
 _NUMBER = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 

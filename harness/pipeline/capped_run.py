@@ -20,8 +20,7 @@ from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.base import Statistic
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.system.result_files import check_new
-from protocols.accounting.calibration import compose
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee, compose
 
 T = TypeVar("T")
 

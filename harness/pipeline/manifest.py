@@ -17,9 +17,8 @@ from harness.engines.base import EngineResult
 from harness.privacy.ledger.populations import exact_json
 from harness.privacy.statement import end_to_end
 from harness.security_models import get_model
-from protocols.accounting.calibration import compose
 from protocols.accounting.rounding import float_up
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee, compose
 
 SCHEMA = 1
 _PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)

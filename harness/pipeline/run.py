@@ -26,7 +26,7 @@ from harness.privacy.statement import privacy_fields
 from harness.releases.base import PreparedRelease, Release, Statistic
 from harness.system.result_files import check_new, new_directory, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 from protocols.spec import KEYS, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0

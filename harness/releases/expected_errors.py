@@ -18,9 +18,9 @@ from harness.inputs.contribution_bounds import scale_of
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.curves import CurveNoise
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
 from protocols.noise.added import Noise, mean_square_error
-from protocols.noise.truncated import Guarantee
 
 Floats = npt.NDArray[np.float64]
 

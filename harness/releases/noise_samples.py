@@ -25,9 +25,9 @@ from protocols.accounting.queries import each_cell_once
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
+from protocols.guarantee import Guarantee
 from protocols.noise import truncated as noise
 from protocols.noise.tables import NoiseLaw
-from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_SUM, ProtocolSpec
 

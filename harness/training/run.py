@@ -35,11 +35,11 @@ from harness.training.logistic import Descent, Examples, fit, probabilities, wit
 from harness.training.predictor import FILE, LogisticModel
 from harness.training.session import SumSession
 from harness.training.updates import Floats
-from protocols.accounting.calibration import PrivacyUnit, compose
+from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import exp_bounds
+from protocols.guarantee import Guarantee, compose
 from protocols.noise.tables import OwnNoise
-from protocols.noise.truncated import Guarantee
 from protocols.spec import SHARES, SPLIT
 
 TASK = "train"

@@ -27,10 +27,11 @@ from harness.privacy.ledger.populations import PrivacyEvent, listed
 from harness.security_models import Model
 from harness.system.files import scratch_directory
 from harness.training.updates import Floats, Integers, UpdateRule, units_for
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.guarantee import Budget
 from protocols.noise import added
 from protocols.noise.tables import OwnNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, ProtocolSpec, with_own_noise

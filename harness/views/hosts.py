@@ -13,7 +13,7 @@ from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
 from protocols.accounting.rounding import digits_down
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 
 CHECK_STEPS = {
     "connect": "Connecting",

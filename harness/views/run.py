@@ -15,7 +15,7 @@ from harness.security_models import get_model
 from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 
 STEPS = {
     "records": "read records",

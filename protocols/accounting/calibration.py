@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -18,14 +17,9 @@ from protocols.circuits.coins import (
     exp_bounds,
     worst_ratio,
 )
+from protocols.guarantee import Guarantee
 from protocols.noise.tables import NoiseLaw, OwnNoise
-from protocols.noise.truncated import (
-    Guarantee,
-    guarantee,
-    guarantee_of_clients,
-    guarantee_of_moves,
-    log_upper_bound,
-)
+from protocols.noise.truncated import guarantee, guarantee_of_clients, guarantee_of_moves, log_upper_bound
 
 _EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
 
@@ -287,47 +281,6 @@ def plan_nominal_noise(
     one = guarantee(coins)
     exact = Guarantee(one.epsilon * changed, one.delta * changed)
     return NoisePlan(neighbors, epsilon, release.nodes, changed, epsilon, bits, coins, exact, release=release)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The most that all releases about one population may spend. delta: None: not limited.
-
-    order: of the Renyi divergences by which a ledger adds up, instead of epsilons and deltas; runs: how many
-    runs, all with the same noise, were declared before the first; with delta, and one of the two at most.
-    """
-
-    epsilon: Fraction
-    delta: Fraction | None = None
-    order: int | None = None
-    runs: int | None = None
-
-    @property
-    def rule(self) -> str:
-        """How runs add up, as ledgers write it, unless by the sums of epsilon and delta; else empty."""
-        return f"order={self.order}" if self.order else f"runs={self.runs}" if self.runs else ""
-
-    def allows(self, total: Guarantee) -> bool:
-        """Return whether a total is within the budget; all of it may be spent."""
-        return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
-
-    def left(self, spent: Guarantee) -> Budget:
-        """Return what may still be spent, 0 where more was spent than the budget now is."""
-        delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
-        return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)
-
-
-def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return what several releases protect together, of one unit, under one relation.
-
-    Computes: the sums of epsilon and of delta (basic composition), exactly.
-    Guarantees: holds although later releases are chosen after earlier ones were seen.
-    [test: tests/protocols/test_calibration_composed.py]
-    """
-    total = Guarantee(Fraction(0), Fraction(0))
-    for each in guarantees:
-        total = Guarantee(total.epsilon + each.epsilon, total.delta + each.delta)
-    return total
 
 
 def bits_at_most(delta: Fraction) -> int:

@@ -14,8 +14,9 @@ from fractions import Fraction
 from protocols.accounting.calibration import bits_at_most
 from protocols.accounting.own_noise import distance, renyi_delta, rho
 from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.guarantee import Guarantee
 from protocols.noise.tables import NoiseLaw, OwnNoise
-from protocols.noise.truncated import Guarantee, log_upper_bound
+from protocols.noise.truncated import log_upper_bound
 
 _GRID = 10**12  # a coin's epsilon is rounded down to this grid
 _FINE_GRID = 10**15  # a table's rate to this

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from protocols.accounting.calibration import compose
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee, compose
 
 MAX_HORIZON = 1000
 _GRID = 100  # of shares: few different ones, each of which takes a design of noise, and no larger errors

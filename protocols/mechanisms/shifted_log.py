@@ -19,7 +19,8 @@ from protocols.accounting.calibration import Neighbors, plan_noise, possible_mov
 from protocols.accounting.queries import logarithms
 from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
 from protocols.circuits.logarithm import scale_bits
-from protocols.noise.truncated import Guarantee, error_bound, guarantee_of_moves
+from protocols.guarantee import Guarantee
+from protocols.noise.truncated import error_bound, guarantee_of_moves
 
 Floats = npt.NDArray[np.float64]
 

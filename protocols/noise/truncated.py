@@ -7,26 +7,15 @@ a second time, from the probability mass function, and turned into the numbers t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 from protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
+from protocols.guarantee import Guarantee
 
 ENUMERABLE_COINS = 12
 
 _EPSILON_GRID = 10**12  # a printed epsilon is rounded up to this many parts
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """(epsilon, delta)-differential privacy, both exact rational upper bounds.
-
-    `epsilon` is the least multiple of 10^-12 whose exponential provably reaches the worst ratio.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
 
 
 def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:

@@ -14,8 +14,8 @@ from harness.engines.parties.certificates import fingerprint, make_key
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 from tests.support.command import call
 
 TERMS = {

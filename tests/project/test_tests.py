@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.privacy.ledger.entries import Ledger
-from protocols.accounting.calibration import Budget
+from protocols.guarantee import Budget
 from tests import conftest
 from tests.conftest import COLLECTED, EXHAUSTIVE, PROJECT, UNMET, USERS_OWN, mark_exhaustive
 from tests.faults.__main__ import read_faults

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import pytest
 
-from protocols.accounting.calibration import Budget, compose
 from protocols.circuits.coins import Coin, edge_mass, worst_ratio
-from protocols.noise.truncated import Guarantee, guarantee, probability_mass
+from protocols.guarantee import Budget, Guarantee, compose
+from protocols.noise.truncated import guarantee, probability_mass
 
 ONE, OTHER = (Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))
 

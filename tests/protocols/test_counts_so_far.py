@@ -13,8 +13,9 @@ from hypothesis import given, strategies as st
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.circuits.coins import Coin, exp_bounds
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
-from protocols.noise.truncated import Guarantee, guarantee_of_clients, mean_square_error, probability_mass
+from protocols.noise.truncated import guarantee_of_clients, mean_square_error, probability_mass
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 # Noise of small support, by share; nothing here depends on how a share becomes noise.

@@ -22,8 +22,9 @@ from benchmarks.studies.utility.releases import (
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.releases.score_curves import noisy_curves
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, compose
+from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.circuits.coins import MAX_EPSILON
+from protocols.guarantee import compose
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import mean_square_error, simulated_noise
 from protocols.noise.truncated import guarantee

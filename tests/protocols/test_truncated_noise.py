@@ -24,8 +24,8 @@ from protocols.circuits.noise import (
     two_sided_geometric,
     xor_of_inputs,
 )
+from protocols.guarantee import Guarantee
 from protocols.noise.truncated import (
-    Guarantee,
     cumulative,
     error_bound,
     guarantee,

@@ -16,8 +16,8 @@ from harness.errors import BudgetError
 from harness.privacy.ledger import entries as ledger_module
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 
 PATH, BUDGET, EPSILON, TIMES = Path(sys.argv[1]), *map(Fraction, sys.argv[2:5])
 RELEASE = PrivacyEvent(

@@ -20,10 +20,11 @@ from harness.inputs.record_schema import MAX_STEPS
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, possible_moves
 from protocols.accounting.queries import sums_and_sizes
 from protocols.circuits.coins import Coin
+from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value, variance
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 from protocols.noise.added import simulated_noise
-from protocols.noise.truncated import Guarantee, error_bound, mean_square_error
+from protocols.noise.truncated import error_bound, mean_square_error
 
 Floats = npt.NDArray[np.float64]
 

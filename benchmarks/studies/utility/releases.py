@@ -22,12 +22,13 @@ from protocols.accounting.calibration import (
     plan_own_noise,
 )
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
+from protocols.guarantee import Guarantee
 from protocols.local_dp import randomizers
 from protocols.local_dp.randomizers import Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import simulated_noise
 from protocols.noise.tables import NoiseLaw
-from protocols.noise.truncated import Guarantee, log_upper_bound
+from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import each_threshold
 
 Floats = npt.NDArray[np.float64]

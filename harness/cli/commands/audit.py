@@ -7,7 +7,6 @@ from fractions import Fraction
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_law, chosen_model
 from harness.cli.options import AuditOptions, NoiseOptions
-from harness.cli.parsers import parse_delta
 from harness.cli.terminal import show
 from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
@@ -22,6 +21,7 @@ from harness.privacy.audit.samplers import (
 )
 from harness.releases.base import JOINT, OWN, Release
 from harness.releases.noise_samples import choose_sampler, own_sampler
+from harness.request.readers import parse_delta
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views.audit import audit as view
 from harness.views.releases import noise as noise_view

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from harness.cli import terminal as cli
 from harness.cli.options import ShareOptions
-from harness.cli.parsers import parse_choice
 from harness.cli.release_options import ConfusionOptions, ReleaseOptions
 from harness.cli.train_options import TrainOptions
 from harness.engines.registry import choose_model
@@ -31,10 +30,11 @@ from harness.privacy.ledger.populations import key_of, listed, refuse_misspelt
 from harness.releases.base import OWN
 from harness.releases.contribution_cap import CAP_SHARE
 from harness.releases.registry import STATISTICS
+from harness.request.readers import parse_choice
 from harness.security_models import Model
-from protocols.accounting.calibration import Budget, PrivacyUnit
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 from protocols.noise.tables import NoiseLaw
-from protocols.noise.truncated import Guarantee
 from protocols.spec import CLIENTS, SHARES, SLOTS, InputForm, InputPath, ProtocolSpec
 
 _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")

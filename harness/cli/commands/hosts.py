@@ -38,7 +38,7 @@ from harness.privacy.ledger.populations import exact_json
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
 from harness.views.run import results
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 
 
 def check(options: HostsCheckOptions) -> None:

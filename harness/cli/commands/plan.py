@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.cli.commands.choices import cap_and_release, chosen_form, chosen_law, chosen_spec
-from harness.cli.parsers import parse_shares
 from harness.cli.release_options import CAPPED_RELEASES, ReleaseOptions
 from harness.cli.report import tell
 from harness.cli.task_options import DEFAULT_ERROR, PlanOptions
@@ -30,6 +29,7 @@ from harness.inputs.tables import read_table
 from harness.releases.base import Release
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.registry import STATISTICS
+from harness.request.readers import parse_shares
 from harness.security_models import MODELS
 from harness.views import plan as show_plan
 from harness.views.parts import Part

@@ -14,7 +14,6 @@ import numpy as np
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_model
 from harness.cli.options import QuickstartOptions
-from harness.cli.parsers import parse_delta
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from harness.evaluation.before_after import evaluate, reweighed, thresholded
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
@@ -38,6 +37,7 @@ from harness.releases.score_curves import (
     noisy_curves,
 )
 from harness.releases.weights import WeightsStatistic
+from harness.request.readers import parse_delta
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import quickstart as view
 from harness.views.parts import Heading

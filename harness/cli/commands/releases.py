@@ -21,7 +21,6 @@ from harness.cli.commands.choices import (
     score_cut,
     with_cap,
 )
-from harness.cli.parsers import parse_cap, parse_choice
 from harness.cli.release_options import (
     ConfusionOptions,
     CountOptions,
@@ -51,13 +50,14 @@ from harness.pipeline.terms import asked_of
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.base import Release, Statistic
 from harness.releases.contribution_cap import ChosenCap
+from harness.request.readers import parse_cap, parse_choice
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
 from harness.views.parts import Part, View
 from harness.views.releases import cap as cap_view
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 from protocols.spec import (
     CLIENTS,
     PI_CAP,

@@ -23,7 +23,7 @@ from harness.views import ledger as ledger_view
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from harness.cli.commands.choices import chosen_form, declared_domain, score_cut, with_cap
 from harness.cli.options import ACCEPTED_DELTA, AggregateOptions, ShareOptions, UploadsOptions
-from harness.cli.parsers import parse_choice, parse_delta
 from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, UnsupportedError
@@ -31,10 +30,11 @@ from harness.inputs.records import read_records
 from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.registry import STATISTICS
+from harness.request.readers import parse_choice, parse_delta
 from harness.views.releases import confusion as cut_view
 from harness.views.run import STEPS
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 from protocols.spec import REPLICATED, SLOTS
 
 # What shares can be for; counts with a relative error take those of weights.

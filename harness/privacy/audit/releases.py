@@ -22,9 +22,10 @@ from protocols.accounting.exact_privacy import (
     values_moved,
 )
 from protocols.accounting.queries import AboveThreshold, LinearQueries
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule
 from protocols.noise.tables import NoiseLaw
-from protocols.noise.truncated import Guarantee, log_upper_bound
+from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
 

@@ -19,8 +19,8 @@ from protocols.accounting.exact_privacy import (
 )
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, exp_bounds
+from protocols.guarantee import Guarantee
 from protocols.noise import truncated as noise
-from protocols.noise.truncated import Guarantee
 from protocols.published_baselines import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
 
 Figure = Fraction | int | str | None  # None: no finite value has the property; str: exact, "p/q"

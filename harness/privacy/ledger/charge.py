@@ -19,8 +19,8 @@ from harness.privacy.ledger.populations import (
     exact_json,
     key_of,
 )
-from protocols.accounting.calibration import Budget
 from protocols.accounting.rounding import digits_up
+from protocols.guarantee import Budget
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"

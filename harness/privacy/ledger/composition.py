@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dp_accounting.pld import common, privacy_loss_distribution as pld
 
 from harness.privacy.ledger.populations import Charge, NoiseEvent
-from protocols.accounting.calibration import compose
 from protocols.accounting.exact_privacy import curve_of_coins
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee, compose
 
 _FINEST, _MOST_STEPS = 1e-4, 2e5  # of the privacy loss
 

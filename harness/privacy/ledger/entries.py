@@ -34,9 +34,9 @@ from harness.privacy.ledger.populations import (
 from harness.privacy.ledger.series import EPOCHS, add_epochs, charge_of
 from harness.privacy.ledger.uploads import USES, add_uses, refuse_elsewhere, refuse_used, spent_on, uses
 from harness.system.processes import birth
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Budget, Guarantee
 
 TIMEOUT_S = 20.0
 

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from protocols.accounting.calibration import Budget, compose
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
 from protocols.accounting.losses import loss_law
 from protocols.circuits.coins import Coin, exp_bounds
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Budget, Guarantee, compose
 
 MAX_ORDER = 1 << 12
 MAX_RUNS = 10_000  # that are declared

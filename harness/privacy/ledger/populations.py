@@ -16,10 +16,10 @@ from typing import Any
 from harness.errors import BudgetError, PopulationError
 from harness.inputs.client_policy import ClientPolicy
 from harness.privacy.ledger import filters
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_down, digits_up, exact_text
 from protocols.circuits.coins import Coin
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Budget, Guarantee, compose
 
 
 class Status(StrEnum):

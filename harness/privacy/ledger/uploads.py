@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from harness.errors import PopulationError, UsedUploadsError
 from harness.privacy.ledger.populations import PrivacyEvent, key_of, listed
-from protocols.accounting.calibration import compose
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee, compose
 
 USES = """
 CREATE TABLE uses (

@@ -8,7 +8,7 @@ from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
 from harness.views import run
 from harness.views.parts import Findings, Line, Part, Table
 from harness.views.rendering.plots import caps
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 
 STEPS = {
     **run.STEPS,

@@ -31,8 +31,9 @@ from harness.releases.gaps import gaps
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import sums_and_sizes
 from protocols.circuits.coins import design_coins
+from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import least_enough
-from protocols.noise.truncated import Guarantee, probability_mass
+from protocols.noise.truncated import probability_mass
 
 ONE = Fraction(1)
 FAILURE = 0.01

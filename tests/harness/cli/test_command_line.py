@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from harness.cli.command_line import Command, Options, as_given, checked, optional, required, switch, usual
-from harness.cli.parsers import parse_epsilon, parse_path
+from harness.cli.command_line import Command, checked
 from harness.errors import OptionError
+from harness.request.fields import Options, as_given, optional, required, switch, usual
+from harness.request.readers import parse_epsilon, parse_path
 
 
 class WeightsOptions(Options):

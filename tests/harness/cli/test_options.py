@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.cli.command_line import Command, Option, as_given, checked
-from harness.cli.parsers import parse_path, parse_population
+from harness.cli.command_line import Command, checked
 from harness.cli.release_options import (
     RELEASES,
     CapOptions,
@@ -19,6 +18,8 @@ from harness.cli.release_options import (
 )
 from harness.cli.task_options import HostsRunOptions
 from harness.errors import FairSharesError, OptionError
+from harness.request.fields import Option, as_given
+from harness.request.readers import parse_path, parse_population
 from protocols.accounting.calibration import PrivacyUnit
 from tasks import namespace
 

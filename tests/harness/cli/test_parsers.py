@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from harness.cli.parsers import (
-    parse_budget,
+from harness.cli.parsers import parse_budget
+from harness.errors import FairSharesError, OptionError
+from harness.request.readers import (
     parse_choice,
     parse_delta,
     parse_epsilon,
@@ -21,9 +22,9 @@ from harness.cli.parsers import (
     parse_relation,
     parse_seconds,
 )
-from harness.errors import FairSharesError, OptionError
 from harness.security_models import MODELS, get_model
-from protocols.accounting.calibration import Budget, NeighboringRelation
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.guarantee import Budget
 
 
 @pytest.mark.parametrize(

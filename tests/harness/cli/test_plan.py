@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from harness.cli.commands.plan import plan
-from harness.cli.parsers import parse_cap, parse_shares
 from harness.cli.task_options import PlanOptions
 from harness.errors import FairSharesError, OptionError, RecordDomainError
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
+from harness.request.readers import parse_cap, parse_shares
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit
 from protocols.mechanisms.shifted_log import ErrorTarget, plan_logarithm

@@ -29,8 +29,9 @@ from protocols.accounting.exact_privacy import amounts_moved, values_moved
 from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.slots import cell_of_code, slot_bits, value_bits
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.truncated import Guarantee, guarantee_of_clients, guarantee_of_moves, probability_mass
+from protocols.noise.truncated import guarantee_of_clients, guarantee_of_moves, probability_mass
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**17)

@@ -46,7 +46,8 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from harness.system.documents import Refusal, call
 from harness.system.files import PREFIX
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget
 from protocols.spec import CLIENTS, PI_RW
 from tests.support.running import until
 from tests.support.starters import (

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from harness.cli.parsers import parse_cap
 from harness.errors import OptionError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap, cap_from_json
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.records import ClientRecords
+from harness.request.readers import parse_cap
 from protocols.spec import KEYS, SLOTS, SPLIT
 
 records = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=40)  # of 5 clients, 6 cells

@@ -44,11 +44,11 @@ from harness.releases.base import Release
 from harness.releases.series import WeightsSeries
 from harness.releases.weights import Weights, WeightsStatistic, expected_weight_error
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import Budget, PrivacyUnit, compose
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Budget, Guarantee, compose
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
 from protocols.noise.added import mean_square_error, offset
 from protocols.noise.tables import NoiseLaw
-from protocols.noise.truncated import Guarantee
 from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
 from tests.support.rings import to_integers
 

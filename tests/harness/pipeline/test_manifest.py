@@ -27,7 +27,8 @@ from protocols.accounting.calibration import NeighboringRelation, Neighbors, Noi
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
 from protocols.accounting.queries import each_cell_once, sums_and_sizes
 from protocols.accounting.rounding import digits_up, float_up, interval_shown
-from protocols.noise.truncated import Guarantee, guarantee
+from protocols.guarantee import Guarantee
+from protocols.noise.truncated import guarantee
 from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
 DELTA = Fraction(1, 2**40)

@@ -20,8 +20,9 @@ from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import design_coins, exp_bounds
+from protocols.guarantee import Guarantee
 from protocols.noise.tables import NoiseLaw
-from protocols.noise.truncated import Guarantee, guarantee
+from protocols.noise.truncated import guarantee
 from protocols.spec import (
     NO_INPUT,
     PI_CAP,

@@ -24,8 +24,8 @@ from harness.privacy.ledger import charge as charging
 from harness.privacy.ledger.charge import Account, entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 
 RELEASE = PrivacyEvent(
     "weights",

@@ -12,7 +12,7 @@ from harness.inputs.client_policy import ClientPolicy
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 
 RECORD, CLIENT = PrivacyUnit
 TINY = Fraction(1, 2**40)

@@ -21,9 +21,9 @@ import pytest
 from harness.errors import BudgetError, FairSharesError, LedgerError, PopulationError, UsedUploadsError
 from harness.privacy.ledger.entries import Ledger, default_path
 from harness.privacy.ledger.populations import NoiseEvent, Population, PrivacyEvent, Status
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Budget, Guarantee
 
 ONE = PrivacyEvent(
     "weights",

@@ -9,8 +9,9 @@ import pytest
 
 from harness.privacy.ledger.composition import numerical_epsilon
 from harness.privacy.ledger.populations import Charge, NoiseEvent, Status
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin, design_coins, worst_ratio
+from protocols.guarantee import compose
 from protocols.noise.truncated import guarantee, probability_mass
 
 RECORD, ADD = PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -21,8 +21,9 @@ from harness.errors import BudgetError
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.filters import Spent, _renyi_deltas
 from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin, exp_bounds
+from protocols.guarantee import Budget, compose
 from protocols.noise.truncated import guarantee, probability_mass
 
 LAWS = {"a": (Coin(1, 2), Coin(1, 3)), "b": (Coin(3, 3),)}

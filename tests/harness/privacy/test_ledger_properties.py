@@ -16,8 +16,8 @@ from hypothesis import example, given, settings, strategies as st
 from harness.errors import BudgetError
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, key_of
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
-from protocols.noise.truncated import Guarantee
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee, compose
 
 EPSILONS = st.fractions(0, 20, max_denominator=10**12)
 DELTAS = st.fractions(0, Fraction(1, 2), max_denominator=2**60)

@@ -16,10 +16,11 @@ from harness.errors import BudgetError, LedgerError, OptionError, PopulationErro
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.filters import _ONE, Spent, _moment, allows, left, renyi_order, renyi_spent
 from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status, budget_text, exact_json
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit, compose
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import Guarantee, guarantee
+from protocols.guarantee import Budget, Guarantee, compose
+from protocols.noise.truncated import guarantee
 
 DELTA = Fraction(1, 10**9)
 COINS = design_coins(Fraction(1, 20), 40)

@@ -19,8 +19,8 @@ from harness.errors import (
 from harness.inputs.client_policy import ClientPolicy
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 
 SPENT = Guarantee(Fraction(1), Fraction(1, 1 << 40))
 RUN = PrivacyEvent(

@@ -23,8 +23,8 @@ from harness.privacy.ledger.populations import (
     refuse_overspending,
     spent_text,
 )
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
-from protocols.noise.truncated import Guarantee
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 RECORD = PrivacyUnit.RECORD

@@ -39,6 +39,7 @@ from protocols.accounting.calibration import (
 from protocols.accounting.queries import AboveThreshold
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import (
     allowed_above,
     best_cap,
@@ -46,7 +47,7 @@ from protocols.mechanisms.above_threshold import (
     clients_above,
 )
 from protocols.mechanisms.count_tree import CountTree, best_tree, node_variance
-from protocols.noise.truncated import Guarantee, probability_mass
+from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_CAP, SLOTS
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation

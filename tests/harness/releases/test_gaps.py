@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.choices import declared_domain
-from harness.cli.parsers import parse_range
 from harness.cli.release_options import GapOptions
 from harness.errors import OptionError, RecordDomainError, RecordsError
 from harness.inputs.encoding import columns_of, count_columns
@@ -18,6 +17,7 @@ from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, Va
 from harness.inputs.records import read_records
 from harness.releases.base import Release
 from harness.releases.gaps import GapStatistic, clients_for, gaps
+from harness.request.readers import parse_range
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.noise.truncated import error_bound

@@ -29,9 +29,9 @@ from harness.training.logistic import Descent, fit
 from harness.training.predictor import LogisticModel
 from harness.training.run import Planned, Training, held_out, of_clients, train
 from harness.training.session import SumSession
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 from protocols.noise import added
-from protocols.noise.truncated import Guarantee
 from protocols.spec import PI_ROUNDS, SPLIT
 from tests.support.running import QUICKEST
 

@@ -30,8 +30,9 @@ from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.security_models import MODELS, Model
 from harness.training.session import SumSession, _columns
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.noise import fair_bits_per_sample
+from protocols.guarantee import Budget
 from protocols.noise import added
 from protocols.noise.tables import OwnNoise
 from tests.support.command import processes_below

@@ -32,9 +32,9 @@ from harness.views.audit import audit
 from harness.views.parts import Part, Table
 from harness.views.releases import cap, confusion, counts, gaps, thresholds, weights
 from harness.views.rendering.text import render
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget
-from protocols.noise.truncated import Guarantee
 from tests.harness.views.test_plots import curves
 
 GROUPS = ("African American", "Asian", "Native Hawaiian or Pacific")

@@ -9,7 +9,7 @@ import pytest
 from harness.releases.contribution_cap import ChosenCap
 from harness.views.parts import Line
 from harness.views.releases.cap import cap, going_on_with
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Guarantee
 
 LARGEST = "This is the largest"
 FIRST = "This is the smallest that, by noisy counts, 5 clients or fewer exceed."

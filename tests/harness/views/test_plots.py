@@ -24,9 +24,9 @@ from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.views import audit as audit_view, run as run_view
 from harness.views.parts import Picture
 from harness.views.rendering.plots import WIDTH, caps, intervals, matrices, roc, spent, with_ends
-from protocols.accounting.calibration import Budget, NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import Guarantee
+from protocols.guarantee import Budget, Guarantee
 
 GRID = np.arange(21) / 20
 

@@ -1,0 +1,247 @@
+"""Reads the texts of command-line options; one that makes no sense ends in one clear sentence.
+
+A parser takes the text, and the option that it was given for; it returns the value or raises OptionError.
+What their limits are said by is imported when they run, so that a command's help needs none of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from harness.errors import OptionError
+from protocols.accounting.rounding import exact_number
+
+if TYPE_CHECKING:
+    from harness.inputs.contribution_bounds import Cap
+    from harness.security_models import Model
+    from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+    from protocols.spec import InputPath
+
+T = TypeVar("T")
+
+_LONGEST_NAME = 100
+_MOST_NAMES = 1000
+_LARGEST = 10**300  # of what becomes a float
+_MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
+
+
+def in_module(place: str) -> Callable[[], Any]:
+    """Return what gives `module:name`, imported when it is asked for."""
+    module, _, name = place.partition(":")
+    return lambda: getattr(import_module(module), name)
+
+
+def one_of(choices: Callable[[], Iterable[str]]) -> Callable[[str, str], str]:
+    """Return a parser of these names. Args: choices: called when a text is read."""
+    return lambda text, option: parse_choice(option, text, list(map(str, choices())))
+
+
+def whole(least: int, most: int | Callable[[], int]) -> Callable[[str, str], int]:
+    """Return a parser of whole numbers from least to most."""
+    return lambda text, option: parse_whole(option, text, least, most if isinstance(most, int) else most())
+
+
+def separated(parse: Callable[[str, str], T]) -> Callable[[str, str], list[T]]:
+    """Return a parser of values separated by commas."""
+    return lambda text, option: [parse(each, option) for each in parse_names(text, option)]
+
+
+def parse_path(text: str, _option: str) -> Path:
+    """Read the name of a file or directory."""
+    return Path(text)
+
+
+def parse_epsilon(text: str, option: str = "--epsilon") -> Fraction:
+    """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
+    from protocols.circuits.coins import MAX_EPSILON
+
+    def found(text: str) -> Fraction | None:
+        return _between(text, lambda value: 0 < value <= MAX_EPSILON)
+
+    value, pointed = found(text), text.replace(",", ".")
+    if value is None:
+        example = pointed if found(pointed) else "1"
+        raise OptionError(
+            f"{option} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
+            f"got {text!r}."
+        )
+    return value
+
+
+def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], Fraction]:
+    """Return a parser of numbers. Args: what: they have to be, in words; good: whether one is that."""
+
+    def parse(text: str, option: str) -> Fraction:
+        value = _between(text, good)
+        if value is None:
+            raise OptionError(f"{option} must be {what}; got {text[: 2 * _LONGEST_NAME]!r}.")
+        return value
+
+    return parse
+
+
+def decimal(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], float]:
+    """Return a parser of numbers that need not be exact. Args: as `number`."""
+    as_float = number(what, lambda value: good(value) and good(Fraction(float(value))))
+    return lambda text, option: float(as_float(text, option))
+
+
+parse_delta = number("a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1)
+parse_seconds = decimal(
+    f"a number of seconds above 0 and at most {_MAX_SECONDS}", lambda value: 0 < value <= _MAX_SECONDS
+)
+parse_tolerance = decimal("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1)
+parse_share = decimal("a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1)
+parse_momentum = decimal("a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1)
+parse_positive = decimal("a number above 0, at most 1e6, for example 1", lambda value: 0 < value <= 10**6)
+parse_error = decimal("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1)
+parse_threshold = decimal("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1)
+
+
+def parse_max_count(text: str, option: str = "--max-count") -> int:
+    """Read a count such as `1000` or `2^31`. Raises: OptionError."""
+    count = number(
+        "a whole number of at least 1, for example 2^31",
+        lambda value: value >= 1 and value.denominator == 1,
+    )
+    return count(text, option).numerator
+
+
+def parse_population(text: str, option: str = "--population") -> str:
+    """Read a population's name. Raises: OptionError: it is too long, or not all of it can be seen."""
+    if len(text) > _LONGEST_NAME or text != text.strip() or not text or not text.isprintable():
+        raise OptionError(
+            f"{option} must be a name of at most {_LONGEST_NAME} printable characters, without spaces "
+            f"around it; got {text[: 2 * _LONGEST_NAME]!r}."
+        )
+    return text
+
+
+def parse_whole(option: str, text: str, least: int, most: int) -> int:
+    """Read a whole number from `least` to `most`. Raises: OptionError."""
+    good = number(
+        f"a whole number from {least} to {most}",
+        lambda value: least <= value <= most and value.denominator == 1,
+    )
+    return good(text, option).numerator
+
+
+def parse_cap(text: str, option: str = "--cap") -> Cap:
+    """Read how much of a client counts: a number of records, or weight-one. Raises: OptionError."""
+    from harness.inputs.contribution_bounds import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
+
+    if text == WEIGHT_ONE:
+        return Cap(WEIGHT_SLOTS, weight_one=True)
+    if text == AUTO:
+        raise OptionError(
+            f"Clients have to know the cap before they share: choose it by ./inv cap, then say {option} with "
+            f"the number. {option} {AUTO} does both where --records holds all clients' records."
+        )
+    value = _between(text, lambda value: 1 <= value <= MAX_CAP and value.denominator == 1)
+    if value is None:
+        raise OptionError(
+            f"{option} must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}, or, with "
+            f"--records, {AUTO}; got {text!r}."
+        )
+    return Cap(value.numerator)
+
+
+def parse_cap_or_auto(text: str, option: str = "--cap") -> Cap | None:
+    """Read a cap; None for `auto`, which is yet to be chosen. Raises: OptionError."""
+    from harness.inputs.contribution_bounds import AUTO
+
+    return None if text == AUTO else parse_cap(text, option)
+
+
+def parse_range(text: str, option: str = "--range") -> tuple[float, float]:
+    """Read the ends of a range: `0,1`. Raises: OptionError."""
+    found = [_between(part, lambda value: abs(value) <= _LARGEST) for part in text.split(",")]
+    ends = [float(end) for end in found if end is not None]
+    if not len(found) == len(ends) == 2 or not ends[0] < ends[1]:
+        raise OptionError(f"{option} must be two numbers, the lower first, for example 0,1; got {text!r}.")
+    return ends[0], ends[1]
+
+
+def parse_relation(text: str, option: str = "--neighboring-relation") -> NeighboringRelation:
+    """Read a neighbouring relation's name. Raises: OptionError."""
+    from protocols.accounting.calibration import NeighboringRelation
+
+    return NeighboringRelation(parse_choice(option, text, list(map(str, NeighboringRelation))))
+
+
+def parse_unit(text: str, option: str = "--privacy-unit") -> PrivacyUnit:
+    """Read a privacy unit's name. Raises: OptionError."""
+    from protocols.accounting.calibration import PrivacyUnit
+
+    return PrivacyUnit(parse_choice(option, text, list(map(str, PrivacyUnit))))
+
+
+def parse_model(text: str, _option: str = "--model") -> Model:
+    """Read a model's name. Raises: OptionError."""
+    from harness.security_models import get_model
+
+    return get_model(text)
+
+
+def parse_input_path(text: str, option: str = "--input-path") -> InputPath:
+    """Read how clients' values come to the parties. Raises: OptionError."""
+    from protocols.spec import PATHS
+
+    return PATHS[parse_choice(option, text, list(PATHS))]
+
+
+def parse_path_of_shares(text: str, option: str = "--input-path") -> InputPath:
+    """Read how clients share what waits for a run. Raises: OptionError."""
+    from protocols.spec import CLIENTS, PATHS
+
+    return PATHS[parse_choice(option, text, [name for name in PATHS if name != CLIENTS.name])]
+
+
+def parse_choice(option: str, text: str, choices: list[str]) -> str:
+    """Return text if it is one of the choices. Raises: OptionError."""
+    if text not in choices:
+        either = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
+        raise OptionError(f"{option} must be {either}; got {text!r}.")
+    return text
+
+
+def parse_shares(text: str, option: str) -> dict[str, Fraction]:
+    """Read who there is, and their shares: `2`, `a,b`, or `a:0.7,b:0.3`. Raises: OptionError."""
+    wrong = OptionError(
+        f"{option} must be how many there are (2), their names (a,b), or names with shares that add up to 1 "
+        f"(a:0.7,b:0.3), 2 to {_MOST_NAMES} of them; got {text[: 2 * _LONGEST_NAME]!r}."
+    )
+    if re.fullmatch("[0-9]{1,4}", text):
+        if not 2 <= int(text) <= _MOST_NAMES:
+            raise wrong
+        kind = option.strip("-").removesuffix("s")
+        return {f"{kind} {i}": Fraction(1, int(text)) for i in range(1, int(text) + 1)}
+    parts = parse_names(text, option)
+    names = [part.rpartition(":")[0] if ":" in part else part for part in parts]
+    given = [exact_number(part.rpartition(":")[2]) for part in parts if ":" in part]
+    shares = [share for share in given if share is not None and share > 0]
+    even = not given
+    if not 2 <= len(set(names)) == len(names) <= _MOST_NAMES or "" in names:
+        raise wrong
+    if not even and (len(shares) != len(names) or sum(shares) != 1):
+        raise wrong
+    return dict(zip(names, [Fraction(1, len(names))] * len(names) if even else shares, strict=True))
+
+
+def parse_names(text: str, option: str) -> list[str]:
+    """Read a comma-separated list of names. Raises: OptionError: one is empty."""
+    names = [name.strip() for name in text.split(",")]
+    if "" in names:
+        raise OptionError(f"{option} must be names separated by commas, for example a,b; got {text!r}.")
+    return names
+
+
+def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
+    """Return the number, None if it is none or not as it has to be."""
+    value = exact_number(text)
+    return value if value is not None and good(value) else None
