@@ -7,6 +7,49 @@ hold sizes, names and party numbers only, never a share or a value derived from 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+def as_flag(field: str, value: object = "") -> str:
+    """Return a field as a command line has it: `--cap 10`."""
+    return f"--{field.rstrip('_').replace('_', '-')} {value}".rstrip()
+
+
+def as_keyword(field: str, value: object = "") -> str:
+    """Return a field as a call has it: `cap=10`, `noise="own"`; a name in capitals stands for any value."""
+    text = str(value)
+    return (
+        f'{field}="{text}"' if isinstance(value, str) and text and not text.isupper() else f"{field}={text}"
+    )
+
+
+def as_key(field: str, value: object = "") -> str:
+    """Return a field as a file has it: `cap = 10`."""
+    return f"{field} = {value}" if str(value) else field
+
+
+_WRITTEN: ContextVar[Callable[[str, object], str]] = ContextVar("how fields are written", default=as_flag)
+
+
+def named(field: str, value: object = "") -> str:
+    """Return a field of what was asked for, as whoever asked writes it, for a message.
+
+    Args: field: its name, as `privacy_unit`; value: that stands behind it, if one does.
+    """
+    return _WRITTEN.get()(field, value)
+
+
+@contextmanager
+def naming(written: Callable[[str, object], str]) -> Iterator[None]:
+    """Have messages name fields in one way while the block runs: `as_flag`, `as_keyword` or `as_key`."""
+    token = _WRITTEN.set(written)
+    try:
+        yield
+    finally:
+        _WRITTEN.reset(token)
+
 
 class FairSharesError(Exception):
     """Base of all errors that end a command with one clear sentence and no traceback."""
